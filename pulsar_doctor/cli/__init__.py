@@ -1,0 +1,76 @@
+"""The command line: each file in this folder is a subcommand; its presence is its registration."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import signal
+import sys
+from typing import Any
+
+import click
+
+from pulsar_doctor import __version__
+from pulsar_doctor.cli._options import connection_options
+from pulsar_doctor.errors import DoctorError
+
+EPILOG = (
+    "Exit codes: 0 nothing stalled, 1 a stall was found, 2 wrong usage or unreadable input, "
+    "3 could not be examined, 130 interrupted."
+)
+
+
+class Subcommands(click.Group):
+    """Finds the subcommands by the files of this folder and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names as the user types them, in alphabetical order."""
+        names = (module.name for module in pkgutil.iter_modules(__path__))
+        return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The click command of that file, or None where there is no such file."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.command(cls=Subcommands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="pulsar-doctor")
+@connection_options
+def cli() -> None:
+    """Says why an Apache Pulsar consumer stands still, and what to do about it.
+
+    \b
+    Try it, nothing else needed:     pulsar-doctor demo
+    Watch the permits of a consumer: pulsar-doctor consume --zero-queue
+    Tap the wire of any client:      pulsar-doctor tap --listen 127.0.0.1:6651
+    Get a verdict from a trace:      pulsar-doctor stall-check --trace DIR
+    """
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs one command line; returns its exit code, and says an error in one sentence on stderr."""
+    try:
+        result: Any = cli.main(args=arguments, prog_name="pulsar-doctor", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except DoctorError as error:
+        click.echo(f"pulsar-doctor: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def main() -> None:
+    """The entry point of the program."""
+    sys.exit(run())

@@ -1,0 +1,140 @@
+"""The options that many subcommands share, accepted before and after the subcommand."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pulsar_doctor.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Duration(click.ParamType):
+    """A length of time, written 250ms, 10s, 5m, 2h or 1d; a value in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Seconds; wrong usage where the text is no duration."""
+        if isinstance(value, int | float):
+            return float(value)
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(value).strip())
+        if not match:
+            self.fail(f"{value!r} is no duration; write 250ms, 10s, 5m, 2h or 1d", param, ctx)
+        return float(match[1]) * UNIT_SECONDS[match[2]]
+
+
+DURATION = Duration()
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    # The same option stands at the program and at its subcommand; the one nearer to the end wins.
+    if value is not None and param.name is not None:
+        ctx.find_root().ensure_object(dict)[param.name] = value
+
+
+def _option(*names: str, help: str, **more: Any) -> Callable[[F], F]:
+    variable = "PULSAR_DOCTOR_" + names[0].lstrip("-").replace("-", "_").upper()
+    return click.option(
+        *names, expose_value=False, callback=_remember, help=f"{help}  [env: {variable}]", **more
+    )
+
+
+CONNECTION = (
+    _option("--service-url", metavar="URL", help="Broker, default pulsar://localhost:6650."),
+    _option("--admin-url", metavar="URL", help="REST API, default http://localhost:8080."),
+    _option(
+        "--client-conf",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Pulsar's own client.conf; also PULSAR_CLIENT_CONF.",
+    ),
+    _option("--auth-plugin", metavar="NAME", help="Authentication, Java class names too."),
+    _option("--auth-params", metavar="TEXT", help="Its parameters; better from the environment."),
+    _option(
+        "--tls-trust-certs",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Certificates to trust.",
+    ),
+    _option(
+        "--tls-allow-insecure", is_flag=True, default=None, help="Trust any certificate."
+    ),
+    _option(
+        "--sandbox",
+        is_flag=True,
+        default=None,
+        help="Run against a real Pulsar on this machine, started if need be.",
+    ),
+    _option(
+        "--pulsar-home",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="A Pulsar distribution that is already there.",
+    ),
+)
+TALK = (
+    click.option(
+        "-v", "--verbose", is_flag=True, default=None, expose_value=False, callback=_remember,
+        help="Say more on stderr.",
+    ),
+    click.option(
+        "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=_remember,
+        help="Say less on stderr.",
+    ),
+    click.option(
+        "--no-color", is_flag=True, default=None, expose_value=False, callback=_remember,
+        help="No colours; NO_COLOR in the environment does the same.",
+    ),
+)  # fmt: skip
+
+
+def connection_options(command: F) -> F:
+    """Adds the connection options and -v, -q, --no-color to a command."""
+    for option in reversed(CONNECTION + TALK):
+        command = option(command)
+    return command
+
+
+def talk_options(command: F) -> F:
+    """Adds -v, -q and --no-color only, for subcommands that connect to nothing."""
+    for option in reversed(TALK):
+        command = option(command)
+    return command
+
+
+def settings() -> Settings:
+    """The settings of this call: options, environment, client.conf, defaults."""
+    from pulsar_doctor.settings import load
+
+    return load(click.get_current_context().find_root().ensure_object(dict), os.environ)
+
+
+def told(name: str) -> bool:
+    """Whether one of --verbose, --quiet, --no-color was given."""
+    return bool(click.get_current_context().find_root().ensure_object(dict).get(name))
+
+
+def say(text: str) -> None:
+    """Talk, on stderr; nothing under --quiet."""
+    if not told("quiet"):
+        click.echo(text, err=True)
+
+
+def output_option(*formats: str) -> Callable[[F], F]:
+    """Adds -o/--output with these formats; the first is the default."""
+    return click.option(
+        "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True,
+        help="What stdout carries.",
+    )  # fmt: skip

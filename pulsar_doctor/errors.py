@@ -1,0 +1,31 @@
+"""What can go wrong, each with the exit code that a pipeline sees."""
+
+
+class DoctorError(Exception):
+    """Something could not be examined: one sentence that says what, where and what next."""
+
+    exit_code = 3
+
+
+class InputError(DoctorError):
+    """Wrong usage, or input that cannot be read."""
+
+    exit_code = 2
+
+
+class MissingExtra(DoctorError):
+    """A part of pulsar-doctor that is not installed."""
+
+    def __init__(self, extra: str, what_for: str) -> None:
+        super().__init__(f"{what_for} needs more: pip install 'pulsar-doctor[{extra}]'")
+        self.extra = extra
+
+
+class FramingError(DoctorError):
+    """Bytes that are no frame of the Pulsar protocol."""
+
+
+class TraceError(DoctorError):
+    """A trace that is damaged, foreign, or newer than this program."""
+
+    exit_code = 2

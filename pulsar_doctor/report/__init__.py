@@ -1,0 +1,1 @@
+"""Findings and rows for a person or a program to read."""

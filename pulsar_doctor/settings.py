@@ -1,0 +1,99 @@
+"""Where the broker is and how to get in: option, environment, client.conf, default, in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.errors import InputError
+
+PREFIX = "PULSAR_DOCTOR_"
+
+DEFAULTS: dict[str, str] = {
+    "service_url": "pulsar://localhost:6650",
+    "admin_url": "http://localhost:8080",
+}
+
+# Our setting and the key that Pulsar's own tools read in client.conf (`ClientConfiguration`).
+CLIENT_CONF_KEYS = {
+    "service_url": "brokerServiceUrl",
+    "admin_url": "webServiceUrl",
+    "auth_plugin": "authPlugin",
+    "auth_params": "authParams",
+    "tls_trust_certs": "tlsTrustCertsFilePath",
+    "tls_allow_insecure": "tlsAllowInsecureConnection",
+}
+FLAGS = frozenset({"tls_allow_insecure", "sandbox"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One value for all connection options; `told` names those that somebody set anywhere."""
+
+    service_url: str = DEFAULTS["service_url"]
+    admin_url: str = DEFAULTS["admin_url"]
+    auth_plugin: str | None = None
+    auth_params: str | None = field(default=None, repr=False)
+    tls_trust_certs: Path | None = None
+    tls_allow_insecure: bool = False
+    sandbox: bool = False
+    pulsar_home: Path | None = None
+    told: frozenset[str] = frozenset()
+
+
+NAMES = tuple(name for name in Settings.__dataclass_fields__ if name != "told")
+PATHS = frozenset({"tls_trust_certs", "pulsar_home"})
+
+
+def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+    """Settings from what the user said.
+
+    options: name of a setting -> value, absent or None where not given.
+    Raises InputError where client.conf cannot be read or a flag is neither true nor false.
+    """
+    conf_path = (
+        options.get("client_conf")
+        or environ.get(PREFIX + "CLIENT_CONF")
+        or environ.get("PULSAR_CLIENT_CONF")
+    )
+    conf = read_client_conf(Path(conf_path)) if conf_path else {}
+    told: dict[str, Any] = {}
+    for name in NAMES:
+        sources = (
+            options.get(name),
+            environ.get(PREFIX + name.upper()),
+            conf.get(CLIENT_CONF_KEYS.get(name, "")),
+        )
+        value = next((value for value in sources if value not in (None, "")), None)
+        if value is not None:
+            told[name] = _typed(name, value)
+    return Settings(**told, told=frozenset(told))
+
+
+def _typed(name: str, value: Any) -> Any:
+    if name in PATHS:
+        return Path(value)
+    if name in FLAGS and isinstance(value, str):
+        if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise InputError(f"{name} is {value!r}; it takes true or false")
+        return value.lower() in ("true", "1", "yes")
+    return value
+
+
+def read_client_conf(path: Path) -> dict[str, str]:
+    """The keys and values of a client.conf: Java properties, `key=value` or `key: value` a line."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read client.conf {path}: {error}") from error
+    pairs: dict[str, str] = {}
+    for line in text.replace("\\\n", "").splitlines():
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        cut = min((at for at in (line.find("="), line.find(":")) if at > 0), default=-1)
+        if cut > 0:
+            pairs[line[:cut].strip()] = line[cut + 1 :].strip()
+    return pairs
