@@ -1,0 +1,151 @@
+"""The columns of a trace: one table, from which the files, the readers and the manual are made.
+
+A row is one command with the ledger after it. None means "not part of this command", never 0 or -1.
+Integers are signed; wall time is UTC in microseconds; units stand in the names. New columns are
+added at the end and may be null, so that older traces can always be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Annotated, NamedTuple, get_args, get_type_hints
+
+SCHEMA_VERSION = 1
+
+TO_BROKER = "to_broker"
+TO_CLIENT = "to_client"
+
+# Commands that are ours and not the protocol's; their command_code is OURS.
+OPEN, CLOSE, UNPARSED, TAKEN, GAP = "OPEN", "CLOSE", "UNPARSED", "TAKEN", "GAP"
+OURS = -1
+
+
+class MessageId(NamedTuple):
+    """One of the ids of an ACK or REDELIVER. ack_set: words of 64 bits, least significant first."""
+
+    ledger_id: int
+    entry_id: int
+    ack_set: bytes | None
+
+
+IDS = "list<struct<ledger_id int64, entry_id int64, ack_set binary>>"
+TIME = "timestamp[us, UTC]"
+
+
+class Row:
+    """One row of a trace. A command's reader fills in its part, the timeline the rest.
+
+    Not a frozen value: rows are made by the hundred thousand, and this is the hot path.
+    """
+
+    trace_id: Annotated[str, "string", "one a trace, so that many traces in one place stay apart"]
+    seq: Annotated[int, "int64", "number of the row, without gaps; from 0, in a ring later"]
+    ts: Annotated[int, TIME, "when the relay had the whole command"]
+    mono_ns: Annotated[int, "int64", "monotonic clock of the relay's machine, nanoseconds"]
+    conn_id: Annotated[int | None, "int32", "connection of this trace; null for GAP and TAKEN"]
+    incarnation: Annotated[
+        int | None, "int32", "consumer incarnation, from SUBSCRIBE to close, over the whole trace"
+    ]
+    direction: Annotated[str | None, "string", "to_broker or to_client"]
+    client_addr: Annotated[str | None, "string", "ip:port of the client"]
+    broker_addr: Annotated[str | None, "string", "ip:port of the broker"]
+    command: Annotated[
+        str, "string", "name in the protocol, or UNPARSED, GAP, OPEN, CLOSE, TAKEN, which are ours"
+    ]
+    command_code: Annotated[int, "int16", "number in the protocol, -1 for ours"]
+    frame_bytes: Annotated[int | None, "int32", "the whole frame, its size fields included"]
+    payload_bytes: Annotated[int | None, "int32", "headers and payload of the frame"]
+    request_id: Annotated[int | None, "int64", "ties an answer to its request"]
+    topic: Annotated[str | None, "string", "filled in for every command of a known consumer"]
+    subscription: Annotated[str | None, "string", "likewise"]
+    subscription_type: Annotated[
+        str | None, "string", "Exclusive, Shared, Failover or Key_Shared; likewise"
+    ]
+    consumer_id: Annotated[int | None, "int64", "number that the client gave, per connection"]
+    producer_id: Annotated[int | None, "int64", "likewise"]
+    consumer_name: Annotated[str | None, "string", "as in SUBSCRIBE"]
+    client_version: Annotated[str | None, "string", "as in CONNECT"]
+    ledger_id: Annotated[int | None, "int64", "of the one message id of the command"]
+    entry_id: Annotated[int | None, "int64", "likewise"]
+    partition: Annotated[int | None, "int32", "of the message id, or of the topic's name"]
+    batch_index: Annotated[int | None, "int32", "of the message id"]
+    messages: Annotated[int | None, "int32", "messages of the entry, or ids of the ACK"]
+    permits: Annotated[int | None, "int32", "FLOW: permits granted; MESSAGE: permits spent"]
+    available_permits: Annotated[
+        int | None,
+        "int32",
+        "granted and not spent, after this command; an upper bound while parked_permits is null",
+    ]
+    parked_permits: Annotated[
+        int | None, "int32", "FLOWs set aside by the unacked limit; null where it is not known"
+    ]
+    unsent_permits_min: Annotated[
+        int | None, "int32", "taken by the application and not yet sent as FLOW, at least"
+    ]
+    unacked_messages: Annotated[
+        int | None, "int32", "delivered and not acknowledged, after this command"
+    ]
+    redelivery_count: Annotated[int | None, "int32", "MESSAGE: as the broker counts"]
+    flow_gap_us: Annotated[int | None, "int64", "FLOW: since the previous FLOW of the incarnation"]
+    starved_us: Annotated[
+        int | None, "int64", "on the command that ends a time without permits: how long it lasted"
+    ]
+    starved_since: Annotated[
+        int | None, TIME, "on every command of a consumer without permits: since when"
+    ]
+    ack_delay_us: Annotated[
+        int | None, "int64", "ACK: from delivery to this ack; of several ids the longest"
+    ]
+    ack_type: Annotated[str | None, "string", "individual or cumulative"]
+    ack_set: Annotated[
+        bytes | None,
+        "binary",
+        "words of 64 bits, least significant first; a cleared bit is an acknowledged index",
+    ]
+    message_ids: Annotated[
+        list[MessageId] | None, IDS, "ids of an ACK or REDELIVER that carries several"
+    ]
+    publish_time: Annotated[int | None, TIME, "MESSAGE: the producer's clock"]
+    deliver_at: Annotated[int | None, TIME, "MESSAGE: not to be delivered before"]
+    key_hash: Annotated[
+        int | None, "int64", "salted hash of the key, never the key; null for batches"
+    ]
+    error_code: Annotated[str | None, "string", "the broker's error, by name"]
+    error_message: Annotated[str | None, "string", "shortened and redacted"]
+    dropped: Annotated[int | None, "int64", "GAP: commands that could not be recorded"]
+    raw: Annotated[
+        bytes | None,
+        "binary",
+        "a command this version does not know: field numbers and lengths, every value blanked",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, its type in the words of TRACE(5), whether null, what it means."""
+
+    name: str
+    type: str
+    nullable: bool
+    meaning: str
+
+
+def _table() -> tuple[Column, ...]:
+    columns = []
+    for name, hint in get_type_hints(Row, include_extras=True).items():
+        python_type, column_type, meaning = get_args(hint)
+        columns.append(Column(name, column_type, type(None) in get_args(python_type), meaning))
+    return tuple(columns)
+
+
+COLUMNS = _table()
+NAMES = tuple(column.name for column in COLUMNS)
+for _column in COLUMNS:  # what a row does not set is null, or the neutral value where it may not be
+    setattr(
+        Row,
+        _column.name,
+        None if _column.nullable else "" if _column.type == "string" else 0,
+    )
+
+values_of = attrgetter(*NAMES)  # a row -> the tuple of its values, in the order of COLUMNS

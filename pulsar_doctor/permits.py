@@ -1,0 +1,540 @@
+"""The ledger of one consumer: what it was granted, what it spent, what it has not given back yet.
+
+Theory of operation
+-------------------
+Two numbers rule a consumer, one on each side, and nobody prints both.
+
+The broker counts *available permits*: FLOW adds, every MESSAGE takes its debit away, at 0 or less
+nothing is sent. FLOWs that arrive while the consumer is blocked by the limit of unacknowledged
+messages are *parked*: they count from the moment that unacked has fallen to half the limit, or a
+redelivery was asked for (Consumer.flowPermits and flowConsumerBlockedPermits in the broker). The
+limit is no part of the wire: unless it is told, parked is None and available an upper bound.
+
+    available = sum of FLOW - sum of debits - parked
+
+The client counts *unsent permits*: messages that the application took and that no FLOW has given
+back yet. When they reach the refill threshold (half the receiver queue, at least 1) the client
+sends them as one FLOW. The wire never shows "taken", but what was acknowledged, or given back
+for redelivery by its id, had been taken before:
+
+    unsent >= max(0, acknowledged + returned - sum of refill FLOW)
+
+Where the application tells (TAKEN), unsent is exact. The first FLOW is the receiver queue size;
+1 may also be a zero queue, which asks for each message when the application does.
+
+For a client that loses nothing, available + queued + unsent = receiver queue size, always. So
+a deeply negative number heals by itself while messages are queued: each of them gives one back.
+
+This module changes its ledger in place: it is the hot path. It knows no clock: time comes with
+the rows (mono_ns for lengths, ts for moments).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulsar_doctor.columns import MessageId, Row
+
+BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
+BUCKETS_MOST = 60
+FLOWS_SHOWN_MOST = 1000  # sizes of FLOW that are kept one by one
+PACE_NEEDS = 2  # completed messages before a measured pace says anything
+
+Position = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One entry that was delivered and is not wholly acknowledged: a bit for each open message."""
+
+    open_bits: int
+    at_ns: int
+
+    @property
+    def messages(self) -> int:
+        """Messages of the entry that are not acknowledged."""
+        return self.open_bits.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the application takes for one message. source: `measured` or `as told`."""
+
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When the next FLOW comes: after so many more messages are taken.
+
+    at_most: whether it may come sooner, since the wire does not show what was taken.
+    until_positive: messages to take until permits are above 0, more than one FLOW where they are
+    far below. seconds: None where no pace is known.
+    """
+
+    messages: int
+    at_most: bool
+    until_positive: int
+    pace: Pace | None
+
+    @property
+    def seconds(self) -> float | None:
+        """Until the next FLOW."""
+        return None if self.pace is None else self.messages * self.pace.seconds
+
+    @property
+    def seconds_until_positive(self) -> float | None:
+        """Until the broker may send again."""
+        return None if self.pace is None else self.until_positive * self.pace.seconds
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Both sides of one consumer incarnation, and what was seen of it. Counts are messages."""
+
+    individual: bool = True  # Shared and Key_Shared: the broker counts and limits unacked messages
+    told_receiver_queue_size: int | None = None
+    told_process_seconds: float | None = None
+    unacked_limit: int | None = None
+
+    ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
+    uncertain: bool = False  # commands are missing from the trace
+    granted: int = 0
+    spent: int = 0
+    parked: int = 0
+    blocked: bool = False
+
+    flow_count: int = 0
+    first_flow: int | None = None
+    smallest_refill: int | None = None
+    flows: list[int] = field(default_factory=list)
+
+    entries: int = 0
+    messages: int = 0
+    redelivered: int = 0
+    redelivery_count_most: int = 0
+    largest_batch: int = 0
+    acknowledged: int = 0
+    returned: int = 0
+    taken: int | None = None
+    unacked: int = 0
+    deliveries: dict[Position, Delivery] = field(default_factory=dict)
+    in_order: bool = True
+    highest: Position = (-1, -1)
+
+    ready_ns: int | None = None
+    last_flow_ns: int | None = None
+    last_message_ns: int | None = None
+    last_ack_ns: int | None = None
+    last_take_ns: int | None = None
+    last_work_ns: int | None = None  # a sign that the application took or finished something
+    longest_work_gap_ns: int = 0
+    ack_delay_most_ns: int = 0
+
+    starved_since_ns: int | None = None
+    starved_since_us: int | None = None
+    longest_starved_ns: int = 0
+
+    busy_since_ns: int | None = None
+    busy_ns: int = 0
+    busy_at_ack_ns: int = 0
+    busy_at_flow_ns: int = 0
+    take_busy_ns: int = 0
+    take_steps: int = 0
+    recent: list[list[int]] = field(default_factory=list)  # [bucket, messages, redelivered, acked]
+
+    @property
+    def available_permits(self) -> int:
+        """The broker's number; an upper bound while the unacked limit is not told."""
+        return self.granted - self.spent - self.parked
+
+    @property
+    def parked_permits(self) -> int | None:
+        """Permits set aside by the unacked limit, None where that is not known."""
+        return self.parked if self.unacked_limit is not None or not self.individual else None
+
+    @property
+    def zero_queue(self) -> bool:
+        """Whether the application was told to have a receiver queue of 0."""
+        return self.told_receiver_queue_size == 0
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the wire shows a queue of 0 or 1 and cannot tell which."""
+        return self.told_receiver_queue_size is None and self.first_flow == 1
+
+    @property
+    def receiver_queue_size(self) -> int | None:
+        """As told, or the first FLOW; None before it and where it may be 0 or 1."""
+        if self.told_receiver_queue_size is not None:
+            return self.told_receiver_queue_size
+        return None if self.one_by_one else self.first_flow
+
+    @property
+    def refill_threshold(self) -> int | None:
+        """Messages from one FLOW to the next: half the queue, at least 1; None if unknown."""
+        size = self.told_receiver_queue_size
+        if size is None:
+            size = self.first_flow
+        if size is None:
+            return None
+        expected = max(1, size // 2)
+        seen = self.smallest_refill
+        return expected if seen is None else max(1, min(expected, seen))
+
+    @property
+    def refilled(self) -> int:
+        """Permits of all FLOWs after the first."""
+        return self.granted - (self.first_flow or 0)
+
+    @property
+    def unsent_permits_min(self) -> int:
+        """Taken and not yet given back: exact where takes are told, otherwise at least this."""
+        if self.zero_queue or self.first_flow is None:
+            return 0
+        credited = self.acknowledged + self.returned if self.taken is None else self.taken
+        return max(0, credited - self.refilled)
+
+    @property
+    def queued_min(self) -> int:
+        """Messages in the client's queue, at least: fewer than a threshold can be unsent."""
+        if self.zero_queue or self.first_flow is None:
+            return 0
+        if self.taken is not None:
+            return max(0, self.messages - self.taken)
+        return max(0, self.messages - self.refilled - (self.refill_threshold or 1) + 1)
+
+    def pace(self) -> Pace | None:
+        """Seconds per message while it had messages; None while nothing tells.
+
+        Takes tell best; otherwise acknowledgements or refills, whichever prove more messages.
+        """
+        if self.take_steps >= PACE_NEEDS:
+            return Pace(self.take_busy_ns / self.take_steps / 1e9, "measured")
+        finished, busy_ns = max(
+            (self.acknowledged, self.busy_at_ack_ns), (self.refilled, self.busy_at_flow_ns)
+        )
+        if self.taken is None and finished >= PACE_NEEDS:
+            return Pace(busy_ns / finished / 1e9, "measured")
+        if self.told_process_seconds is not None:
+            return Pace(self.told_process_seconds, "as told")
+        return None
+
+    def quiet_seconds(self, now_ns: int) -> float:
+        """How long it has had messages and no permits without a sign of work."""
+        if self.starved_since_ns is None:
+            return 0.0
+        began = (self.starved_since_ns, self.last_work_ns or 0, self.busy_since_ns or 0)
+        return max(0, now_ns - max(began)) / 1e9
+
+    def in_rhythm(self, now_ns: int, patience_seconds: float) -> bool:
+        """Whether it works on as it did: quiet no longer than twice its longest pause so far.
+
+        Beyond `patience_seconds` only a pace that is itself that slow counts as a rhythm, so that
+        one long pause in the past does not excuse all later ones.
+        """
+        pace = self.pace()
+        quiet = (now_ns - max(self.last_work_ns or 0, self.busy_since_ns or 0)) / 1e9
+        if pace is None:
+            return self.last_work_ns is not None and quiet <= 2 * self.longest_work_gap_ns / 1e9
+        if pace.source == "as told":
+            return quiet <= 2 * pace.seconds
+        shows = self.acknowledged >= PACE_NEEDS or self.taken is not None
+        between_signs = pace.seconds * (1 if shows else self.refill_threshold or 1)
+        longest = max(self.longest_work_gap_ns / 1e9, between_signs)
+        return quiet <= 2 * longest and quiet <= max(patience_seconds, 2 * between_signs)
+
+    def forecast(self) -> Forecast | None:
+        """When the next FLOW comes; None before the first one."""
+        threshold = self.refill_threshold
+        if threshold is None:
+            return None
+        unsent = self.unsent_permits_min
+        flows_needed = max(1, -self.available_permits // threshold + 1)
+        return Forecast(
+            messages=max(1, threshold - unsent),
+            at_most=self.taken is None and not self.zero_queue and threshold > 1,
+            until_positive=max(1, flows_needed * threshold - unsent),
+            pace=self.pace(),
+        )
+
+
+def apply(ledger: Ledger, row: Row) -> None:
+    """Moves the ledger by one command and writes its numbers into the row."""
+    transition = TRANSITIONS.get(row.command)
+    if transition is not None:
+        transition(ledger, row)
+    available = ledger.granted - ledger.spent - ledger.parked
+    if available > 0:
+        if ledger.starved_since_ns is not None:
+            end_starvation(ledger, row)
+    elif ledger.ready and ledger.starved_since_ns is None:
+        ledger.starved_since_ns = row.mono_ns
+        ledger.starved_since_us = row.ts
+    if ledger.uncertain:
+        return
+    row.available_permits = available
+    row.parked_permits = ledger.parked_permits
+    row.unsent_permits_min = ledger.unsent_permits_min
+    row.unacked_messages = ledger.unacked
+    row.starved_since = ledger.starved_since_us
+
+
+def end_starvation(ledger: Ledger, row: Row) -> None:
+    """Closes a time without permits, by a FLOW or by the end of the incarnation."""
+    if ledger.starved_since_ns is None:
+        return
+    starved_ns = row.mono_ns - ledger.starved_since_ns
+    ledger.longest_starved_ns = max(ledger.longest_starved_ns, starved_ns)
+    row.starved_us = starved_ns // 1000
+    ledger.starved_since_ns = ledger.starved_since_us = None
+
+
+def subscribed(ledger: Ledger, row: Row) -> None:
+    """SUBSCRIBE has succeeded: from here on FLOWs count."""
+    ledger.ready = True
+    ledger.ready_ns = row.mono_ns
+
+
+def _flow(ledger: Ledger, row: Row) -> None:
+    permits = row.permits or 0
+    if ledger.last_flow_ns is not None:
+        row.flow_gap_us = (row.mono_ns - ledger.last_flow_ns) // 1000
+    ledger.last_flow_ns = row.mono_ns
+    if not ledger.ready:
+        return
+    ledger.flow_count += 1
+    if len(ledger.flows) < FLOWS_SHOWN_MOST:
+        ledger.flows.append(permits)
+    ledger.granted += permits
+    if ledger.first_flow is None:
+        ledger.first_flow = permits
+    else:
+        ledger.smallest_refill = min(permits, ledger.smallest_refill or permits)
+        _worked(ledger, row.mono_ns)
+        ledger.busy_at_flow_ns = _busy_until(ledger, row.mono_ns)
+    limit = _limit(ledger)
+    if limit and ledger.unacked >= limit:
+        ledger.blocked = True
+    if ledger.blocked:
+        ledger.parked += permits
+
+
+def _limit(ledger: Ledger) -> int:
+    """The limit of unacknowledged messages that holds for this consumer, 0 for none or not told."""
+    return (ledger.unacked_limit or 0) if ledger.individual else 0
+
+
+def _release(ledger: Ledger) -> None:
+    ledger.blocked = False
+    ledger.parked = 0
+
+
+def _message(ledger: Ledger, row: Row) -> None:
+    batch = row.messages or 1
+    debit = row.permits or 0
+    ledger.spent += debit
+    ledger.entries += 1
+    ledger.largest_batch = max(ledger.largest_batch, batch)
+    position = (row.ledger_id or 0, row.entry_id or 0)
+    again = bool(row.redelivery_count) or (not ledger.individual and position <= ledger.highest)
+    bits = (1 << batch) - 1
+    if row.ack_set is not None:
+        bits &= int.from_bytes(row.ack_set, "little")
+    messages = bits.bit_count()
+    ledger.messages += messages
+    if again:
+        ledger.redelivered += messages
+        ledger.redelivery_count_most = max(ledger.redelivery_count_most, row.redelivery_count or 1)
+    if position > ledger.highest:
+        ledger.highest = position
+    else:
+        ledger.in_order = False
+    _close_delivery(ledger, position)
+    ledger.deliveries[position] = Delivery(bits, row.mono_ns)
+    _unacked(ledger, messages, row.mono_ns)
+    ledger.last_message_ns = row.mono_ns
+    _count(ledger, row.mono_ns, messages, messages if again else 0, 0)
+    limit = _limit(ledger)
+    if limit and ledger.unacked >= limit:
+        ledger.blocked = True
+
+
+def _unacked(ledger: Ledger, more: int, now_ns: int) -> None:
+    """Changes unacked and keeps the time during which there was something to work on."""
+    ledger.unacked += more
+    if ledger.unacked > 0 and ledger.busy_since_ns is None:
+        ledger.busy_since_ns = now_ns
+    elif ledger.unacked == 0 and ledger.busy_since_ns is not None:
+        ledger.busy_ns += now_ns - ledger.busy_since_ns
+        ledger.busy_since_ns = None
+
+
+def _busy_until(ledger: Ledger, now_ns: int) -> int:
+    """Nanoseconds during which it had messages, up to now."""
+    since = ledger.busy_since_ns
+    return ledger.busy_ns + (now_ns - since if since is not None else 0)
+
+
+def _worked(ledger: Ledger, now_ns: int) -> None:
+    """Something shows that the application works; waits without messages are no pause."""
+    busy_since = now_ns if ledger.busy_since_ns is None else ledger.busy_since_ns
+    since = max(busy_since, ledger.last_work_ns or 0)
+    ledger.longest_work_gap_ns = max(ledger.longest_work_gap_ns, now_ns - since)
+    ledger.last_work_ns = now_ns
+
+
+def _close_delivery(ledger: Ledger, position: Position) -> int:
+    delivery = ledger.deliveries.pop(position, None)
+    if delivery is None:
+        return 0
+    ledger.unacked -= delivery.messages
+    return delivery.messages
+
+
+def ids_of(row: Row) -> list[MessageId]:
+    """The message ids of an ACK or REDELIVER, whether it carries one or several."""
+    if row.message_ids is not None:
+        return row.message_ids
+    if row.entry_id is None or row.ledger_id is None:
+        return []
+    return [MessageId(row.ledger_id, row.entry_id, row.ack_set)]
+
+
+def _ack(ledger: Ledger, row: Row) -> None:
+    acknowledge(ledger, row, ids_of(row))
+
+
+def acknowledge(ledger: Ledger, row: Row, ids: list[MessageId]) -> list[MessageId]:
+    """Acknowledges these ids; returns those that this incarnation does not hold.
+
+    The broker takes an individual ack from any consumer of the subscription and settles it with
+    the one that holds the message (Consumer.getAckOwnerConsumer).
+    """
+    now = row.mono_ns
+    messages = delay_ns = 0
+    strangers = []
+    if row.ack_type == "cumulative":
+        if ledger.individual:
+            return []  # the broker drops it in silence on Shared and Key_Shared
+        ids = list(_cumulative(ledger, ids))
+    for message_id in ids:
+        position = (message_id.ledger_id, message_id.entry_id)
+        delivery = ledger.deliveries.get(position)
+        if delivery is None:
+            strangers.append(message_id)
+            continue
+        before = delivery.messages
+        if message_id.ack_set is None:
+            delivery.open_bits = 0
+        else:
+            delivery.open_bits &= int.from_bytes(message_id.ack_set, "little")
+        if not delivery.open_bits:
+            del ledger.deliveries[position]
+        messages += before - delivery.messages
+        delay_ns = max(delay_ns, now - delivery.at_ns)
+    if messages:
+        _acknowledged(ledger, messages, now)
+        ledger.ack_delay_most_ns = max(ledger.ack_delay_most_ns, delay_ns)
+        row.ack_delay_us = max(row.ack_delay_us or 0, delay_ns // 1000)
+    return strangers
+
+
+def _acknowledged(ledger: Ledger, messages: int, now_ns: int) -> None:
+    _worked(ledger, now_ns)
+    ledger.acknowledged += messages
+    _unacked(ledger, -messages, now_ns)
+    ledger.last_ack_ns = now_ns
+    ledger.busy_at_ack_ns = _busy_until(ledger, now_ns)
+    _count(ledger, now_ns, 0, 0, messages)
+    limit = _limit(ledger)
+    if ledger.blocked and ledger.unacked <= limit // 2:
+        _release(ledger)
+
+
+def _cumulative(ledger: Ledger, ids: list[MessageId]) -> Iterator[MessageId]:
+    """A cumulative ack as the single acks that it stands for."""
+    if not ids:
+        return
+    last = ids[-1]
+    until = (last.ledger_id, last.entry_id)
+    for position in list(ledger.deliveries):
+        if position < until:
+            yield MessageId(*position, None)
+        elif ledger.in_order:
+            break
+    if until in ledger.deliveries:
+        yield last
+
+
+def _redeliver(ledger: Ledger, row: Row) -> None:
+    """Messages go back to the broker: by id they had been taken, all of them the queue included."""
+    ids = ids_of(row)
+    _worked(ledger, row.mono_ns)
+    if ids:
+        for message_id in ids:
+            if _close_delivery(ledger, (message_id.ledger_id, message_id.entry_id)):
+                ledger.returned += 1
+    else:
+        if ledger.taken is not None:
+            ledger.taken = max(ledger.taken, ledger.messages)
+        ledger.deliveries.clear()
+        ledger.unacked = 0
+    _unacked(ledger, 0, row.mono_ns)
+    _release(ledger)
+
+
+def _taken(ledger: Ledger, row: Row) -> None:
+    """The application took a message. The wait for its delivery is not work."""
+    ledger.taken = (ledger.taken or 0) + (row.messages or 1)
+    if ledger.last_take_ns is not None:
+        delivery = ledger.deliveries.get((row.ledger_id or 0, row.entry_id or 0))
+        since = ledger.last_take_ns
+        if delivery is not None:
+            since = max(since, delivery.at_ns)
+        ledger.take_busy_ns += max(0, row.mono_ns - since)
+        ledger.take_steps += 1
+    ledger.last_take_ns = row.mono_ns
+    _worked(ledger, row.mono_ns)
+
+
+def _count(ledger: Ledger, now_ns: int, messages: int, redelivered: int, acked: int) -> None:
+    bucket = now_ns // BUCKET_NS
+    recent = ledger.recent
+    if not recent or recent[-1][0] != bucket:
+        recent.append([bucket, 0, 0, 0])
+        if len(recent) > BUCKETS_MOST:
+            del recent[0]
+    last = recent[-1]
+    last[1] += messages
+    last[2] += redelivered
+    last[3] += acked
+
+
+TRANSITIONS: dict[str, Callable[[Ledger, Row], None]] = {
+    "FLOW": _flow,
+    "MESSAGE": _message,
+    "ACK": _ack,
+    "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
+    "TAKEN": _taken,
+}
+
+
+def state_of(ledger: Ledger) -> dict[str, Any]:
+    """The ledger as JSON values, open deliveries included."""
+    state = {name: getattr(ledger, name) for name in Ledger.__slots__}
+    state["deliveries"] = [
+        [*position, delivery.open_bits, delivery.at_ns]
+        for position, delivery in ledger.deliveries.items()
+    ]
+    return state
+
+
+def from_state(state: dict[str, Any]) -> Ledger:
+    """The ledger that `state_of` wrote."""
+    deliveries = {(a, b): Delivery(bits, at) for a, b, bits, at in state["deliveries"]}
+    highest = (state["highest"][0], state["highest"][1])
+    return Ledger(**{**state, "deliveries": deliveries, "highest": highest})

@@ -1,0 +1,85 @@
+"""Permits are below zero and nothing that the client holds can bring them back.
+
+The broker reads whole batches, so permits below zero are ordinary: after batches of 100 a healthy
+consumer may stand at -1360. Each message that it then takes from its queue gives one permit back.
+They are a cause only when there is nothing left to take: everything that was delivered has been
+taken or acknowledged, permits are still below zero, and neither a message nor a FLOW has come for
+`refill_wait`. Then the two sides have counted differently, and only a new start evens them out.
+
+Source: PersistentDispatcherMultipleConsumers debits by messages and reads by entries unless
+preciseDispatcherFlowControl is on.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis import (
+    REFILL_WAIT,
+    WIRE,
+    Evidence,
+    Finding,
+    Limits,
+    Measure,
+    Outcome,
+    duration,
+    found,
+    waiting_measures,
+)
+from pulsar_doctor.timeline import Consumer
+
+THRESHOLDS = (REFILL_WAIT,)
+NEEDS = frozenset({WIRE})
+EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing"})
+REMEDY = (
+    "Restart this consumer: its next SUBSCRIBE starts from a full queue's worth of permits. Note "
+    "its client version; if it happens again, report the trace to that client's project."
+)
+
+
+def check(evidence: Evidence, limits: Limits) -> Outcome:
+    """Found for each consumer below zero with nothing left to give back."""
+    assert evidence.wire is not None
+    now_ns = evidence.wire.now_ns
+    return found(
+        _finding(consumer, now_ns)
+        for consumer in evidence.wire.consumers
+        if _nothing_can_help(consumer, now_ns, limits)
+    )
+
+
+def _nothing_can_help(consumer: Consumer, now_ns: int, limits: Limits) -> bool:
+    ledger = consumer.ledger
+    if ledger.available_permits >= 0 or ledger.zero_queue or ledger.one_by_one:
+        return False
+    nothing_held = ledger.unacked == 0 or (
+        ledger.taken is not None and ledger.taken >= ledger.messages
+    )
+    return nothing_held and _silent_seconds(consumer, now_ns) >= limits["refill_wait"]
+
+
+def _silent_seconds(consumer: Consumer, now_ns: int) -> float:
+    ledger = consumer.ledger
+    last = max(ledger.last_message_ns or 0, ledger.last_flow_ns or 0, ledger.last_work_ns or 0)
+    return (now_ns - last) / 1e9
+
+
+def _finding(consumer: Consumer, now_ns: int) -> Finding:
+    ledger = consumer.ledger
+    silent = _silent_seconds(consumer, now_ns)
+    return Finding(
+        code="negative-permits",
+        severity="stalled",
+        confidence=0.8,
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} stands at {ledger.available_permits} permits and has nothing left "
+            f"to take; no FLOW and no message for {duration(silent)}: it was granted "
+            f"{ledger.granted} and spent {ledger.spent}"
+        ),
+        evidence=(
+            *waiting_measures(consumer, now_ns),
+            Measure("permits_granted", ledger.granted, "permits"),
+            Measure("permits_spent", ledger.spent, "permits"),
+            Measure("silent_for", round(silent, 3), "seconds"),
+        ),
+        remedy=REMEDY,
+    )

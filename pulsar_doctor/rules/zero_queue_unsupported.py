@@ -1,0 +1,105 @@
+"""A consumer with a zero queue was sent a batch, which its client cannot handle.
+
+With a receiver queue of 0 the client asks for one message with each receive. The broker cannot
+split a batch: it sends the whole of it and debits all its messages. The C++, Python and Node.js
+clients hand out the first message and lose the rest until they are delivered again, the next
+receive hangs, and permits climb by only one with each call. The Java client closes the consumer.
+
+Where the queue size is told this is certain. From the wire alone a queue of 1 looks the same, and
+copes with batches: there it takes `refill_wait` of silence, and the confidence is low.
+
+Source: ZeroQueueConsumerImpl in the Java and C++ clients; CommandMessage's metadata,
+num_messages_in_batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis import (
+    CLEAR,
+    QUIET_AFTER,
+    REFILL_WAIT,
+    WIRE,
+    Evidence,
+    Finding,
+    Limits,
+    Measure,
+    Outcome,
+    Unknown,
+    duration,
+    found,
+    waiting_measures,
+)
+from pulsar_doctor.timeline import Consumer
+
+THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
+NEEDS = frozenset({WIRE})
+EXPLAINS = frozenset({"permits-exhausted", "negative-permits", "slow-but-progressing"})
+REMEDY = (
+    "Use a receiver queue of 1 instead of 0, or let the producer send without batches "
+    "(enableBatching=false); then close this consumer, and what it lost is delivered again."
+)
+
+
+def check(evidence: Evidence, limits: Limits) -> Outcome:
+    """Found where a zero queue met a batch; unknown where it may be a queue of 1."""
+    assert evidence.wire is not None
+    now_ns, consumers = evidence.wire.now_ns, evidence.wire.consumers
+    outcome = found(
+        _finding(consumer, now_ns, confidence)
+        for consumer in consumers
+        for confidence in _judge(consumer, now_ns, limits)
+    )
+    unsure = next((c for c in consumers if _may_be_slow(c, now_ns, limits)), None)
+    if unsure is None or outcome is not CLEAR:
+        return outcome
+    return Unknown(
+        f"{unsure.label} asks for one message at a time, was sent a batch and has been silent for "
+        f"{duration(unsure.ledger.quiet_seconds(now_ns))}: a queue of 1 with slow work looks so too"
+    )
+
+
+def _judge(consumer: Consumer, now_ns: int, limits: Limits) -> Iterator[float]:
+    ledger = consumer.ledger
+    if ledger.largest_batch < 2 or ledger.unacked == 0:
+        return
+    if ledger.zero_queue:
+        yield 0.95
+    elif _silent_below_zero(consumer, now_ns, limits["refill_wait"]):
+        yield 0.6
+
+
+def _may_be_slow(consumer: Consumer, now_ns: int, limits: Limits) -> bool:
+    batch = consumer.ledger.largest_batch >= 2
+    return batch and _silent_below_zero(consumer, now_ns, limits["quiet_after"])
+
+
+def _silent_below_zero(consumer: Consumer, now_ns: int, seconds: float) -> bool:
+    ledger = consumer.ledger
+    return (
+        ledger.one_by_one
+        and ledger.available_permits < 0
+        and ledger.quiet_seconds(now_ns) >= seconds
+        and not ledger.in_rhythm(now_ns, seconds)
+    )
+
+
+def _finding(consumer: Consumer, now_ns: int, confidence: float) -> Finding:
+    ledger = consumer.ledger
+    return Finding(
+        code="zero-queue-unsupported",
+        severity="stalled",
+        confidence=confidence,
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} asks for one message at a time and was sent a batch of "
+            f"{ledger.largest_batch}: {ledger.available_permits} permits, {ledger.unacked} "
+            "messages delivered that its client cannot hand out"
+        ),
+        evidence=(
+            Measure("largest_batch", ledger.largest_batch, "messages"),
+            *waiting_measures(consumer, now_ns),
+        ),
+        remedy=REMEDY,
+    )

@@ -1,0 +1,405 @@
+"""Follows all connections of a trace: which command belongs to which consumer, and what it did.
+
+A consumer *incarnation* lasts from SUBSCRIBE to its close. The client closes it with CLOSE_CONSUMER
+or UNSUBSCRIBE (it ends with the broker's answer, since messages may still be on their way), the
+broker with a CLOSE_CONSUMER of its own (unload, seek), and both by losing the connection. A
+SUBSCRIBE that fails, or that comes again with the same id, ends what was there.
+
+Rows come in the order of the journal. Applying the rows of a sealed trace again rebuilds the
+same state. Changed in place: this is the hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulsar_doctor import permits
+from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, TO_BROKER, TO_CLIENT, Row
+from pulsar_doctor.permits import Ledger
+
+PARTITION = "-partition-"
+ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
+SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
+
+
+@dataclass(slots=True)
+class Consumer:
+    """One incarnation of a consumer and its ledger. Times in microseconds and nanoseconds."""
+
+    incarnation: int
+    conn_id: int
+    consumer_id: int
+    topic: str
+    subscription: str
+    subscription_type: str | None
+    consumer_name: str | None
+    client_version: str | None
+    client_addr: str | None
+    opened_us: int
+    ledger: Ledger
+    request_id: int | None = None  # of the SUBSCRIBE or close that waits for its answer
+    closing: bool = False
+    active: bool | None = None  # Exclusive and Failover, once the broker has said
+    closed_us: int | None = None
+    closed_ns: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call it: its name, or its number where it has none."""
+        return self.consumer_name or f"#{self.incarnation}"
+
+
+@dataclass(slots=True)
+class Connection:
+    """One connection through the tap."""
+
+    client_addr: str | None = None
+    broker_addr: str | None = None
+    client_version: str | None = None
+    consumers: dict[int, Consumer] = field(default_factory=dict)
+    producers: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """The consumers of one subscription of one topic (or partition) at the moment of judgement.
+
+    now_us, now_ns: that moment: the end of the trace, or just before the last of them was shut
+    down. Consumers that were closed earlier are not in it.
+    """
+
+    topic: str
+    partition: int | None
+    subscription: str
+    type: str | None
+    consumers: tuple[Consumer, ...]
+    now_us: int
+    now_ns: int
+
+
+class Timeline:
+    """Commands in, rows with their ledger out.
+
+    told: consumer name -> what is known beside the wire: receiver_queue_size, process_seconds,
+    unacked_limit.
+    """
+
+    def __init__(
+        self, trace_id: str = "", told: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        self.trace_id = trace_id
+        self.told = dict(told or {})
+        self.next_seq = 0
+        self.next_incarnation = 1
+        self.now_us = 0
+        self.now_ns = 0
+        self.connections: dict[int, Connection] = {}
+        self.ended: list[Consumer] = []
+
+    @property
+    def living(self) -> Iterator[Consumer]:
+        """Consumers whose incarnation goes on."""
+        for connection in self.connections.values():
+            yield from connection.consumers.values()
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """All incarnations that are remembered, in the order of their numbers."""
+        return sorted([*self.ended, *self.living], key=lambda consumer: consumer.incarnation)
+
+    def pass_time(self, ts: int, mono_ns: int) -> None:
+        """Time went on and nothing else happened."""
+        self.now_us = max(self.now_us, ts)
+        self.now_ns = max(self.now_ns, mono_ns)
+
+    def apply(self, row: Row) -> Row:
+        """Gives the row its number, its consumer and the ledger after it; returns it."""
+        row.trace_id = self.trace_id
+        row.seq = self.next_seq
+        self.next_seq += 1
+        self.now_us = row.ts
+        self.now_ns = row.mono_ns
+        if row.conn_id is None:
+            self._unconnected(row)
+            return row
+        connection = self.connections.get(row.conn_id)
+        if connection is None:
+            connection = self.connections[row.conn_id] = Connection()
+        on_connection = CONNECTION_EVENTS.get(row.command)
+        if on_connection is not None:
+            on_connection(self, connection, row)
+        row.client_addr = connection.client_addr
+        row.broker_addr = connection.broker_addr
+        row.client_version = connection.client_version
+        if row.consumer_id is not None:
+            consumer = connection.consumers.get(row.consumer_id)
+            if consumer is not None:
+                self._on_consumer(connection, consumer, row)
+        elif row.producer_id is not None:
+            row.topic = row.topic or connection.producers.get(row.producer_id)
+        return row
+
+    def _unconnected(self, row: Row) -> None:
+        if row.command == GAP:
+            for consumer in self.living:
+                consumer.ledger.uncertain = True
+        elif row.command == TAKEN:
+            taker = self._taker(row)
+            if taker is not None:
+                _label(row, taker)
+                permits.apply(taker.ledger, row)
+
+    def _taker(self, row: Row) -> Consumer | None:
+        """Who took this message: the one that holds it, otherwise the newest of that name."""
+        position = (row.ledger_id, row.entry_id)
+        newest = None
+        for consumer in self.living:
+            if consumer.consumer_name == row.consumer_name and consumer.topic == row.topic:
+                if position in consumer.ledger.deliveries:
+                    return consumer
+                newest = consumer
+        return newest
+
+    def _on_consumer(self, connection: Connection, consumer: Consumer, row: Row) -> None:
+        _label(row, consumer)
+        ledger = consumer.ledger
+        if row.command == "ACK":
+            self._ack(consumer, row)
+        permits.apply(ledger, row)
+        then = CONSUMER_EVENTS.get(row.command)
+        if then is not None:
+            then(self, connection, consumer, row)
+
+    def _ack(self, consumer: Consumer, row: Row) -> None:
+        """Individual acks of messages that another consumer of the subscription holds."""
+        if row.ack_type != "individual":
+            return
+        held = consumer.ledger.deliveries
+        for message_id in permits.ids_of(row):
+            if (message_id.ledger_id, message_id.entry_id) in held:
+                continue
+            for other in self.living:
+                if (
+                    other is not consumer
+                    and other.topic == consumer.topic
+                    and other.subscription == consumer.subscription
+                    and not permits.acknowledge(other.ledger, row, [message_id])
+                ):
+                    break
+
+    def end(self, connection: Connection, consumer: Consumer, row: Row) -> None:
+        """Ends an incarnation; its ledger stays as it was."""
+        permits.end_starvation(consumer.ledger, row)
+        consumer.closed_us = row.ts
+        consumer.closed_ns = row.mono_ns
+        connection.consumers.pop(consumer.consumer_id, None)
+        self.ended.append(consumer)
+        if len(self.ended) > ENDED_KEPT_MOST:
+            del self.ended[0]
+
+    def subscriptions(self) -> list[Subscription]:
+        """What is to be judged, one value a subscription, in the order of their first consumers."""
+        groups: dict[tuple[str, str], list[Consumer]] = {}
+        for consumer in self.consumers:
+            groups.setdefault((consumer.topic, consumer.subscription), []).append(consumer)
+        return [self._judged(consumers) for consumers in groups.values()]
+
+    def _judged(self, consumers: list[Consumer]) -> Subscription:
+        now_us, now_ns = self.now_us, self.now_ns
+        judged = [consumer for consumer in consumers if consumer.closed_us is None]
+        if not judged:
+            last = max(consumer.closed_us or 0 for consumer in consumers)
+            since = max(last - SHUTDOWN_US, *(consumer.opened_us for consumer in consumers))
+            judged = [c for c in consumers if (c.closed_us or 0) >= since]
+            now_us = min(c.closed_us or 0 for c in judged)
+            now_ns = min(c.closed_ns or 0 for c in judged)
+        first = consumers[-1]
+        topic, partition = split_partition(first.topic)
+        return Subscription(
+            topic,
+            partition,
+            first.subscription,
+            first.subscription_type,
+            tuple(judged),
+            now_us,
+            now_ns,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next row depends on, as JSON values."""
+        return {
+            "next_seq": self.next_seq,
+            "next_incarnation": self.next_incarnation,
+            "now_us": self.now_us,
+            "now_ns": self.now_ns,
+            "connections": {
+                str(conn_id): {
+                    **{name: getattr(connection, name) for name in Connection.__slots__},
+                    "consumers": [_consumer_state(c) for c in connection.consumers.values()],
+                    "producers": list(connection.producers.items()),
+                }
+                for conn_id, connection in self.connections.items()
+            },
+            "ended": [_consumer_state(consumer) for consumer in self.ended],
+        }
+
+    @classmethod
+    def restore(
+        cls,
+        state: Mapping[str, Any],
+        trace_id: str = "",
+        told: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Timeline:
+        """The timeline that `state` was taken of."""
+        timeline = cls(trace_id, told)
+        for name in ("next_seq", "next_incarnation", "now_us", "now_ns"):
+            setattr(timeline, name, state[name])
+        for conn_id, saved in state["connections"].items():
+            consumers = [_consumer_of(consumer) for consumer in saved["consumers"]]
+            timeline.connections[int(conn_id)] = Connection(
+                saved["client_addr"],
+                saved["broker_addr"],
+                saved["client_version"],
+                {consumer.consumer_id: consumer for consumer in consumers},
+                dict(saved["producers"]),
+            )
+        timeline.ended = [_consumer_of(consumer) for consumer in state["ended"]]
+        return timeline
+
+
+def split_partition(topic: str) -> tuple[str, int | None]:
+    """A topic's name without its partition, and the partition; None where it has none."""
+    base, found, number = topic.rpartition(PARTITION)
+    return (base, int(number)) if found and number.isdecimal() else (topic, None)
+
+
+def _label(row: Row, consumer: Consumer) -> None:
+    row.incarnation = consumer.incarnation
+    row.topic = consumer.topic
+    row.subscription = consumer.subscription
+    row.subscription_type = consumer.subscription_type
+    row.consumer_id = consumer.consumer_id
+    row.consumer_name = consumer.consumer_name
+    row.client_version = consumer.client_version
+    if row.partition is None:
+        row.partition = split_partition(consumer.topic)[1]
+
+
+def _open(timeline: Timeline, connection: Connection, row: Row) -> None:
+    connection.client_addr = row.client_addr
+    connection.broker_addr = row.broker_addr
+
+
+def _connect(timeline: Timeline, connection: Connection, row: Row) -> None:
+    connection.client_version = row.client_version
+
+
+def _close(timeline: Timeline, connection: Connection, row: Row) -> None:
+    starved_us = None
+    for consumer in list(connection.consumers.values()):
+        timeline.end(connection, consumer, row)
+        starved_us = max(starved_us or 0, row.starved_us or 0)
+    row.starved_us = starved_us
+    timeline.connections.pop(row.conn_id or 0, None)
+
+
+def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
+    if row.consumer_id is None:
+        return
+    before = connection.consumers.get(row.consumer_id)
+    if before is not None:
+        timeline.end(connection, before, row)
+    told = timeline.told.get(row.consumer_name or "", {})
+    connection.consumers[row.consumer_id] = Consumer(
+        timeline.next_incarnation,
+        row.conn_id or 0,
+        row.consumer_id,
+        row.topic or "",
+        row.subscription or "",
+        row.subscription_type,
+        row.consumer_name,
+        connection.client_version,
+        connection.client_addr,
+        row.ts,
+        Ledger(
+            individual=row.subscription_type in ("Shared", "Key_Shared"),
+            told_receiver_queue_size=told.get("receiver_queue_size"),
+            told_process_seconds=told.get("process_seconds"),
+            unacked_limit=told.get("unacked_limit"),
+        ),
+        request_id=row.request_id,
+    )
+    timeline.next_incarnation += 1
+
+
+def _producer(timeline: Timeline, connection: Connection, row: Row) -> None:
+    if row.producer_id is not None and row.topic:
+        connection.producers[row.producer_id] = row.topic
+
+
+def _answered(timeline: Timeline, connection: Connection, row: Row) -> None:
+    """SUCCESS or ERROR: the answer to a SUBSCRIBE or to a close, among others."""
+    if row.request_id is None or row.direction != TO_CLIENT:
+        return
+    for consumer in connection.consumers.values():
+        if consumer.request_id == row.request_id:
+            break
+    else:
+        return
+    consumer.request_id = None
+    failed = row.command == "ERROR"
+    _label(row, consumer)
+    if consumer.closing and not failed:
+        permits.apply(consumer.ledger, row)
+        timeline.end(connection, consumer, row)
+    elif consumer.closing:
+        consumer.closing = False
+    elif failed:
+        timeline.end(connection, consumer, row)
+    else:
+        permits.subscribed(consumer.ledger, row)
+        permits.apply(consumer.ledger, row)
+
+
+def _close_consumer(
+    timeline: Timeline, connection: Connection, consumer: Consumer, row: Row
+) -> None:
+    if row.direction == TO_BROKER:
+        consumer.closing = True
+        consumer.request_id = row.request_id
+    else:
+        timeline.end(connection, consumer, row)
+
+
+def _active_change(
+    timeline: Timeline, connection: Connection, consumer: Consumer, row: Row
+) -> None:
+    consumer.active = bool(row.messages)
+
+
+CONNECTION_EVENTS: dict[str, Callable[[Timeline, Connection, Row], None]] = {
+    OPEN: _open,
+    CLOSE: _close,
+    "CONNECT": _connect,
+    "SUBSCRIBE": _subscribe,
+    "PRODUCER": _producer,
+    "SUCCESS": _answered,
+    "ERROR": _answered,
+}
+CONSUMER_EVENTS: dict[str, Callable[[Timeline, Connection, Consumer, Row], None]] = {
+    "CLOSE_CONSUMER": _close_consumer,
+    "UNSUBSCRIBE": _close_consumer,
+    "ACTIVE_CONSUMER_CHANGE": _active_change,
+}
+
+
+def _consumer_state(consumer: Consumer) -> dict[str, Any]:
+    state = {name: getattr(consumer, name) for name in Consumer.__slots__}
+    state["ledger"] = permits.state_of(consumer.ledger)
+    return state
+
+
+def _consumer_of(state: Mapping[str, Any]) -> Consumer:
+    return Consumer(**{**state, "ledger": permits.from_state(state["ledger"])})
