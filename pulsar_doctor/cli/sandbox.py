@@ -1,0 +1,126 @@
+"""pulsar-doctor sandbox: a real Apache Pulsar on this machine that stays until it is stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.cli._options import (
+    connection_options,
+    output_option,
+    say,
+    settings,
+    talk_options,
+)
+
+if TYPE_CHECKING:
+    from pulsar_doctor.sandbox import Sandbox
+
+NOT_RUNNING = 3
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in value]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise click.BadParameter("write NAME=VALUE, as in standalone.conf", ctx, param)
+    return {key: setting for key, _, setting in pairs}
+
+
+@click.group()
+def command() -> None:
+    """Starts, stops and shows a real Apache Pulsar on this machine.
+
+    The first start downloads Apache Pulsar 4.0.8 (245 MB) into the cache folder:
+    PULSAR_DOCTOR_CACHE, else XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor
+    (~/Library/Caches/pulsar-doctor on macOS). It runs on the Java of JAVA_HOME or PATH where that
+    is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopback only.
+
+    \b
+    pulsar-doctor sandbox start
+    pulsar-doctor consume orders -s billing --sandbox
+    pulsar-doctor sandbox stop
+
+    Other subcommands take --sandbox: they use the one that runs, or start one for themselves and
+    end it when they end.
+    """
+
+
+@command.command()
+@click.option("--batch-index-acks", is_flag=True, help="Acknowledge inside of batches.")
+@click.option(
+    "--conf", metavar="NAME=VALUE", multiple=True, callback=_pairs,
+    help="A setting of standalone.conf; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--data", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the data here; else it goes when the sandbox stops.",
+)  # fmt: skip
+@output_option("table", "json")
+@connection_options
+def start(batch_index_acks: bool, conf: dict[str, str], data: Path | None, output: str) -> None:
+    """Starts the sandbox, or names the one that runs; its URLs go to stdout.
+
+    Takes about ten seconds, 350 MB of memory and 100 MB of disk, plus the messages.
+
+    \b
+    pulsar-doctor sandbox start
+    pulsar-doctor sandbox start --batch-index-acks --conf maxUnackedMessagesPerConsumer=10
+    pulsar-doctor sandbox start --pulsar-home ~/apache-pulsar-4.0.8 -o json
+    """
+    from pulsar_doctor import sandbox
+
+    home = settings().pulsar_home
+    started = sandbox.start(home, batch_index_acks=batch_index_acks, conf=conf, data=data, say=say)
+    _show(started, output)
+
+
+@command.command()
+@talk_options
+def stop() -> None:
+    """Stops the sandbox; its log stays, its data go unless start had --data.
+
+    \b
+    pulsar-doctor sandbox stop
+    """
+    from pulsar_doctor import sandbox
+
+    say("the sandbox is stopped" if sandbox.stop() else "no sandbox runs")
+
+
+@command.command()
+@output_option("table", "json")
+@talk_options
+def status(output: str) -> int:
+    """Says whether the sandbox runs, and where: exit code 0 where it runs, 3 where not.
+
+    \b
+    pulsar-doctor sandbox status
+    pulsar-doctor sandbox status -o json
+    """
+    from pulsar_doctor import sandbox
+
+    found = sandbox.status()
+    if found is None:
+        say("no sandbox runs; `pulsar-doctor sandbox start` starts one")
+    if found or output == "json":
+        _show(found, output)
+    return 0 if found else NOT_RUNNING
+
+
+def _show(found: Sandbox | None, output: str) -> None:
+    fields = _fields(found)
+    if output == "json":
+        head = {"schema": "pulsar-doctor/sandbox/1", "running": found is not None}
+        click.echo(json.dumps(head | fields))
+        return
+    for name, value in fields.items():
+        click.echo(f"{name.replace('_', ' '):<12} {value}")
+
+
+def _fields(found: Sandbox | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {name: str(value) for name, value in asdict(found).items()} if found else {}
