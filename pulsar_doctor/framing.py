@@ -54,7 +54,16 @@ class Cutter:
     be passed on yet (their type is not known, or they belong to an unfinished held frame).
     """
 
-    __slots__ = ("_begun", "_held", "_rest", "_skip", "max_frame_bytes", "position", "undecided")
+    __slots__ = (
+        "_begun",
+        "_held",
+        "_rest",
+        "_skip",
+        "completed_held",
+        "max_frame_bytes",
+        "position",
+        "undecided",
+    )
 
     def __init__(self, held: frozenset[int] = frozenset()) -> None:
         self._held = held
@@ -63,6 +72,7 @@ class Cutter:
         self._skip = 0  # bytes of that payload still to come
         self.position = 0  # bytes fed so far
         self.undecided = 0
+        self.completed_held = False  # whether a held frame was among the last ones
         self.max_frame_bytes = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -71,6 +81,7 @@ class Cutter:
         Raises FramingError where the bytes can be no frame; the cutter is of no use afterwards.
         """
         frames: list[Frame] = []
+        self.completed_held = False
         at = 0
         if self._begun is not None:
             if len(data) < self._skip:
@@ -102,14 +113,17 @@ class Cutter:
                 break
             behind = at + 8 + command_bytes
             command = data[at + 8 : behind]
+            code = code_of(command)
+            if code in self._held:
+                self.completed_held = True
             if behind == end:
-                frames.append(Frame(code_of(command), command, None, total + 4, None, start + end))
+                frames.append(Frame(code, command, None, total + 4, None, start + end))
             else:
                 metadata = _metadata(data, behind, end)
                 if metadata is None:
                     raise FramingError("the metadata of a frame is longer than the frame")
                 frames.append(
-                    Frame(code_of(command), command, metadata, total + 4, end - behind, start + end)
+                    Frame(code, command, metadata, total + 4, end - behind, start + end)
                 )
             at = end
         return at
