@@ -1,0 +1,269 @@
+"""`pulsar-doctor trace`: reads a trace without Spark."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.cli._options import DURATION, output_option, say, talk_options, told
+from pulsar_doctor.errors import MissingExtra, TraceError
+
+if TYPE_CHECKING:
+    from pulsar_doctor.columns import Row
+    from pulsar_doctor.timeline import Timeline
+    from pulsar_doctor.trace.reading import Trace
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PIPE_WIDTH = 200  # characters, where stdout is no terminal
+
+folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+
+class When(click.ParamType):  # type: ignore[type-arg]
+    """A moment: ISO 8601, UTC where no zone is given, or a duration back from the trace's end."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime | float:
+        """The moment, or the seconds before the end."""
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            pass
+        else:
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        try:
+            return DURATION.convert(value, param, ctx)
+        except click.BadParameter:
+            example = "write 2026-08-01T12:00:00Z, or 30s for the last 30 seconds"
+            self.fail(f"{value!r} is no time; {example}", param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """What the help shows."""
+        return "TIME"
+
+
+@click.group("trace")
+def command() -> None:
+    """Reads a trace: its rows, its consumers, whether it is whole.
+
+    \b
+    Examples:
+      pulsar-doctor trace summary incident.ptrace
+      pulsar-doctor trace show incident.ptrace --consumer slow --since 30s
+      pulsar-doctor trace show incident.ptrace --command FLOW -o jsonl | jq .permits
+      pulsar-doctor trace verify incident.ptrace
+    """
+
+
+@command.command("show")
+@folder_argument
+@click.option("--consumer", metavar="NAME", help="Only this consumer: name or incarnation number.")
+@click.option(
+    "--command", "commands", metavar="COMMAND", multiple=True,
+    help="Only these commands, e.g. FLOW; repeatable.",
+)  # fmt: skip
+@click.option("--topic", help="Only this topic; its last part is enough.")
+@click.option("--subscription", help="Only this subscription.")
+@click.option("--since", "--from", "since", type=When(), help="From then on.")
+@click.option("--until", type=When(), help="Up to then.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+@output_option("table", "jsonl", "json")
+@talk_options
+def show(
+    folder: Path,
+    *,
+    since: datetime | float | None,
+    until: datetime | float | None,
+    limit: int | None,
+    output: str,
+    **wanted: Any,
+) -> None:
+    """Prints the rows of a trace: one command each, with the ledger after it.
+
+    A TIME is ISO 8601 (UTC where it has no zone) or a duration counted back from the end.
+
+    \b
+    Examples:
+      pulsar-doctor trace show incident.ptrace --consumer slow -n 50
+      pulsar-doctor trace show incident.ptrace --since 30s --until 10s
+      pulsar-doctor trace show incident.ptrace --command FLOW --command ACK -o jsonl
+      pulsar-doctor trace show incident.ptrace --since 2026-08-01T12:00:00Z --topic orders
+    """
+    trace = _open(folder)
+    timeline = trace.timeline() if _relative(since) or _relative(until) else None
+    since_us, until_us = _moment(since, timeline), _moment(until, timeline)
+    keep = _filter(since_us, until_us, **wanted)
+    rows = (row for row in trace.rows(since_us=since_us) if keep(row))
+    _print_rows(islice(rows, limit), output)
+
+
+@command.command("summary")
+@folder_argument
+@output_option("table", "json")
+@talk_options
+def summary(folder: Path, *, output: str) -> None:
+    """Prints the consumers of a trace: queue, FLOWs, permits, times without permits, verdict.
+
+    \b
+    Example:
+      pulsar-doctor trace summary incident.ptrace -o json | jq '.consumers[].available_permits'
+    """
+    trace = _open(folder)
+    timeline = trace.timeline()
+    from pulsar_doctor.report.consumers import (
+        TABLE_WIDTH,
+        summary_json,
+        summary_lines,
+        summary_table,
+    )
+
+    verdicts = _verdicts(timeline)
+    if output == "json":
+        found = summary_json(trace.meta.trace_id, timeline, verdicts, live=trace.live)
+        click.echo(json.dumps(found, indent=1))
+        return
+    from rich.console import Console
+
+    console = Console(no_color=told("no_color") or None, highlight=False)
+    if not console.is_terminal:
+        console = Console(width=PIPE_WIDTH, highlight=False)
+    if console.width >= TABLE_WIDTH:
+        console.print(summary_table(timeline, verdicts))
+    else:
+        for line in summary_lines(timeline, verdicts):
+            click.echo(line)
+
+
+@command.command("verify")
+@folder_argument
+@output_option("table", "json")
+@talk_options
+def verify(folder: Path, *, output: str) -> int:
+    """Says whether a trace is whole and unchanged; the exit code is 2 where it is damaged.
+
+    Checks names, SHA-256 and page checksums of every segment, that no row is missing, and that
+    every ledger follows from the commands before it. Changes nothing.
+
+    \b
+    Example:
+      pulsar-doctor trace verify incident.ptrace && rm -r incident.ptrace.old
+    """
+    with _needs_trace_extra():
+        from pulsar_doctor.report.verification import verification_json, verification_lines
+        from pulsar_doctor.trace.verifying import DAMAGED
+        from pulsar_doctor.trace.verifying import verify as verify_trace
+
+    found = verify_trace(folder)
+    if output == "json":
+        click.echo(json.dumps(verification_json(found), indent=1))
+    else:
+        for line in verification_lines(found):
+            click.echo(line)
+    return TraceError.exit_code if found.status == DAMAGED else 0
+
+
+def _verdicts(timeline: Timeline) -> Mapping[int, str]:
+    """Incarnation -> verdict, of the consumers that `stall-check` would judge."""
+    from pulsar_doctor.diagnosis import Evidence, diagnose, limits_of, verdict_of
+    from pulsar_doctor.rules import load
+
+    rules = load()
+    verdicts: dict[int, str] = {}
+    for wire in timeline.subscriptions():
+        diagnosis = diagnose(Evidence(wire), rules, limits_of(rules))
+        verdicts |= {c.incarnation: verdict_of(diagnosis, c) for c in wire.consumers}
+    return verdicts
+
+
+@contextmanager
+def _needs_trace_extra() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("pyarrow", "google"):
+            raise MissingExtra("trace", "reading a trace") from None
+        raise
+
+
+def _open(folder: Path) -> Trace:
+    with _needs_trace_extra():
+        from pulsar_doctor.sealing import open_trace
+    trace = open_trace(folder)
+    for note in trace.notes:
+        say(f"pulsar-doctor: {note}")
+    return trace
+
+
+def _relative(moment: datetime | float | None) -> bool:
+    return isinstance(moment, float)
+
+
+def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int | None:
+    """Microseconds since 1970."""
+    if isinstance(moment, datetime):
+        return (moment - EPOCH) // timedelta(microseconds=1)
+    if moment is None or timeline is None:
+        return None
+    return timeline.now_us - int(moment * 1_000_000)
+
+
+def _filter(
+    since_us: int | None,
+    until_us: int | None,
+    *,
+    consumer: str | None,
+    commands: Sequence[str],
+    topic: str | None,
+    subscription: str | None,
+) -> Callable[[Row], bool]:
+    """Whether a row is asked for."""
+    names = {name.upper() for name in commands}
+    last_part = f"/{topic}"
+    tests: list[Callable[[Row], bool]] = []
+    if since_us is not None:
+        tests.append(lambda row: row.ts >= since_us)
+    if until_us is not None:
+        tests.append(lambda row: row.ts <= until_us)
+    if names:
+        tests.append(lambda row: row.command in names)
+    if consumer is not None:
+        tests.append(lambda row: consumer in (row.consumer_name, str(row.incarnation)))
+    if topic is not None:
+        tests.append(lambda row: row.topic == topic or (row.topic or "").endswith(last_part))
+    if subscription is not None:
+        tests.append(lambda row: row.subscription == subscription)
+    return lambda row: all(test(row) for test in tests)
+
+
+def _print_rows(rows: Iterator[Row], output: str) -> None:
+    from pulsar_doctor.report.rows import row_line, table_lines
+
+    if output == "table":
+        width = get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+        lines = table_lines(rows, width)
+    else:
+        lines = map(row_line, rows)
+    if output == "json":
+        lines = _as_array(lines)
+    for line in lines:
+        click.echo(line)
+
+
+def _as_array(documents: Iterator[str]) -> Iterator[str]:
+    before = "["
+    for document in documents:
+        yield f"{before}{document}"
+        before = ","
+    yield "]" if before == "," else "[]"

@@ -1,0 +1,94 @@
+"""The process that understands: follows a trace's journals, keeps the ledgers, seals segments.
+
+Nothing that happens here reaches the traffic. If it dies, another observer goes on where the
+journals stand: the sealed parts are done, the journals behind them are read again from their start.
+
+As a process, `python -m pulsar_doctor.observer DIR`, it works until the relay has ended. Ctrl-C
+reaches the relay too, which ends, so it is not heeded here; SIGTERM ends it at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pulsar_doctor.columns import Row
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.sealing import Sealer
+from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.trace import folder
+
+POLL_SECONDS = 0.1
+LOCK_WAIT_SECONDS = 5.0  # an observer that was killed lets go of the lock at once, a reader soon
+RELAY_WAIT_SECONDS = 10.0
+
+
+class Observer:
+    """Follows one trace; holds the right to seal it for its life.
+
+    on_row: called with each row once its ledger is known; it must not change the row. After a
+    restart the rows of the journals that are not sealed come again. Raises BeingSealedError where
+    another process seals this trace.
+    """
+
+    def __init__(self, trace_dir: Path, on_row: Callable[[Row], object] | None = None) -> None:
+        self._sealer = Sealer(trace_dir, on_row, LOCK_WAIT_SECONDS)
+
+    @property
+    def timeline(self) -> Timeline:
+        """The ledgers after the last row."""
+        return self._sealer.timeline
+
+    def poll(self) -> int:
+        """Reads what the journal has gained, seals what is complete; how many rows came."""
+        return self._sealer.follow()
+
+    def finish(self) -> int:
+        """Reads to the end and seals the rest, once the relay has ended; how many rows came."""
+        return self._sealer.finish()
+
+    def close(self) -> None:
+        """Stops where it stands; whoever comes next reads the unsealed journals again."""
+        self._sealer.close()
+
+
+def follow(trace_dir: Path) -> None:
+    """Observes a trace until its relay has ended, then seals the rest."""
+    folder.read_meta(trace_dir)
+    _wait_for_relay(trace_dir)
+    observer = Observer(trace_dir)
+    try:
+        while folder.is_live(trace_dir):
+            if not observer.poll():
+                time.sleep(POLL_SECONDS)
+        observer.finish()
+    finally:
+        observer.close()
+
+
+def _wait_for_relay(trace_dir: Path) -> None:
+    until = time.monotonic() + RELAY_WAIT_SECONDS
+    lock = trace_dir / folder.RELAY_LOCK
+    while not lock.exists() and not folder.journals(trace_dir) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
+
+
+def main(arguments: list[str]) -> int:
+    """The process; its exit code is that of the error, if any, which it says on stderr."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        follow(Path(arguments[0]))
+    except DoctorError as error:
+        print(f"pulsar-doctor: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"pulsar-doctor: the trace cannot be sealed: {error}", file=sys.stderr)
+        return DoctorError.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""The consumers of a trace, one by one: what they were granted and what it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from pulsar_doctor.report.rows import iso, seconds
+from pulsar_doctor.timeline import Consumer, Timeline
+
+SCHEMA = "pulsar-doctor/trace-summary/1"
+SIZES_SHOWN_MOST = 8
+TABLE_WIDTH = 120  # characters; where there are fewer, lines are easier to read
+
+
+def summary_json(
+    trace_id: str, timeline: Timeline, verdicts: Mapping[int, str], *, live: bool
+) -> dict[str, Any]:
+    """All incarnations of all consumers. verdicts: incarnation -> verdict, null where none is."""
+    now_ns = timeline.now_ns
+    return {
+        "schema": SCHEMA,
+        "trace_id": trace_id,
+        "live": live,
+        "rows": timeline.next_seq,
+        "until": iso(timeline.now_us) if timeline.now_us else None,
+        "consumers": [_consumer(c, now_ns, verdicts) for c in timeline.consumers],
+    }
+
+
+def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> dict[str, Any]:
+    ledger = consumer.ledger
+    starved_ns = _longest_starved_ns(consumer, now_ns)
+    return {
+        "incarnation": consumer.incarnation,
+        "consumer_name": consumer.consumer_name,
+        "topic": consumer.topic,
+        "subscription": consumer.subscription,
+        "subscription_type": consumer.subscription_type,
+        "client_version": consumer.client_version,
+        "client_addr": consumer.client_addr,
+        "opened": iso(consumer.opened_us),
+        "closed": None if consumer.closed_us is None else iso(consumer.closed_us),
+        "receiver_queue_size": ledger.receiver_queue_size,
+        "receiver_queue_size_source": _source(consumer),
+        "refill_threshold": ledger.refill_threshold,
+        "flow_count": ledger.flow_count,
+        "flows": list(ledger.flows),
+        "messages": ledger.messages,
+        "redelivered": ledger.redelivered,
+        "acknowledged": ledger.acknowledged,
+        "permits_granted": ledger.granted,
+        "permits_spent": ledger.spent,
+        "available_permits": ledger.available_permits,
+        "parked_permits": ledger.parked_permits,
+        "unsent_permits_min": ledger.unsent_permits_min,
+        "unacked_messages": ledger.unacked,
+        "longest_starved_us": starved_ns // 1000,
+        "starved_since": None if ledger.starved_since_us is None else iso(ledger.starved_since_us),
+        "ack_delay_max_us": ledger.ack_delay_most_ns // 1000 if ledger.acknowledged else None,
+        "certain": not ledger.uncertain,
+        "verdict": verdicts.get(consumer.incarnation),
+    }
+
+
+def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
+    """The same for a terminal, a row for each incarnation."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table.add_column("consumer", overflow="fold")
+    table.add_column("topic, subscription", overflow="fold", ratio=1)
+    for title in ("queue", "FLOWs"):
+        table.add_column(title, overflow="fold")
+    for title in ("messages", "granted, spent", "available", "unacked"):
+        table.add_column(title, justify="right")
+    table.add_column("longest without permits", justify="right")
+    table.add_column("ack delay, most", justify="right")
+    table.add_column("verdict", overflow="fold")
+    for consumer in timeline.consumers:
+        table.add_row(*_cells(consumer, timeline.now_ns, verdicts))
+    return table
+
+
+def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[str]:
+    """The same in a few short lines for each incarnation, for a narrow terminal."""
+    for consumer in timeline.consumers:
+        cells = [cell.split("\n") for cell in _cells(consumer, timeline.now_ns, verdicts)]
+        (
+            name,
+            topic,
+            queue,
+            flows,
+            messages,
+            permits,
+            available,
+            unacked,
+            starved,
+            delay,
+            verdict,
+        ) = cells
+        yield f"{' '.join(name)}  {', '.join(topic)}  {verdict[0]}"
+        yield f"  queue {queue[0]}, FLOWs {flows[0]}"
+        yield f"  permits {permits[0]} granted, {permits[1]} spent, {available[0]} available"
+        yield f"  messages {messages[0]}, {unacked[0]} unacked, ack delay at most {delay[0]}"
+        yield f"  longest without permits {starved[0]}"
+
+
+def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tuple[str, ...]:
+    ledger = consumer.ledger
+    starved_ns = _longest_starved_ns(consumer, now_ns)
+    kind = consumer.subscription_type or "?"
+    return (
+        f"{consumer.label}\n#{consumer.incarnation}{' closed' if consumer.closed_us else ''}",
+        f"{consumer.topic.removeprefix('persistent://')}\n{consumer.subscription} ({kind})",
+        _queue(consumer),
+        sizes(ledger.flows, ledger.flow_count),
+        str(ledger.messages),
+        f"{ledger.granted}\n{ledger.spent}",
+        f"{'' if ledger.parked_permits is not None else '≤'}{ledger.available_permits}",
+        str(ledger.unacked),
+        seconds(starved_ns // 1000) if starved_ns else "-",
+        seconds(ledger.ack_delay_most_ns // 1000) if ledger.acknowledged else "-",
+        verdicts.get(consumer.incarnation, "-"),
+    )
+
+
+def sizes(flows: Iterable[int], flow_count: int) -> str:
+    """Sizes of FLOWs, runs of the same size as one: `10, 5×6`."""
+    runs = [(size, sum(1 for _ in run)) for size, run in groupby(flows)]
+    shown = [str(size) if times == 1 else f"{size}×{times}" for size, times in runs]
+    told = sum(times for _, times in runs[:SIZES_SHOWN_MOST])
+    if told < flow_count:
+        shown = [*shown[:SIZES_SHOWN_MOST], f"… {flow_count - told} more"]
+    return ", ".join(shown) or "none"
+
+
+def _queue(consumer: Consumer) -> str:
+    size = consumer.ledger.receiver_queue_size
+    if size is None:
+        return "0 or 1" if consumer.ledger.one_by_one else "?"
+    return f"{size} {_source(consumer)}"
+
+
+def _source(consumer: Consumer) -> str | None:
+    if consumer.ledger.told_receiver_queue_size is not None:
+        return "told"
+    return None if consumer.ledger.receiver_queue_size is None else "inferred"
+
+
+def _longest_starved_ns(consumer: Consumer, now_ns: int) -> int:
+    """Longest time without permits, the one that lasts included."""
+    ledger = consumer.ledger
+    if ledger.starved_since_ns is None:
+        return ledger.longest_starved_ns
+    until_ns = now_ns if consumer.closed_ns is None else consumer.closed_ns
+    return max(ledger.longest_starved_ns, until_ns - ledger.starved_since_ns)

@@ -1,0 +1,232 @@
+"""What lies in the folder of a trace: its names, its description, the list of sealed parts, locks.
+
+A part is one journal, or the segment that it became; both bear its number. A part that had no
+commands has a line in _segments.jsonl and no file, so that the time it covered is not lost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pulsar_doctor import __version__
+from pulsar_doctor.columns import SCHEMA_VERSION
+from pulsar_doctor.errors import TraceError
+
+META = "_meta.json"
+INDEX = "_segments.jsonl"
+RELAY_LOCK = ".relay.lock"
+SEAL_LOCK = ".seal.lock"
+LOCK_RETRY_SECONDS = 0.05
+
+
+def journal_name(number: int) -> str:
+    """Of the journal of a part."""
+    return f".journal-{number:06d}.pdj"
+
+
+def segment_name(number: int) -> str:
+    """Of the segment of a part."""
+    return f"seg-{number:06d}.parquet"
+
+
+def state_name(number: int) -> str:
+    """Of the ledgers as they stood at the end of a part."""
+    return f".state-{number:06d}"
+
+
+def number_of(path: Path) -> int:
+    """Of the part that a file belongs to; 0 where its name has no number."""
+    number = path.name.partition("-")[2].partition(".")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def numbers(folder: Path, pattern: str) -> list[int]:
+    """Parts that have a file of this pattern, e.g. ".journal-*.pdj", in order."""
+    return sorted(number for path in folder.glob(pattern) if (number := number_of(path)))
+
+
+def journals(folder: Path) -> list[int]:
+    """Parts of which a journal is there, in order."""
+    return numbers(folder, ".journal-*.pdj")
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What _meta.json says of a trace. clocks: wall_us and mono_ns, read at the same moment.
+
+    told: consumer name -> receiver_queue_size, process_seconds, unacked_limit; see timeline.
+    """
+
+    trace_id: str
+    schema_version: int = SCHEMA_VERSION
+    program_version: str = __version__
+    tap_address: str = ""
+    upstream_address: str = ""
+    clocks: Mapping[str, int] = field(default_factory=dict)
+    redaction: Any = None
+    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Makes `folder` a trace, once and for all."""
+        write_file(folder / META, json.dumps(asdict(self), indent=1).encode() + b"\n")
+
+
+def read_meta(folder: Path) -> Meta:
+    """The description of a trace; TraceError where this is none, or one for a newer program."""
+    try:
+        text = (folder / META).read_text()
+    except FileNotFoundError:
+        what = "has no _meta.json" if folder.is_dir() else "is no folder"
+        raise TraceError(f"{folder} is no trace of pulsar-doctor: it {what}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"{folder / META} cannot be read: {error}") from None
+    try:
+        values = json.loads(text)
+        version, trace_id = values["schema_version"], values["trace_id"]
+        told = values.get("told") or {}
+        sound = isinstance(version, int) and isinstance(trace_id, str) and isinstance(told, dict)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        sound = False
+    if not sound:
+        raise TraceError(f"{folder / META} is damaged, or the file of another program")
+    if version > SCHEMA_VERSION:
+        raise TraceError(
+            f"{folder} has schema version {version}, this program reads {SCHEMA_VERSION}: "
+            "use a newer pulsar-doctor"
+        )
+    known = {f.name for f in fields(Meta)}
+    return Meta(**{**{k: v for k, v in values.items() if k in known}, "told": told})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One line of _segments.jsonl. until_*: until when it was watched. Times in µs and ns.
+
+    name, first_seq, last_seq, sha256: None where there were no commands. cut_bytes: of the journal,
+    could not be read; damaged: because a checksum did not agree, not because the end was missing.
+    """
+
+    number: int
+    name: str | None
+    rows: int
+    first_seq: int | None
+    last_seq: int | None
+    bytes: int
+    sha256: str | None
+    until_us: int
+    until_ns: int
+    cut_bytes: int = 0
+    damaged: bool = False
+
+
+def read_parts(folder: Path) -> list[Part]:
+    """The sealed parts, in order. A last line that a crash cut short does not count."""
+    path = folder / INDEX
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    parts: list[Part] = []
+    for at, line in enumerate(lines[:-1], 1):
+        try:
+            part = Part(**json.loads(line))
+            sound = part.number > (parts[-1].number if parts else 0)
+        except (ValueError, TypeError):
+            sound = False
+        if not sound:
+            raise TraceError(f"line {at} of {path} is damaged")
+        parts.append(part)
+    return parts
+
+
+def append_part(folder: Path, part: Part) -> None:
+    """Adds a line to _segments.jsonl, durably; cuts off what a crash left of another."""
+    path = folder / INDEX
+    with path.open("ab+") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(json.dumps(asdict(part)).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(folder)
+
+
+def write_state(folder: Path, number: int, state: Mapping[str, Any]) -> None:
+    """Keeps the ledgers at the end of a part."""
+    saved = {"program_version": __version__, "timeline": state}
+    write_file(folder / state_name(number), json.dumps(saved, separators=(",", ":")).encode())
+
+
+def read_state(folder: Path, number: int) -> dict[str, Any] | None:
+    """The ledgers at the end of a part; None where they are not there or not to be relied on.
+
+    They can always be had from the sealed rows, so a damaged file is no error; nor is one of
+    another version, which may keep its ledgers differently.
+    """
+    try:
+        saved = json.loads((folder / state_name(number)).read_bytes())
+        state = saved["timeline"] if saved["program_version"] == __version__ else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return state if isinstance(state, dict) else None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Writes a file so that after a crash it is there wholly or not at all."""
+    temporary = path.with_name(f".{path.name.lstrip('.')}.tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    put_in_place(temporary, path)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Renames a file that is complete on disk, durably."""
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_live(folder: Path) -> bool:
+    """Whether the relay of this trace still runs: it holds a lock for its life."""
+    try:
+        file = (folder / RELAY_LOCK).open("rb")
+    except FileNotFoundError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def take_seal_lock(folder: Path, wait_seconds: float = 0.0) -> BinaryIO | None:
+    """The right to seal, until the file is closed; None where another process has it."""
+    file = (folder / SEAL_LOCK).open("ab")
+    until = time.monotonic() + wait_seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                file.close()
+                return None
+        time.sleep(LOCK_RETRY_SECONDS)
