@@ -60,6 +60,7 @@ class Plan:
             "receiver_queue_size": self.receiver_queue_size,
             "process_seconds": self.process_seconds,
             "unacked_limit": self.unacked_limit,
+            "takes_told": True,
         }
 
 

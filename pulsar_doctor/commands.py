@@ -27,6 +27,13 @@ SERVER_ERRORS = (
     "TransactionConflict", "TransactionNotFound", "ProducerFenced",
 )  # fmt: skip
 
+# The protocol's enum CommandAck.ValidationError, by number.
+VALIDATION_ERRORS = (
+    "UncompressedSizeCorruption", "DecompressionError", "ChecksumMismatch",
+    "BatchDeSerializeError", "DecryptionError",
+)  # fmt: skip
+BATCH_MOST = 1 << 20  # messages; a larger number is no batch but an attack on memory
+
 INT64_MOST = 2**63 - 1
 MILLISECOND_MOST = INT64_MOST // 1000  # Long.MAX stands for "never" and "latest": null here
 
@@ -35,7 +42,7 @@ Reader = Callable[[Row, Any, bytes | None], None]
 
 
 def ack_words(words: Any) -> bytes | None:
-    """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes; None where there is none."""
+    """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes; None where it has none."""
     if not words:
         return None
     return b"".join((word & (2**64 - 1)).to_bytes(8, "little") for word in words)
@@ -66,10 +73,13 @@ def _ids(row: Row, ids: Any) -> None:
         ]
 
 
+def _name(names: tuple[str, ...], number: int) -> str:
+    return names[number] if 0 <= number < len(names) else f"error {number}"
+
+
 def _error(row: Row, command: Any) -> None:
     if command.HasField("error"):
-        known = 0 <= command.error < len(SERVER_ERRORS)
-        row.error_code = SERVER_ERRORS[command.error] if known else f"error {command.error}"
+        row.error_code = _name(SERVER_ERRORS, command.error)
         row.error_message = command.message or None
 
 
@@ -142,12 +152,13 @@ def _send_error(row: Row, command: Any, _: bytes | None) -> None:
 
 
 def _message(row: Row, command: Any, metadata: bytes | None) -> None:
-    """MESSAGE and its debit: `message_permits` (PIP-491), or the batch less what was acknowledged."""
+    """MESSAGE and its debit: `message_permits` (PIP-491), or the batch less its acknowledged."""
     row.consumer_id = signed(command.consumer_id)
     _one_id(row, command.message_id)
     row.redelivery_count = command.redelivery_count
     known = _metadata(row, metadata)
     batch = known.num_messages_in_batch if known and known.num_messages_in_batch > 0 else 1
+    batch = min(batch, BATCH_MOST)
     row.messages = batch
     row.ack_set = ack_words(command.ack_set)
     if command.HasField("message_permits"):
@@ -159,7 +170,7 @@ def _message(row: Row, command: Any, metadata: bytes | None) -> None:
 
 
 def open_indexes(ack_set: bytes, batch: int) -> int:
-    """How many of the `batch` indexes an ack_set shows as not yet acknowledged (bits that are set)."""
+    """How many of the `batch` indexes an ack_set shows as not acknowledged (bits that are set)."""
     return (int.from_bytes(ack_set, "little") & ((1 << batch) - 1)).bit_count()
 
 
@@ -170,6 +181,8 @@ def _ack(row: Row, command: Any, _: bytes | None) -> None:
     row.ack_type = ACK_TYPES[command.ack_type & 1]
     row.messages = len(command.message_id)
     _ids(row, command.message_id)
+    if command.HasField("validation_error"):  # discarded by the client, never taken
+        row.error_code = _name(VALIDATION_ERRORS, command.validation_error)
 
 
 def _ack_response(row: Row, command: Any, _: bytes | None) -> None:
@@ -256,7 +269,9 @@ COMMANDS: dict[int, Known] = {
     30: Known("GET_LAST_MESSAGE_ID_RESPONSE", "get_last_message_id_response", _last_message_id),
     31: Known("ACTIVE_CONSUMER_CHANGE", "active_consumer_change", _active_change),
     32: Known("GET_TOPICS_OF_NAMESPACE", "get_topics_of_namespace", _only_request),
-    33: Known("GET_TOPICS_OF_NAMESPACE_RESPONSE", "get_topics_of_namespace_response", _only_request),
+    33: Known(
+        "GET_TOPICS_OF_NAMESPACE_RESPONSE", "get_topics_of_namespace_response", _only_request
+    ),
     34: Known("GET_SCHEMA", "get_schema", _only_request),
     35: Known("GET_SCHEMA_RESPONSE", "get_schema_response", _only_request),
     36: Known("AUTH_CHALLENGE", "auth_challenge", _nothing),

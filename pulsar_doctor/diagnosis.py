@@ -2,23 +2,31 @@
 
 A rule says found, clear or unknown. Root causes come before their consequences: a rule may name
 other codes that it explains, and what it explains on the same consumer (or on the subscription) is
-left out. What a source can never tell is said in `not_told` and makes nothing unknown.
+left out and lends its severity. What a source can never tell is said in `not_told` and makes
+nothing unknown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Literal
 
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.permits import Forecast
 from pulsar_doctor.timeline import Consumer, Subscription
 
 Severity = Literal["stalled", "warning", "info"]
 Status = Literal["stalled", "warning", "healthy", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
+FailOn = Literal["stalled", "warning", "never"]
+FAILS: dict[FailOn, set[Status]] = {
+    "stalled": {"stalled"},
+    "warning": {"stalled", "warning"},
+    "never": set(),
+}
 UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 WIRE = "a trace of the wire"
@@ -65,9 +73,10 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The evidence does not decide, and why."""
+    """The evidence does not decide, and why. consumer: its label, None for the subscription."""
 
     reason: str
+    consumer: str | None = None
 
 
 Outcome = Found | Clear | Unknown
@@ -113,7 +122,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The verdict on one subscription, worst finding first. backlog: entries, None: not told."""
+    """The verdict on one subscription, worst finding first.
+
+    unknown: what the evidence did not decide. incarnations: the consumers that were judged.
+    backlog: entries, None: not told.
+    """
 
     topic: str
     partition: int | None
@@ -122,17 +135,14 @@ class Diagnosis:
     status: Status
     findings: tuple[Finding, ...]
     not_told: tuple[str, ...]
+    unknown: tuple[Unknown, ...] = ()
+    incarnations: frozenset[int] = frozenset()
     backlog: int | None = None
 
+    def judges(self, consumer: Consumer) -> bool:
+        """Whether this is the verdict on that incarnation of a consumer."""
+        return consumer.incarnation in self.incarnations
 
-# Rules that speak of the same waiting share these names, each with a value of its own.
-REFILL_WAIT = Threshold(
-    "refill_wait", 300.0, "seconds", "a next FLOW further away than this is a stall"
-)
-SLOW_WAIT = Threshold("slow_wait", 30.0, "seconds", "a next FLOW nearer than this is healthy")
-QUIET_AFTER = Threshold(
-    "quiet_after", 5.0, "seconds", "below this age a standstill is not spoken of"
-)
 
 RuleLimits = Mapping[str, Limits]
 
@@ -140,63 +150,95 @@ RuleLimits = Mapping[str, Limits]
 @dataclass(frozen=True, slots=True)
 class _Weighed:
     findings: list[tuple[Rule, Finding]] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    unknown: list[tuple[Rule, Unknown]] = field(default_factory=list)
     not_told: list[str] = field(default_factory=list)
 
 
 def diagnose(evidence: Evidence, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
     """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
-    weighed = _Weighed()
-    for rule in rules:
-        if not rule.needs & evidence.parts:
-            weighed.not_told.append(f"{rule.code}: needs {' or '.join(sorted(rule.needs))}")
-            continue
-        outcome = _ask(rule, evidence, limits[rule.code])
-        if isinstance(outcome, Found):
-            weighed.findings.extend((rule, finding) for finding in outcome.findings)
-        elif isinstance(outcome, Unknown):
-            weighed.unknown.append(f"{rule.code}: {outcome.reason}")
-    findings = tuple(sorted(_root_causes(weighed.findings), key=_worst_first))
     named = evidence.wire
     assert named is not None
+    weighed = _Weighed()
+    for rule in rules:
+        _weigh(weighed, rule, evidence, limits[rule.code])
+    findings = tuple(sorted(_root_causes(weighed.findings), key=_worst_first))
+    not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
     return Diagnosis(
         topic=named.topic,
         partition=named.partition,
         subscription=named.subscription,
         type=named.type,
-        status=_status(findings, weighed.unknown),
+        status=_status(findings, bool(weighed.unknown)),
         findings=findings,
-        not_told=(*weighed.unknown, *weighed.not_told),
+        not_told=(*not_decided, *weighed.not_told),
+        unknown=tuple(unknown for _, unknown in weighed.unknown),
+        incarnations=frozenset(consumer.incarnation for consumer in named.consumers),
     )
+
+
+def _weigh(weighed: _Weighed, rule: Rule, evidence: Evidence, limits: Limits) -> None:
+    if not rule.needs & evidence.parts:
+        weighed.not_told.append(f"{rule.code}: needs {' or '.join(sorted(rule.needs))}")
+        return
+    outcome = _ask(rule, evidence, limits)
+    if isinstance(outcome, Found):
+        weighed.findings.extend((rule, finding) for finding in outcome.findings)
+    elif isinstance(outcome, Unknown):
+        weighed.unknown.append((rule, outcome))
 
 
 def _ask(rule: Rule, evidence: Evidence, limits: Limits) -> Outcome:
     wire = evidence.wire
+    if wire is not None and not any(consumer.ledger.ready for consumer in wire.consumers):
+        return Unknown("the broker has accepted no consumer: see the ERROR after its SUBSCRIBE")
     if wire is not None and any(consumer.ledger.uncertain for consumer in wire.consumers):
         return Unknown("commands are missing from the trace (GAP), so its ledger is not known")
     return rule.check(evidence, limits)
 
 
-def _root_causes(found: Sequence[tuple[Rule, Finding]]) -> Iterable[Finding]:
-    for _, finding in found:
-        if not any(
-            finding.code in rule.explains
-            and other.code != finding.code
-            and other.consumer in (None, finding.consumer)
-            for rule, other in found
-        ):
-            yield finding
+def _root_causes(found: Sequence[tuple[Rule, Finding]]) -> Iterator[Finding]:
+    """Findings that no other one explains, each as severe as the worst that it explains."""
+    for rule, finding in found:
+        if any(_explains(other, cause, finding) for other, cause in found):
+            continue
+        explained = [other for _, other in found if _explains(rule, finding, other)]
+        worst = min((finding, *explained), key=_worst_first).severity
+        yield replace(finding, severity=worst)
+
+
+def _explains(rule: Rule, cause: Finding, finding: Finding) -> bool:
+    return (
+        finding.code in rule.explains
+        and finding.code != cause.code
+        and cause.consumer in (None, finding.consumer)
+    )
 
 
 def _worst_first(finding: Finding) -> tuple[int, float]:
     return SEVERITIES.index(finding.severity), -finding.confidence
 
 
-def _status(findings: Sequence[Finding], unknown: Sequence[str]) -> Status:
+def _status(findings: Sequence[Finding], not_decided: bool) -> Status:
     worst = findings[0].severity if findings else "info"
     if worst != "info":
         return worst
-    return "unknown" if unknown else "healthy"
+    return "unknown" if not_decided else "healthy"
+
+
+def verdict_of(diagnosis: Diagnosis, consumer: Consumer) -> Status:
+    """The verdict on one consumer: by its own findings and those of the whole subscription."""
+    concerned = (None, consumer.label)
+    findings = [f for f in diagnosis.findings if f.consumer in concerned]
+    not_decided = any(unknown.consumer in concerned for unknown in diagnosis.unknown)
+    return _status(findings, not_decided)
+
+
+def exit_code(diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled") -> int:
+    """1 where a verdict is as bad as fail_on or worse, else 3 where one is unknown, else 0."""
+    found = {diagnosis.status for diagnosis in diagnoses}
+    if found & FAILS[fail_on]:
+        return 1
+    return DoctorError.exit_code if "unknown" in found else 0
 
 
 def found(findings: Iterable[Finding]) -> Outcome:
@@ -210,28 +252,41 @@ def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, d
 
     Raises InputError where a change names no rule or threshold, or its value is no number.
     """
+    known = {f"{rule.code}.{t.name}": (rule, t) for rule in rules for t in rule.thresholds}
     limits = {rule.code: {t.name: t.default for t in rule.thresholds} for rule in rules}
     for change in changes:
-        name, equals, value = change.partition("=")
-        code, _, threshold = name.strip().partition(".")
-        if not equals or threshold not in limits.get(code, {}):
-            known = ", ".join(f"{code}.{name}" for code, names in limits.items() for name in names)
-            raise InputError(f"--set takes rule.threshold=value, not {change!r}; known: {known}")
-        limits[code][threshold] = _number(value.strip(), change)
+        name, _, value = (part.strip() for part in change.partition("="))
+        if not value or name not in known:
+            raise InputError(
+                f"--set takes RULE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
+            )
+        rule, threshold = known[name]
+        limits[rule.code][threshold.name] = _number(value, threshold, change)
     return limits
 
 
-def _number(text: str, change: str) -> float:
+def _number(text: str, threshold: Threshold, change: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", text)
-    if not match:
-        raise InputError(f"--set {change}: the value is no number and no duration such as 5s or 2m")
-    return float(match[1]) * UNIT_SECONDS.get(match[2] or "s", 1.0)
+    if match and threshold.unit == "seconds":
+        return float(match[1]) * UNIT_SECONDS[match[2] or "s"]
+    if match and not match[2]:
+        return float(match[1])
+    wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
+    raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """What to say of a name that is not known: those that are written alike, otherwise all."""
+    names = sorted(known)
+    alike = get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(alike)}?" if alike else f"there are {', '.join(names)}"
 
 
 def next_flow(forecast: Forecast) -> str:
     """When the next FLOW comes, as a person says it."""
-    at_most = "at most " if forecast.at_most else ""
-    text = f"next FLOW after {at_most}{forecast.messages} more"
+    at_most = "at most " if forecast.at_most and forecast.messages > 1 else ""
+    messages = "message" if forecast.messages == 1 else "messages"
+    text = f"next FLOW after {at_most}{forecast.messages} more {messages}"
     if forecast.pace is None or forecast.seconds is None:
         return text
     each = f"{duration(forecast.pace.seconds)} each"
@@ -239,32 +294,16 @@ def next_flow(forecast: Forecast) -> str:
     return f"{text}, in about {duration(forecast.seconds)} at {each}{told}"
 
 
-def waiting_measures(consumer: Consumer, now_ns: int) -> tuple[Measure, ...]:
-    """The numbers of a consumer that waits for its next FLOW."""
-    ledger = consumer.ledger
-    forecast = ledger.forecast()
-    pace = ledger.pace()
-    size = "0 or 1" if ledger.one_by_one else ledger.receiver_queue_size
-    return (
-        Measure("available_permits", ledger.available_permits, "permits"),
-        Measure("unacked_messages", ledger.unacked, "messages"),
-        Measure("queued_min", ledger.queued_min, "messages"),
-        Measure("receiver_queue_size", size, "messages"),
-        Measure("flows", ledger.flow_count, "commands"),
-        Measure("next_flow_after", forecast.messages if forecast else None, "messages"),
-        Measure("next_flow_in", forecast.seconds if forecast else None, "seconds"),
-        Measure("pace", pace.seconds if pace else None, "seconds/message"),
-        Measure("pace_source", pace.source if pace else "cannot tell", ""),
-        Measure("quiet_for", round(ledger.quiet_seconds(now_ns), 3), "seconds"),
-    )
+# From how many seconds on which unit is used, and its seconds; hours up to a week.
+DURATIONS = ((604800, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (1, 1, "s"))
 
 
 def duration(seconds: float) -> str:
     """A length of time as a person says it: 250 ms, 12 s, 5 min, 83 h."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    for size, unit in ((172800, "d"), (7200, "h"), (120, "min")):
-        if seconds >= size:
-            number = seconds / {"d": 86400, "h": 3600, "min": 60}[unit]
-            return f"{number:.3g} {unit}"
-    return f"{seconds:.3g} s"
+    for least, size, unit in DURATIONS:
+        if seconds >= least:
+            number = seconds / size
+            return f"{number:.0f} {unit}" if number >= 10 else f"{number:.3g} {unit}"
+    raise ValueError(f"{seconds} is no length of time")

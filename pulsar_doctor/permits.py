@@ -14,13 +14,17 @@ limit is no part of the wire: unless it is told, parked is None and available an
 
 The client counts *unsent permits*: messages that the application took and that no FLOW has given
 back yet. When they reach the refill threshold (half the receiver queue, at least 1) the client
-sends them as one FLOW. The wire never shows "taken", but what was acknowledged, or given back
-for redelivery by its id, had been taken before:
+sends them as one FLOW. The wire never shows "taken", but what a consumer acknowledged, or gave back
+for redelivery by its id, it had taken before, and all that had arrived earlier too, since a
+receiver queue is first in, first out. So the newest such message proves that so many were taken:
 
-    unsent >= max(0, acknowledged + returned - sum of refill FLOW)
+    unsent >= max(0, proven + skipped - sum of refill FLOW)
 
-Where the application tells (TAKEN), unsent is exact. The first FLOW is the receiver queue size;
-1 may also be a zero queue, which asks for each message when the application does.
+Only the first delivery of a message proves: the ack of a later one may be for what was taken the
+first time. Skipped are indexes of a batch that were acknowledged before it came: clients credit
+them at once. Where the application tells (TAKEN), unsent is exact (but for chunks, which clients
+credit as they arrive). The first FLOW is the receiver queue size; 1 may also be a zero queue, which
+asks for each message when the application does, and has nothing unsent.
 
 For a client that loses nothing, available + queued + unsent = receiver queue size, always. So
 a deeply negative number heals by itself while messages are queued: each of them gives one back.
@@ -31,8 +35,9 @@ the rows (mono_ns for lengths, ts for moments).
 
 from __future__ import annotations
 
+from collections import OrderedDict  # drops its oldest without walking over what was dropped before
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pulsar_doctor.columns import MessageId, Row
@@ -43,6 +48,7 @@ FLOWS_SHOWN_MOST = 1000  # sizes of FLOW that are kept one by one
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
 
 Position = tuple[int, int]
+NOWHERE: Position = (-1, -1)
 
 
 @dataclass(slots=True)
@@ -51,11 +57,17 @@ class Delivery:
 
     open_bits: int
     at_ns: int
+    number: int  # of its last message among all that came; 0 where its ack proves nothing
 
     @property
     def messages(self) -> int:
         """Messages of the entry that are not acknowledged."""
         return self.open_bits.bit_count()
+
+    @property
+    def proves(self) -> int:
+        """How many messages the application must have taken, now that some of these are closed."""
+        return self.number - self.open_bits.bit_count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +129,16 @@ class Ledger:
     redelivered: int = 0
     redelivery_count_most: int = 0
     largest_batch: int = 0
-    acknowledged: int = 0
-    returned: int = 0
+    skipped: int = 0  # indexes of batches that were acknowledged before they came
+    acknowledged: int = 0  # by whomever: another consumer of the subscription may do it
+    proven: int = 0  # taken by the application, at least, as its acks and returns show
     taken: int | None = None
     unacked: int = 0
-    deliveries: dict[Position, Delivery] = field(default_factory=dict)
-    in_order: bool = True
-    highest: Position = (-1, -1)
+    deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
+    in_order: bool = True  # of the deliveries
+    newest: Position = NOWHERE
+    highest: Position = NOWHERE
+    had_before: Position = NOWHERE  # up to here earlier incarnations may have had the messages
 
     ready_ns: int | None = None
     last_flow_ns: int | None = None
@@ -193,10 +208,12 @@ class Ledger:
     @property
     def unsent_permits_min(self) -> int:
         """Taken and not yet given back: exact where takes are told, otherwise at least this."""
-        if self.zero_queue or self.first_flow is None:
+        size = self.told_receiver_queue_size
+        first = self.first_flow
+        if first is None or size == 0 or (size is None and first == 1):
             return 0
-        credited = self.acknowledged + self.returned if self.taken is None else self.taken
-        return max(0, credited - self.refilled)
+        credited = max(self.proven, self.taken or 0) + self.skipped
+        return max(0, credited - (self.granted - first))
 
     @property
     def queued_min(self) -> int:
@@ -204,8 +221,9 @@ class Ledger:
         if self.zero_queue or self.first_flow is None:
             return 0
         if self.taken is not None:
-            return max(0, self.messages - self.taken)
-        return max(0, self.messages - self.refilled - (self.refill_threshold or 1) + 1)
+            return max(0, self.messages - max(self.taken, self.proven))
+        unsent_most = 1 if self.one_by_one else (self.refill_threshold or 1) - 1
+        return max(0, self.messages + self.skipped - self.refilled - unsent_most)
 
     def pace(self) -> Pace | None:
         """Seconds per message while it had messages; None while nothing tells.
@@ -223,19 +241,8 @@ class Ledger:
             return Pace(self.told_process_seconds, "as told")
         return None
 
-    def quiet_seconds(self, now_ns: int) -> float:
-        """How long it has had messages and no permits without a sign of work."""
-        if self.starved_since_ns is None:
-            return 0.0
-        began = (self.starved_since_ns, self.last_work_ns or 0, self.busy_since_ns or 0)
-        return max(0, now_ns - max(began)) / 1e9
-
-    def in_rhythm(self, now_ns: int, patience_seconds: float) -> bool:
-        """Whether it works on as it did: quiet no longer than twice its longest pause so far.
-
-        Beyond `patience_seconds` only a pace that is itself that slow counts as a rhythm, so that
-        one long pause in the past does not excuse all later ones.
-        """
+    def in_rhythm(self, now_ns: int) -> bool:
+        """Whether it works on as it did: quiet no longer than twice its longest pause so far."""
         pace = self.pace()
         quiet = (now_ns - max(self.last_work_ns or 0, self.busy_since_ns or 0)) / 1e9
         if pace is None:
@@ -244,8 +251,7 @@ class Ledger:
             return quiet <= 2 * pace.seconds
         shows = self.acknowledged >= PACE_NEEDS or self.taken is not None
         between_signs = pace.seconds * (1 if shows else self.refill_threshold or 1)
-        longest = max(self.longest_work_gap_ns / 1e9, between_signs)
-        return quiet <= 2 * longest and quiet <= max(patience_seconds, 2 * between_signs)
+        return quiet <= 2 * max(self.longest_work_gap_ns / 1e9, between_signs)
 
     def forecast(self) -> Forecast | None:
         """When the next FLOW comes; None before the first one."""
@@ -267,6 +273,8 @@ def apply(ledger: Ledger, row: Row) -> None:
     transition = TRANSITIONS.get(row.command)
     if transition is not None:
         transition(ledger, row)
+    if ledger.uncertain:
+        return
     available = ledger.granted - ledger.spent - ledger.parked
     if available > 0:
         if ledger.starved_since_ns is not None:
@@ -274,8 +282,6 @@ def apply(ledger: Ledger, row: Row) -> None:
     elif ledger.ready and ledger.starved_since_ns is None:
         ledger.starved_since_ns = row.mono_ns
         ledger.starved_since_us = row.ts
-    if ledger.uncertain:
-        return
     row.available_permits = available
     row.parked_permits = ledger.parked_permits
     row.unsent_permits_min = ledger.unsent_permits_min
@@ -290,7 +296,20 @@ def end_starvation(ledger: Ledger, row: Row) -> None:
     starved_ns = row.mono_ns - ledger.starved_since_ns
     ledger.longest_starved_ns = max(ledger.longest_starved_ns, starved_ns)
     row.starved_us = starved_ns // 1000
+    row.starved_since = None
     ledger.starved_since_ns = ledger.starved_since_us = None
+
+
+def lose_track(ledger: Ledger) -> None:
+    """Commands are missing: from here on the numbers of this incarnation are not known."""
+    ledger.uncertain = True
+    ledger.last_flow_ns = ledger.starved_since_ns = ledger.starved_since_us = None
+
+
+def as_of_now(ledger: Ledger) -> Ledger:
+    """A copy that does not change, without its lists of deliveries and FLOWs."""
+    recent = [list(bucket) for bucket in ledger.recent]
+    return replace(ledger, deliveries=OrderedDict(), flows=[], recent=recent)
 
 
 def subscribed(ledger: Ledger, row: Row) -> None:
@@ -346,15 +365,17 @@ def _message(ledger: Ledger, row: Row) -> None:
         bits &= int.from_bytes(row.ack_set, "little")
     messages = bits.bit_count()
     ledger.messages += messages
+    ledger.skipped += batch - messages
     if again:
         ledger.redelivered += messages
         ledger.redelivery_count_most = max(ledger.redelivery_count_most, row.redelivery_count or 1)
-    if position > ledger.highest:
-        ledger.highest = position
-    else:
-        ledger.in_order = False
+    ledger.highest = max(position, ledger.highest)
     _close_delivery(ledger, position)
-    ledger.deliveries[position] = Delivery(bits, row.mono_ns)
+    ledger.in_order = not ledger.deliveries or (ledger.in_order and position > ledger.newest)
+    ledger.newest = position
+    first = not again and position > ledger.had_before
+    if bits:
+        ledger.deliveries[position] = Delivery(bits, row.mono_ns, ledger.messages if first else 0)
     _unacked(ledger, messages, row.mono_ns)
     ledger.last_message_ns = row.mono_ns
     _count(ledger, row.mono_ns, messages, messages if again else 0, 0)
@@ -387,12 +408,11 @@ def _worked(ledger: Ledger, now_ns: int) -> None:
     ledger.last_work_ns = now_ns
 
 
-def _close_delivery(ledger: Ledger, position: Position) -> int:
+def _close_delivery(ledger: Ledger, position: Position) -> Delivery | None:
     delivery = ledger.deliveries.pop(position, None)
-    if delivery is None:
-        return 0
-    ledger.unacked -= delivery.messages
-    return delivery.messages
+    if delivery is not None:
+        ledger.unacked -= delivery.messages
+    return delivery
 
 
 def ids_of(row: Row) -> list[MessageId]:
@@ -405,27 +425,29 @@ def ids_of(row: Row) -> list[MessageId]:
 
 
 def _ack(ledger: Ledger, row: Row) -> None:
-    acknowledge(ledger, row, ids_of(row))
-
-
-def acknowledge(ledger: Ledger, row: Row, ids: list[MessageId]) -> list[MessageId]:
-    """Acknowledges these ids; returns those that this incarnation does not hold.
-
-    The broker takes an individual ack from any consumer of the subscription and settles it with
-    the one that holds the message (Consumer.getAckOwnerConsumer).
-    """
-    now = row.mono_ns
-    messages = delay_ns = 0
-    strangers = []
+    ids = ids_of(row)
     if row.ack_type == "cumulative":
         if ledger.individual:
-            return []  # the broker drops it in silence on Shared and Key_Shared
+            return  # the broker drops it in silence on Shared and Key_Shared
         ids = list(_cumulative(ledger, ids))
+    acknowledge(ledger, row, ids)
+
+
+def acknowledge(
+    ledger: Ledger, row: Row, ids: list[MessageId], *, by_another: bool = False
+) -> None:
+    """Acknowledges those of these ids that this incarnation holds.
+
+    The broker takes an individual ack from any consumer of the subscription and settles it with
+    the one that holds the message (Consumer.getAckOwnerConsumer). by_another: it came from another
+    consumer, and so shows nothing of what this one's application does.
+    """
+    now = row.mono_ns
+    messages = proven = delay_ns = 0
     for message_id in ids:
         position = (message_id.ledger_id, message_id.entry_id)
         delivery = ledger.deliveries.get(position)
         if delivery is None:
-            strangers.append(message_id)
             continue
         before = delivery.messages
         if message_id.ack_set is None:
@@ -435,16 +457,19 @@ def acknowledge(ledger: Ledger, row: Row, ids: list[MessageId]) -> list[MessageI
         if not delivery.open_bits:
             del ledger.deliveries[position]
         messages += before - delivery.messages
+        proven = max(proven, delivery.proves)
         delay_ns = max(delay_ns, now - delivery.at_ns)
     if messages:
+        if not by_another:
+            _worked(ledger, now)
+            if row.error_code is None:  # a corrupt message is acknowledged as it arrives
+                ledger.proven = max(ledger.proven, proven)
         _acknowledged(ledger, messages, now)
         ledger.ack_delay_most_ns = max(ledger.ack_delay_most_ns, delay_ns)
         row.ack_delay_us = max(row.ack_delay_us or 0, delay_ns // 1000)
-    return strangers
 
 
 def _acknowledged(ledger: Ledger, messages: int, now_ns: int) -> None:
-    _worked(ledger, now_ns)
     ledger.acknowledged += messages
     _unacked(ledger, -messages, now_ns)
     ledger.last_ack_ns = now_ns
@@ -461,7 +486,7 @@ def _cumulative(ledger: Ledger, ids: list[MessageId]) -> Iterator[MessageId]:
         return
     last = ids[-1]
     until = (last.ledger_id, last.entry_id)
-    for position in list(ledger.deliveries):
+    for position in ledger.deliveries:
         if position < until:
             yield MessageId(*position, None)
         elif ledger.in_order:
@@ -472,15 +497,13 @@ def _cumulative(ledger: Ledger, ids: list[MessageId]) -> Iterator[MessageId]:
 
 def _redeliver(ledger: Ledger, row: Row) -> None:
     """Messages go back to the broker: by id they had been taken, all of them the queue included."""
-    ids = ids_of(row)
     _worked(ledger, row.mono_ns)
-    if ids:
-        for message_id in ids:
-            if _close_delivery(ledger, (message_id.ledger_id, message_id.entry_id)):
-                ledger.returned += 1
+    if row.messages:
+        for message_id in ids_of(row):
+            delivery = _close_delivery(ledger, (message_id.ledger_id, message_id.entry_id))
+            if delivery is not None:
+                ledger.proven = max(ledger.proven, delivery.proves + 1)
     else:
-        if ledger.taken is not None:
-            ledger.taken = max(ledger.taken, ledger.messages)
         ledger.deliveries.clear()
         ledger.unacked = 0
     _unacked(ledger, 0, row.mono_ns)
@@ -526,8 +549,11 @@ TRANSITIONS: dict[str, Callable[[Ledger, Row], None]] = {
 def state_of(ledger: Ledger) -> dict[str, Any]:
     """The ledger as JSON values, open deliveries included."""
     state = {name: getattr(ledger, name) for name in Ledger.__slots__}
+    state["flows"] = list(ledger.flows)
+    state["recent"] = [list(bucket) for bucket in ledger.recent]
     state["deliveries"] = [
-        [*position, delivery.open_bits, delivery.at_ns]
+        # in hexadecimal: Python writes no decimal number of more than 4,300 digits
+        [*position, hex(delivery.open_bits), delivery.at_ns, delivery.number]
         for position, delivery in ledger.deliveries.items()
     ]
     return state
@@ -535,6 +561,13 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
 
 def from_state(state: dict[str, Any]) -> Ledger:
     """The ledger that `state_of` wrote."""
-    deliveries = {(a, b): Delivery(bits, at) for a, b, bits, at in state["deliveries"]}
-    highest = (state["highest"][0], state["highest"][1])
-    return Ledger(**{**state, "deliveries": deliveries, "highest": highest})
+    ledger = Ledger(**state)
+    ledger.flows = list(ledger.flows)
+    ledger.recent = [list(bucket) for bucket in ledger.recent]
+    ledger.deliveries = OrderedDict(
+        ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
+        for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]
+    )
+    for name in ("newest", "highest", "had_before"):
+        setattr(ledger, name, tuple(state[name]))
+    return ledger

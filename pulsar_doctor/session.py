@@ -44,10 +44,11 @@ class Session:
         return self._observer.timeline
 
     def attach(self, plan: Plan) -> Worker:
-        """Subscribes one more consumer and lets it work."""
+        """Subscribes one more consumer and lets it work; its ledger is there on return."""
         worker = Worker(plan, self.budget, taken=self._taken, batch=self._batch)
         self.workers.append(worker)
         worker.start(self.client)
+        self.settle()
         return worker
 
     def poll(self) -> None:

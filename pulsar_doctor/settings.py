@@ -1,4 +1,4 @@
-"""Where the broker is and how to get in: option, environment, client.conf, default, in that order."""
+"""Where the broker is and how to get in: option, environment, client.conf, default."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def read_client_conf(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read client.conf {path}: {error}") from error
     pairs: dict[str, str] = {}
-    for line in text.replace("\\\n", "").splitlines():
-        line = line.strip()
+    for raw in text.replace("\\\n", "").splitlines():
+        line = raw.strip()
         if not line or line[0] in "#!":
             continue
         cut = min((at for at in (line.find("="), line.find(":")) if at > 0), default=-1)

@@ -12,7 +12,7 @@ same state. Changed in place: this is the hot path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pulsar_doctor import permits
@@ -24,6 +24,18 @@ ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A ledger as it stood when the first consumer of its subscription went.
+
+    Closing one consumer gives its messages to the others: later they do not show what was wrong.
+    """
+
+    ledger: Ledger
+    us: int
+    ns: int
+
+
 @dataclass(slots=True)
 class Consumer:
     """One incarnation of a consumer and its ledger. Times in microseconds and nanoseconds."""
@@ -32,6 +44,7 @@ class Consumer:
     conn_id: int
     consumer_id: int
     topic: str
+    partition: int | None
     subscription: str
     subscription_type: str | None
     consumer_name: str | None
@@ -44,6 +57,7 @@ class Consumer:
     active: bool | None = None  # Exclusive and Failover, once the broker has said
     closed_us: int | None = None
     closed_ns: int | None = None
+    before_shutdown: Moment | None = None
 
     @property
     def label(self) -> str:
@@ -83,7 +97,7 @@ class Timeline:
     """Commands in, rows with their ledger out.
 
     told: consumer name -> what is known beside the wire: receiver_queue_size, process_seconds,
-    unacked_limit.
+    unacked_limit, and takes_told where its application tells each message that it takes.
     """
 
     def __init__(
@@ -97,6 +111,7 @@ class Timeline:
         self.now_ns = 0
         self.connections: dict[int, Connection] = {}
         self.ended: list[Consumer] = []
+        self._siblings: dict[tuple[str, str], dict[int, Consumer]] = {}  # living, by incarnation
 
     @property
     def living(self) -> Iterator[Consumer]:
@@ -144,7 +159,7 @@ class Timeline:
     def _unconnected(self, row: Row) -> None:
         if row.command == GAP:
             for consumer in self.living:
-                consumer.ledger.uncertain = True
+                permits.lose_track(consumer.ledger)
         elif row.command == TAKEN:
             taker = self._taker(row)
             if taker is not None:
@@ -159,7 +174,8 @@ class Timeline:
             if consumer.consumer_name == row.consumer_name and consumer.topic == row.topic:
                 if position in consumer.ledger.deliveries:
                     return consumer
-                newest = consumer
+                if newest is None or consumer.incarnation > newest.incarnation:
+                    newest = consumer
         return newest
 
     def _on_consumer(self, connection: Connection, consumer: Consumer, row: Row) -> None:
@@ -177,24 +193,53 @@ class Timeline:
         if row.ack_type != "individual":
             return
         held = consumer.ledger.deliveries
+        siblings = self._siblings[consumer.topic, consumer.subscription]
+        if len(siblings) == 1:
+            return
         for message_id in permits.ids_of(row):
-            if (message_id.ledger_id, message_id.entry_id) in held:
+            position = (message_id.ledger_id, message_id.entry_id)
+            if position in held:
                 continue
-            for other in self.living:
-                if (
-                    other is not consumer
-                    and other.topic == consumer.topic
-                    and other.subscription == consumer.subscription
-                    and not permits.acknowledge(other.ledger, row, [message_id])
-                ):
+            for other in siblings.values():
+                if position in other.ledger.deliveries:
+                    permits.acknowledge(other.ledger, row, [message_id], by_another=True)
                     break
 
+    def begin(self, connection: Connection, consumer: Consumer) -> None:
+        """Begins an incarnation."""
+        siblings = self._siblings.setdefault((consumer.topic, consumer.subscription), {})
+        consumer.ledger.had_before = max(
+            (
+                other.ledger.highest
+                for other in (*self.ended, *siblings.values())
+                if other.topic == consumer.topic and other.subscription == consumer.subscription
+            ),
+            default=permits.NOWHERE,
+        )
+        connection.consumers[consumer.consumer_id] = siblings[consumer.incarnation] = consumer
+
+    def going(self, consumer: Consumer, row: Row) -> None:
+        """Keeps how its subscription stands when a consumer goes; a shutdown is one such moment."""
+        siblings = self._siblings[consumer.topic, consumer.subscription]
+        kept = consumer.before_shutdown
+        newest = siblings[next(reversed(siblings))]
+        if kept is None or kept.us < max(row.ts - SHUTDOWN_US, newest.opened_us):
+            for sibling in siblings.values():
+                ledger = permits.as_of_now(sibling.ledger)
+                sibling.before_shutdown = Moment(ledger, row.ts, row.mono_ns)
+
     def end(self, connection: Connection, consumer: Consumer, row: Row) -> None:
-        """Ends an incarnation; its ledger stays as it was."""
+        """Ends an incarnation; the numbers of its ledger stay as they were."""
+        self.going(consumer, row)
         permits.end_starvation(consumer.ledger, row)
         consumer.closed_us = row.ts
         consumer.closed_ns = row.mono_ns
+        consumer.ledger.deliveries.clear()
         connection.consumers.pop(consumer.consumer_id, None)
+        siblings = self._siblings[consumer.topic, consumer.subscription]
+        del siblings[consumer.incarnation]
+        if not siblings:
+            del self._siblings[consumer.topic, consumer.subscription]
         self.ended.append(consumer)
         if len(self.ended) > ENDED_KEPT_MOST:
             del self.ended[0]
@@ -210,11 +255,10 @@ class Timeline:
         now_us, now_ns = self.now_us, self.now_ns
         judged = [consumer for consumer in consumers if consumer.closed_us is None]
         if not judged:
-            last = max(consumer.closed_us or 0 for consumer in consumers)
-            since = max(last - SHUTDOWN_US, *(consumer.opened_us for consumer in consumers))
-            judged = [c for c in consumers if (c.closed_us or 0) >= since]
-            now_us = min(c.closed_us or 0 for c in judged)
-            now_ns = min(c.closed_ns or 0 for c in judged)
+            moments = _last_shutdown(consumers)
+            judged = [replace(consumer, ledger=moment.ledger) for consumer, moment in moments]
+            now_us = max(moment.us for _, moment in moments)
+            now_ns = max(moment.ns for _, moment in moments)
         first = consumers[-1]
         topic, partition = split_partition(first.topic)
         return Subscription(
@@ -266,6 +310,9 @@ class Timeline:
                 dict(saved["producers"]),
             )
         timeline.ended = [_consumer_of(consumer) for consumer in state["ended"]]
+        for consumer in sorted(timeline.living, key=lambda consumer: consumer.incarnation):
+            key = (consumer.topic, consumer.subscription)
+            timeline._siblings.setdefault(key, {})[consumer.incarnation] = consumer
         return timeline
 
 
@@ -273,6 +320,19 @@ def split_partition(topic: str) -> tuple[str, int | None]:
     """A topic's name without its partition, and the partition; None where it has none."""
     base, found, number = topic.rpartition(PARTITION)
     return (base, int(number)) if found and number.isdecimal() else (topic, None)
+
+
+def _last_shutdown(consumers: list[Consumer]) -> list[tuple[Consumer, Moment]]:
+    """Of consumers that all have ended: those that were there to the last, as they stood then."""
+    served = [consumer for consumer in consumers if consumer.ledger.ready] or consumers
+    last = max(consumer.closed_us or 0 for consumer in served)
+    since = max(last - SHUTDOWN_US, *(consumer.opened_us for consumer in served))
+    stayed = [consumer for consumer in served if (consumer.closed_us or 0) >= since]
+    return [
+        (consumer, consumer.before_shutdown)
+        for consumer in stayed or served[-1:]  # none where the wall clock was set back
+        if consumer.before_shutdown is not None
+    ]
 
 
 def _label(row: Row, consumer: Consumer) -> None:
@@ -284,7 +344,7 @@ def _label(row: Row, consumer: Consumer) -> None:
     row.consumer_name = consumer.consumer_name
     row.client_version = consumer.client_version
     if row.partition is None:
-        row.partition = split_partition(consumer.topic)[1]
+        row.partition = consumer.partition
 
 
 def _open(timeline: Timeline, connection: Connection, row: Row) -> None:
@@ -297,11 +357,11 @@ def _connect(timeline: Timeline, connection: Connection, row: Row) -> None:
 
 
 def _close(timeline: Timeline, connection: Connection, row: Row) -> None:
-    starved_us = None
+    longest_us = 0
     for consumer in list(connection.consumers.values()):
         timeline.end(connection, consumer, row)
-        starved_us = max(starved_us or 0, row.starved_us or 0)
-    row.starved_us = starved_us
+        longest_us = max(longest_us, row.starved_us or 0)
+    row.starved_us = longest_us or None
     timeline.connections.pop(row.conn_id or 0, None)
 
 
@@ -312,11 +372,12 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
     if before is not None:
         timeline.end(connection, before, row)
     told = timeline.told.get(row.consumer_name or "", {})
-    connection.consumers[row.consumer_id] = Consumer(
+    consumer = Consumer(
         timeline.next_incarnation,
         row.conn_id or 0,
         row.consumer_id,
         row.topic or "",
+        split_partition(row.topic or "")[1],
         row.subscription or "",
         row.subscription_type,
         row.consumer_name,
@@ -328,10 +389,12 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
             told_receiver_queue_size=told.get("receiver_queue_size"),
             told_process_seconds=told.get("process_seconds"),
             unacked_limit=told.get("unacked_limit"),
+            taken=0 if told.get("takes_told") else None,
         ),
         request_id=row.request_id,
     )
     timeline.next_incarnation += 1
+    timeline.begin(connection, consumer)
 
 
 def _producer(timeline: Timeline, connection: Connection, row: Row) -> None:
@@ -367,6 +430,7 @@ def _close_consumer(
     timeline: Timeline, connection: Connection, consumer: Consumer, row: Row
 ) -> None:
     if row.direction == TO_BROKER:
+        timeline.going(consumer, row)
         consumer.closing = True
         consumer.request_id = row.request_id
     else:
@@ -398,8 +462,15 @@ CONSUMER_EVENTS: dict[str, Callable[[Timeline, Connection, Consumer, Row], None]
 def _consumer_state(consumer: Consumer) -> dict[str, Any]:
     state = {name: getattr(consumer, name) for name in Consumer.__slots__}
     state["ledger"] = permits.state_of(consumer.ledger)
+    kept = consumer.before_shutdown
+    if kept is not None:
+        state["before_shutdown"] = [permits.state_of(kept.ledger), kept.us, kept.ns]
     return state
 
 
 def _consumer_of(state: Mapping[str, Any]) -> Consumer:
-    return Consumer(**{**state, "ledger": permits.from_state(state["ledger"])})
+    consumer = Consumer(**{**state, "ledger": permits.from_state(state["ledger"])})
+    if consumer.before_shutdown is not None:
+        ledger, us, ns = state["before_shutdown"]
+        consumer.before_shutdown = Moment(permits.from_state(ledger), us, ns)
+    return consumer

@@ -39,7 +39,9 @@ class Subcommands(click.Group):
         return command
 
 
-@click.command(cls=Subcommands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Subcommands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="pulsar-doctor")
 @connection_options
 def cli() -> None:

@@ -13,12 +13,16 @@ import click
 if TYPE_CHECKING:
     from pulsar_doctor.settings import Settings
 
+    SecondsType = click.ParamType[float]  # generic since click 8.3, to the type checker only
+else:
+    SecondsType = click.ParamType
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-class Duration(click.ParamType):
+class Duration(SecondsType):
     """A length of time, written 250ms, 10s, 5m, 2h or 1d; a value in seconds."""
 
     name = "duration"
@@ -68,9 +72,7 @@ CONNECTION = (
         type=click.Path(path_type=Path),
         help="Certificates to trust.",
     ),
-    _option(
-        "--tls-allow-insecure", is_flag=True, default=None, help="Trust any certificate."
-    ),
+    _option("--tls-allow-insecure", is_flag=True, default=None, help="Trust any certificate."),
     _option(
         "--sandbox",
         is_flag=True,
@@ -138,3 +140,9 @@ def output_option(*formats: str) -> Callable[[F], F]:
         "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True,
         help="What stdout carries.",
     )  # fmt: skip
+
+
+set_option = click.option(
+    "--set", "changes", metavar="RULE.THRESHOLD=VALUE", multiple=True,
+    help="Change a threshold, e.g. permits-exhausted.refill_wait=2m; `explain` lists them.",
+)  # fmt: skip

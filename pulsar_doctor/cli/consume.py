@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from pulsar_doctor.cli._options import (
     say,
     set_option,
     settings,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -40,27 +42,44 @@ Examples:
     "--receiver-queue-size", metavar="N", type=click.IntRange(min=0), help="Default 1000."
 )
 @click.option(
-    "--type", "type_", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
-    default="shared", show_default=True, help="Subscription type.",
+    "--type",
+    "type_",
+    type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
+    default="shared",
+    show_default=True,
+    help="Subscription type.",
 )
 @click.option(
-    "--consumers", metavar="K", type=click.IntRange(1, 1000), default=1, show_default=True,
+    "--consumers",
+    metavar="K",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
     help="How many consumers to attach.",
 )
 @click.option(
     "--process-time", type=DURATION, help="How long each message is worked on, such as 2s."
 )
 @click.option(
-    "--ack", type=click.Choice(["individual", "cumulative", "none"]), default="individual",
-    show_default=True, help="How messages are acknowledged.",
+    "--ack",
+    type=click.Choice(["individual", "cumulative", "none"]),
+    default="individual",
+    show_default=True,
+    help="How messages are acknowledged.",
 )
 @click.option(
-    "-n", "--count", metavar="COUNT", type=click.IntRange(min=1),
+    "-n",
+    "--count",
+    metavar="COUNT",
+    type=click.IntRange(min=1),
     help=f"End after so many messages; without TOPIC {OWN_MESSAGES}.",
 )
 @click.option("--timeout", type=DURATION, help="End after this time at the latest.")
 @click.option(
-    "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+    "--trace",
+    "trace_dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
     help="Keep the trace in this folder.",
 )
 @set_option
@@ -82,6 +101,10 @@ def command(
     from contextlib import ExitStack
     from dataclasses import replace
 
+    from pulsar_doctor.diagnosis import limits_of
+    from pulsar_doctor.rules import load
+
+    limits_of(load(), options["changes"])  # a wrong --set is said before anything starts
     where = settings()
     own = topic is None
     if own and "service_url" not in where.told and not where.sandbox:
@@ -158,12 +181,14 @@ def _consume(
     }[output]
     trace_dir = options["trace_dir"]
     with session(where, plans, budget=count, trace_dir=trace_dir, on_row=on_row) as running:
+        lines.timeline = running.timeline
         _refuse_zero_queue_on_partitions(running, plans[0])
         _attach(running, plans, count if own else None)
         in_time = _watch(running, lines, options["timeout"])
         diagnoses = running.diagnoses(rules, limits)
-        lines.flush(running.timeline)
-        _report(running, diagnoses, plans, output)
+        lines.flush()
+        last_word = _last_word(running, diagnoses, plans[0], output)
+    last_word()  # behind the rows of the consumers' closing
     code = exit_code(diagnoses, "stalled")
     return code or _shortfall(running, in_time)
 
@@ -171,10 +196,11 @@ def _consume(
 def _refuse_zero_queue_on_partitions(running: Session, plan: Plan) -> None:
     from pulsar_doctor import attach
 
+    if plan.receiver_queue_size:
+        return
     names = attach.partitions_of(running.client, plan.topic)
-    if not plan.receiver_queue_size and names and names[0].endswith("-partition-0"):
-        if not plan.topic.endswith("-partition-0"):
-            raise attach.zero_queue_on_partitions(plan.topic)
+    if names and names[0].endswith(f"{plan.topic}-partition-0"):
+        raise attach.zero_queue_on_partitions(plan.topic)
 
 
 def _attach(running: Session, plans: list[Plan], own_messages: int | None) -> None:
@@ -192,7 +218,7 @@ def _watch(running: Session, lines: Any, timeout: float | None) -> bool:
     """Waits for the workers and shows what happens; False where the time ran out."""
 
     def done() -> bool:
-        lines.flush(running.timeline)
+        lines.flush()
         return not any(worker.working for worker in running.workers)
 
     in_time = running.wait(done, timeout)
@@ -200,9 +226,10 @@ def _watch(running: Session, lines: Any, timeout: float | None) -> bool:
     return in_time
 
 
-def _report(
-    running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: str
-) -> None:
+def _last_word(
+    running: Session, diagnoses: list[Diagnosis], plan: Plan, output: str
+) -> Callable[[], None]:
+    """The verdict, as of now, to be printed at the end."""
     import json
 
     from pulsar_doctor.report import consumed, verdict
@@ -214,13 +241,11 @@ def _report(
             "subscription. Use --receiver-queue-size 1 for this topic."
         )
     if output == "table":
-        click.echo()
-        verdict.print_diagnoses(diagnoses)
-        return
-    plan = plans[0]
+        return lambda: verdict.print_diagnoses(diagnoses, no_color=told("no_color"))
     consumers = list(running.timeline.living)
     document = consumed.document(plan.topic, plan.subscription, consumers, diagnoses)
-    click.echo(json.dumps(document, indent=2 if output == "json" else None))
+    text = json.dumps(document, indent=2 if output == "json" else None)
+    return lambda: click.echo(text)
 
 
 def _shortfall(running: Session, in_time: bool) -> int:

@@ -75,9 +75,10 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
     slow, fast = _plans(receiver_queue_size)
     lines = LiveLines(story.wire)
     with session(where, (slow, fast), on_row=lines.add) as running:
+        lines.timeline = running.timeline
 
         def delivered(name: str) -> int:
-            lines.flush(running.timeline)
+            lines.flush()
             consumer = running.consumer(name)
             return consumer.ledger.messages if consumer else 0
 
@@ -95,7 +96,7 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
             running.wait(lambda: running.acknowledged, 1.0)
         rules = load()
         diagnosis = running.diagnoses(rules, limits_of(rules))[0]
-        lines.flush(running.timeline)
+        lines.flush()
         ends = running.consumer("slow"), running.consumer("fast")
         assert ends[0] is not None
         assert ends[1] is not None

@@ -1,4 +1,4 @@
-"""pulsar-doctor tap: sit on the wire between any client and its broker, and write down what passes."""
+"""pulsar-doctor tap: sit between any client and its broker, and write down what passes."""
 
 from __future__ import annotations
 
@@ -26,22 +26,34 @@ LOOK_SECONDS = 0.2
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
 @click.option(
-    "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
+    "--listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:6651",
+    show_default=True,
     help="Where clients connect; port 0 takes a free one. Loopback only.",
 )
 @click.option(
-    "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+    "--trace",
+    "trace_dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
     help="Keep the trace in this folder.",
 )
 @click.option(
-    "--seal-every", type=DURATION, default="60s", show_default=True,
+    "--seal-every",
+    type=DURATION,
+    default="60s",
+    show_default=True,
     help="A Parquet segment at least so often.",
 )
 @set_option
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
 def command(
-    listen: str, trace_dir: Path | None, seal_every: float, changes: tuple[str, ...],
+    listen: str,
+    trace_dir: Path | None,
+    seal_every: float,
+    changes: tuple[str, ...],
     cmd: tuple[str, ...],
 ) -> int:
     """Relays a client's connections to the broker and records every command.
@@ -54,8 +66,8 @@ def command(
     import tempfile
     from contextlib import ExitStack
 
-    from pulsar_doctor.rules import load  # a wrong --set is said before anything starts
     from pulsar_doctor.diagnosis import limits_of
+    from pulsar_doctor.rules import load  # a wrong --set is said before anything starts
 
     limits_of(load(), changes)
     where = settings()
@@ -149,7 +161,7 @@ def _verdict(folder: Path, changes: tuple[str, ...]) -> int:
     from pulsar_doctor.diagnosis import Evidence, diagnose, exit_code, limits_of
     from pulsar_doctor.report import verdict
     from pulsar_doctor.rules import load
-    from pulsar_doctor.trace import open_trace
+    from pulsar_doctor.sealing import open_trace
 
     rules = load()
     limits = limits_of(rules, changes)

@@ -25,34 +25,38 @@ FORECASTS = frozenset({"FLOW", TAKEN})
 class LiveLines:
     """Collects rows and draws them: runs of the same thing become one line, a FLOW stays its own.
 
-    draw: takes one line of text.
+    draw: takes one line of text. timeline: whose rows these are; a forecast is that of its moment.
     """
 
     def __init__(self, draw: Callable[[str], None]) -> None:
         self._draw = draw
-        self._rows: list[Row] = []
+        self._rows: list[tuple[Row, str]] = []
+        self.timeline: Timeline | None = None
 
     def add(self, row: Row) -> None:
         """Keeps a row for the next flush."""
         if row.incarnation is not None and row.command in SHOWN:
-            self._rows.append(row)
+            self._rows.append((row, self._forecast(row)))
 
-    def flush(self, timeline: Timeline) -> None:
+    def _forecast(self, row: Row) -> str:
+        if row.command not in FORECASTS or self.timeline is None:
+            return ""
+        for consumer in self.timeline.living:
+            if consumer.incarnation == row.incarnation:
+                ahead = consumer.ledger.forecast()
+                return next_flow(ahead) if ahead and not consumer.ledger.zero_queue else ""
+        return ""
+
+    def flush(self) -> None:
         """Draws what was kept."""
         rows, self._rows = self._rows, []
-        ledgers = {consumer.incarnation: consumer.ledger for consumer in timeline.living}
-        for key, run in groupby(rows, key=_same):
+        for _, run in groupby(rows, key=lambda kept: _same(kept[0])):
             alike = list(run)
-            line = _line(alike)
-            ledger = ledgers.get(key[0] or 0)
-            forecast = ledger.forecast() if ledger and alike[-1].command in FORECASTS else None
-            if forecast is not None and ledger is not None and not ledger.zero_queue:
-                line += f"  {next_flow(forecast)}"
-            self._draw(line)
+            self._draw(f"{_line([row for row, _ in alike])} {alike[-1][1]}".rstrip())
 
 
 def _same(row: Row) -> tuple[int | None, str, int | None]:
-    return row.incarnation, row.command, row.seq if row.command == "FLOW" else None
+    return row.incarnation, row.command, row.seq if row.command in FORECASTS else None
 
 
 def _line(rows: list[Row]) -> str:

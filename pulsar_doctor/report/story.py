@@ -30,8 +30,8 @@ def opening() -> None:
     _console.print(
         "[bold]Two workers, one queue of work, and a thousand messages that do not move.[/bold]\n"
         "Pulsar pushes messages to a consumer, as many as the consumer has asked for: its "
-        "[bold]permits[/bold].\nThe client asks with a FLOW command, and asks again only when the "
-        "application has taken\nhalf of what fits into its receiver queue. Usual size of that "
+        "[bold]permits[/bold]. The client asks with a FLOW command, and asks again only when the "
+        "application has taken half of what fits into its receiver queue. Usual size of that "
         "queue: 1000."
     )
 
@@ -41,7 +41,7 @@ def attaches_slow(plan: Any) -> None:
     size = plan.receiver_queue_size
     _scene(
         f"[bold]A slow worker[/bold] attaches with a receiver queue of {size}. It needs "
-        f"{duration(plan.process_seconds)} for a message (as told:\nthe demo does not wait for "
+        f"{duration(plan.process_seconds)} for a message (as told: the demo does not wait for "
         "it). 1,000 messages arrive."
     )
 
@@ -74,7 +74,7 @@ def remedy() -> None:
     """The change that helps."""
     _scene(
         "[bold]Once more, with one thing changed: a zero queue.[/bold] The client now asks for a "
-        "message only\nwhen its worker is ready for one, and nothing waits behind the slow one."
+        "message only when its worker is ready for one, and nothing waits behind the slow one."
     )
 
 

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 
-from pulsar_doctor.diagnosis import Rule
+from pulsar_doctor.diagnosis import Rule, near
+from pulsar_doctor.errors import InputError
 
 
 def load() -> tuple[Rule, ...]:
     """All rules, by code."""
     return tuple(_rule(module.name) for module in pkgutil.iter_modules(__path__))
+
+
+def named(codes: Sequence[str]) -> list[Rule]:
+    """The rules of these codes; InputError, with those that are written alike, for any other."""
+    known = {rule.code: rule for rule in load()}
+    for code in codes:
+        if code not in known:
+            raise InputError(f"there is no rule {code!r}; {near(code, known)}")
+    return [known[code] for code in codes]
 
 
 def _rule(name: str) -> Rule:

@@ -13,7 +13,6 @@ preciseDispatcherFlowControl is on.
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis import (
-    REFILL_WAIT,
     WIRE,
     Evidence,
     Finding,
@@ -22,9 +21,12 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     duration,
     found,
-    waiting_measures,
 )
 from pulsar_doctor.timeline import Consumer
+from pulsar_doctor.waiting import (
+    REFILL_WAIT,
+    waiting_measures,
+)
 
 THRESHOLDS = (REFILL_WAIT,)
 NEEDS = frozenset({WIRE})

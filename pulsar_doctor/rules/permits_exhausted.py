@@ -5,10 +5,15 @@ again only when the application has taken about half of its receiver queue. With
 a slow application that takes hours, during which nothing arrives, nothing fails and nothing is
 logged. An application that has stopped taking messages, or a paused one, looks the same.
 
-The rule looks at a consumer without permits. Where its pace is known and holds, it is stalled when
-the FLOW that lets the broker send again is further away than `refill_wait`. Where no pace is known
-or its rhythm has broken off, the age of the standstill decides: a warning from `quiet_after` on, a
-stall from `refill_wait` on. A zero queue asks when the application does and is never judged here.
+The rule looks at a consumer that holds messages and has no permits. It is stalled when nothing has
+shown for `refill_wait` that the application works, or when it does work and the FLOW that lets the
+broker send again is further away than `refill_wait` at its pace. A shorter silence that is no part
+of its rhythm is a warning from `quiet_after` on.
+
+A zero queue asks when the application does and is never judged here. A queue of 1 asks after each
+message: as long as it works in its rhythm, no smaller queue could do better, however long one
+message takes. From the wire alone a queue of 0 and one of 1 look the same, and with one message in
+hand so do long work and a hang: that is unknown.
 
 Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
 """
@@ -19,8 +24,6 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis import (
     CLEAR,
-    QUIET_AFTER,
-    REFILL_WAIT,
     WIRE,
     Evidence,
     Finding,
@@ -30,10 +33,21 @@ from pulsar_doctor.diagnosis import (
     Unknown,
     duration,
     found,
-    next_flow,
-    waiting_measures,
 )
+from pulsar_doctor.permits import Ledger
 from pulsar_doctor.timeline import Consumer
+from pulsar_doctor.waiting import (
+    QUIET_AFTER,
+    REFILL_WAIT,
+    asks_singly,
+    forecast,
+    in_rhythm,
+    outlook,
+    quiet_seconds,
+    waiting_measures,
+    without_permits,
+    zero_or_one,
+)
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE})
@@ -58,43 +72,45 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
         return outcome
     return Unknown(
         f"{unsure.label} asks for one message at a time and has been silent with one in hand "
-        f"for {duration(unsure.ledger.quiet_seconds(now_ns))}: working and hanging look the same"
+        f"for {duration(quiet_seconds(unsure.ledger, now_ns))}: working and hanging look the same",
+        unsure.label,
     )
 
 
 def _may_be_working(consumer: Consumer, now_ns: int, limits: Limits) -> bool:
-    ledger = consumer.ledger
-    patience = limits["refill_wait"]
     return (
-        ledger.one_by_one
-        and ledger.unacked == 1
-        and ledger.quiet_seconds(now_ns) >= patience
-        and not ledger.in_rhythm(now_ns, patience)
+        _cannot_tell(consumer.ledger)
+        and quiet_seconds(consumer.ledger, now_ns) >= limits["refill_wait"]
+        and not in_rhythm(consumer.ledger, now_ns)
     )
+
+
+def _cannot_tell(ledger: Ledger) -> bool:
+    """Whether all it holds may be in hand: one message, or several before it ever finished two."""
+    return zero_or_one(ledger) and (ledger.unacked == 1 or ledger.pace() is None)
 
 
 def _judge(consumer: Consumer, now_ns: int, limits: Limits) -> Iterator[tuple[Severity, float]]:
     ledger = consumer.ledger
-    forecast = ledger.forecast()
-    if forecast is None or ledger.starved_since_ns is None or ledger.zero_queue:
+    ahead = forecast(ledger, now_ns)
+    if ahead is None or not without_permits(ledger) or ledger.zero_queue:
         return
-    if ledger.unacked == 0 or (ledger.one_by_one and ledger.unacked == 1):
+    if ledger.unacked == 0 or _cannot_tell(ledger):
         return
-    patience = limits["refill_wait"]
-    quiet = ledger.quiet_seconds(now_ns)
-    if ledger.in_rhythm(now_ns, patience):
-        if (forecast.seconds_until_positive or 0) > patience:
-            yield "stalled", 0.8 if forecast.at_most else 0.95
+    patience, quiet = limits["refill_wait"], quiet_seconds(ledger, now_ns)
+    working = in_rhythm(ledger, now_ns)
+    if working and asks_singly(ledger):
+        return
+    if working and (ahead.seconds_until_positive or 0) > patience:
+        yield "stalled", 0.8 if ahead.at_most else 0.95
     elif quiet >= patience:
         yield "stalled", 0.8
-    elif quiet >= limits["quiet_after"]:
+    elif not working and quiet >= limits["quiet_after"]:
         yield "warning", 0.6
 
 
 def _finding(consumer: Consumer, now_ns: int, severity: Severity, confidence: float) -> Finding:
     ledger = consumer.ledger
-    forecast = ledger.forecast()
-    assert forecast is not None
     return Finding(
         code="permits-exhausted",
         severity=severity,
@@ -103,7 +119,7 @@ def _finding(consumer: Consumer, now_ns: int, severity: Severity, confidence: fl
         summary=(
             f"{consumer.label} has {ledger.available_permits} permits, holds {ledger.unacked} "
             "unacknowledged messages and has been quiet for "
-            f"{duration(ledger.quiet_seconds(now_ns))}; {next_flow(forecast)}"
+            f"{duration(quiet_seconds(ledger, now_ns))}; {outlook(forecast(ledger, now_ns))}"
         ),
         evidence=waiting_measures(consumer, now_ns),
         remedy=REMEDY,

@@ -8,7 +8,8 @@ The rule looks for a consumer that holds at least `share` of all unacknowledged 
 of them certainly still in its queue, while a neighbour with permits has had nothing to do for
 `idle_after`. It is a stall when the queued messages will take longer than `refill_wait` at that
 consumer's pace, or, where no pace is known, when this has lasted so long; shorter it is a warning,
-and below `slow_wait` it is healthy. Key_Shared is not judged: there the keys bind the messages.
+and below `slow_wait` it is healthy. A queue of 1 is a warning at most. Key_Shared is not judged:
+there the keys bind the messages.
 
 Source: PersistentDispatcherMultipleConsumers sends to whoever has permits; nothing takes a queued
 message back but closing the consumer.
@@ -19,8 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.diagnosis import (
-    REFILL_WAIT,
-    SLOW_WAIT,
     WIRE,
     Evidence,
     Finding,
@@ -31,10 +30,19 @@ from pulsar_doctor.diagnosis import (
     Threshold,
     duration,
     found,
-    next_flow,
-    waiting_measures,
 )
 from pulsar_doctor.timeline import Consumer
+from pulsar_doctor.waiting import (
+    REFILL_WAIT,
+    SLOW_WAIT,
+    asks_singly,
+    forecast,
+    in_rhythm,
+    outlook,
+    pace,
+    queued_min,
+    waiting_measures,
+)
 
 THRESHOLDS = (
     REFILL_WAIT,
@@ -75,7 +83,7 @@ def _judge(
     total = sum(consumer.ledger.unacked for consumer in consumers)
     for consumer in consumers:
         ledger = consumer.ledger
-        if not ledger.queued_min or ledger.unacked < limits["share"] * total:
+        if not queued_min(ledger) or ledger.unacked < limits["share"] * total:
             continue
         severity = _severity(consumer, idle, now_ns, limits)
         if severity is not None:
@@ -86,38 +94,38 @@ def _severity(
     hog: Consumer, idle: Sequence[Consumer], now_ns: int, limits: Limits
 ) -> Severity | None:
     ledger = hog.ledger
-    pace = ledger.pace()
-    if pace is not None and ledger.in_rhythm(now_ns, limits["refill_wait"]):
-        wait = ledger.queued_min * pace.seconds
+    worst: Severity = "warning" if asks_singly(ledger) else "stalled"
+    now = pace(ledger, now_ns)
+    if now is not None and in_rhythm(ledger, now_ns):
+        wait = queued_min(ledger) * now.seconds
         if wait <= limits["slow_wait"]:
             return None
-        return "stalled" if wait > limits["refill_wait"] else "warning"
+        return worst if wait > limits["refill_wait"] else "warning"
     began = max(ledger.last_message_ns or 0, ledger.last_work_ns or 0)
     lasted = min((now_ns - began) / 1e9, max(_idle_seconds(c, now_ns) for c in idle))
     if lasted < limits["idle_after"]:
         return None
-    return "stalled" if lasted >= limits["refill_wait"] else "warning"
+    return worst if lasted >= limits["refill_wait"] else "warning"
 
 
 def _finding(
     hog: Consumer, idle: Sequence[Consumer], total: int, now_ns: int, severity: Severity
 ) -> Finding:
     ledger = hog.ledger
-    forecast = ledger.forecast()
     names = ", ".join(consumer.label for consumer in idle[:3])
     more = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
     permits = sum(consumer.ledger.available_permits for consumer in idle)
-    tail = f"; {next_flow(forecast)}" if forecast is not None else ""
     longest = max(_idle_seconds(consumer, now_ns) for consumer in idle)
     return Finding(
         code="prefetch-hogging",
         severity=severity,
-        confidence=0.9 if ledger.pace() is not None else 0.7,
+        confidence=0.9 if pace(ledger, now_ns) is not None else 0.7,
         consumer=hog.label,
         summary=(
             f"{hog.label} holds {ledger.unacked} of the {total} unacknowledged messages, at least "
-            f"{ledger.queued_min} of them untouched in its queue, while {names}{more} has had "
-            f"nothing to do for {duration(longest)} with {permits} permits{tail}"
+            f"{queued_min(ledger)} of them untouched in its queue, while {names}{more} has had "
+            f"nothing to do for {duration(longest)} with {permits} permits; "
+            f"{outlook(forecast(ledger, now_ns))}"
         ),
         evidence=(
             *waiting_measures(hog, now_ns),

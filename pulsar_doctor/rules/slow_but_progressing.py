@@ -1,8 +1,9 @@
 """A consumer works through a full queue slowly; its next FLOW is a while away, but in sight.
 
 It has no permits left, so nothing new arrives, but the application goes on taking or acknowledging
-messages in its usual rhythm. At that pace the FLOW that lets the broker send again comes within
-`refill_wait` (beyond it is permits-exhausted), and later than `slow_wait` (nearer is healthy).
+messages in its usual rhythm. At its pace the broker may send again only after `slow_wait`; nearer
+is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the queue
+is of 1 and could not be smaller.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """
@@ -10,8 +11,6 @@ Nothing is wrong with the broker. Other consumers of the subscription may be idl
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis import (
-    REFILL_WAIT,
-    SLOW_WAIT,
     WIRE,
     Evidence,
     Finding,
@@ -20,12 +19,18 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     duration,
     found,
-    next_flow,
-    waiting_measures,
 )
 from pulsar_doctor.timeline import Consumer
+from pulsar_doctor.waiting import (
+    SLOW_WAIT,
+    forecast,
+    in_rhythm,
+    outlook,
+    waiting_measures,
+    without_permits,
+)
 
-THRESHOLDS = (SLOW_WAIT, REFILL_WAIT)
+THRESHOLDS = (SLOW_WAIT,)
 NEEDS = frozenset({WIRE})
 EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
@@ -35,7 +40,7 @@ REMEDY = (
 
 
 def check(evidence: Evidence, limits: Limits) -> Outcome:
-    """Found for each consumer whose next permits are between slow_wait and refill_wait away."""
+    """Found for each consumer that works and whose next permits are further away than slow_wait."""
     assert evidence.wire is not None
     now_ns = evidence.wire.now_ns
     return found(
@@ -47,24 +52,24 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
 
 def _is_slow(consumer: Consumer, now_ns: int, limits: Limits) -> bool:
     ledger = consumer.ledger
-    forecast = ledger.forecast()
-    if forecast is None or ledger.starved_since_ns is None or ledger.zero_queue:
+    ahead = forecast(ledger, now_ns)
+    if ahead is None or not without_permits(ledger) or ledger.zero_queue:
         return False
-    wait = forecast.seconds_until_positive
+    wait = ahead.seconds_until_positive
     return (
         ledger.unacked > 1
         and wait is not None
-        and limits["slow_wait"] < wait <= limits["refill_wait"]
-        and ledger.in_rhythm(now_ns, limits["refill_wait"])
+        and wait > limits["slow_wait"]
+        and in_rhythm(ledger, now_ns)
     )
 
 
 def _finding(consumer: Consumer, now_ns: int) -> Finding:
     ledger = consumer.ledger
-    forecast = ledger.forecast()
-    assert forecast is not None
-    assert forecast.pace is not None
-    drain = ledger.unacked * forecast.pace.seconds
+    ahead = forecast(ledger, now_ns)
+    assert ahead is not None
+    assert ahead.pace is not None
+    drain = ledger.unacked * ahead.pace.seconds
     return Finding(
         code="slow-but-progressing",
         severity="warning",
@@ -72,12 +77,12 @@ def _finding(consumer: Consumer, now_ns: int) -> Finding:
         consumer=consumer.label,
         summary=(
             f"{consumer.label} works off {ledger.unacked} messages at one in "
-            f"{duration(forecast.pace.seconds)}, all in about {duration(drain)}, "
-            f"without permits meanwhile; {next_flow(forecast)}"
+            f"{duration(ahead.pace.seconds)}, all in about {duration(drain)}, "
+            f"without permits meanwhile; {outlook(ahead)}"
         ),
         evidence=(
             *waiting_measures(consumer, now_ns),
-            Measure("rate", 1 / forecast.pace.seconds, "messages/second"),
+            Measure("rate", 1 / ahead.pace.seconds, "messages/second"),
             Measure("time_to_drain", drain, "seconds"),
         ),
         remedy=REMEDY,

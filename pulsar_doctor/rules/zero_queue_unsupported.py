@@ -6,7 +6,8 @@ clients hand out the first message and lose the rest until they are delivered ag
 receive hangs, and permits climb by only one with each call. The Java client closes the consumer.
 
 Where the queue size is told this is certain. From the wire alone a queue of 1 looks the same, and
-copes with batches: there it takes `refill_wait` of silence, and the confidence is low.
+copes with batches: there it takes `refill_wait` of silence, and the confidence is low; from
+`quiet_after` on it is unknown.
 
 Source: ZeroQueueConsumerImpl in the Java and C++ clients; CommandMessage's metadata,
 num_messages_in_batch.
@@ -18,8 +19,6 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis import (
     CLEAR,
-    QUIET_AFTER,
-    REFILL_WAIT,
     WIRE,
     Evidence,
     Finding,
@@ -29,9 +28,15 @@ from pulsar_doctor.diagnosis import (
     Unknown,
     duration,
     found,
-    waiting_measures,
 )
 from pulsar_doctor.timeline import Consumer
+from pulsar_doctor.waiting import (
+    QUIET_AFTER,
+    REFILL_WAIT,
+    in_rhythm,
+    quiet_seconds,
+    waiting_measures,
+)
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE})
@@ -55,8 +60,10 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
     if unsure is None or outcome is not CLEAR:
         return outcome
     return Unknown(
-        f"{unsure.label} asks for one message at a time, was sent a batch and has been silent for "
-        f"{duration(unsure.ledger.quiet_seconds(now_ns))}: a queue of 1 with slow work looks so too"
+        f"{unsure.label} asks for one message at a time, was sent a batch and has been silent "
+        f"for {duration(quiet_seconds(unsure.ledger, now_ns))}: a queue of 1 with slow work "
+        "looks so too",
+        unsure.label,
     )
 
 
@@ -80,8 +87,8 @@ def _silent_below_zero(consumer: Consumer, now_ns: int, seconds: float) -> bool:
     return (
         ledger.one_by_one
         and ledger.available_permits < 0
-        and ledger.quiet_seconds(now_ns) >= seconds
-        and not ledger.in_rhythm(now_ns, seconds)
+        and quiet_seconds(ledger, now_ns) >= seconds
+        and not in_rhythm(ledger, now_ns)
     )
 
 

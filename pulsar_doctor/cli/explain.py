@@ -1,0 +1,84 @@
+"""pulsar-doctor explain: what each finding means, what it rests on, and what can be changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.cli._options import output_option, talk_options
+
+if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis import Rule, Threshold
+
+SCHEMA = "pulsar-doctor/explain/1"
+
+
+@click.command()
+@click.argument("code", required=False)
+@output_option("table", "json")
+@talk_options
+def command(code: str | None, *, output: str) -> None:
+    """Prints what CODE means, what it rests on and its thresholds; without CODE, all rules.
+
+    \b
+    pulsar-doctor explain
+    pulsar-doctor explain permits-exhausted
+    pulsar-doctor stall-check --trace DIR --set permits-exhausted.refill_wait=2m
+    """
+    from pulsar_doctor.rules import load, named
+
+    rules = named([code]) if code else load()
+    if output == "json":
+        click.echo(json.dumps({"schema": SCHEMA, "rules": [_rule(rule) for rule in rules]}))
+        return
+    for line in _in_full(rules[0]) if code else _overview(rules):
+        click.echo(line)
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "code": rule.code,
+        "title": _title(rule),
+        "text": rule.text.strip(),
+        "thresholds": [asdict(threshold) for threshold in rule.thresholds],
+        "needs": sorted(rule.needs),
+        "explains": sorted(rule.explains),
+    }
+
+
+def _title(rule: Rule) -> str:
+    return rule.text.strip().partition("\n")[0]
+
+
+def _overview(rules: tuple[Rule, ...] | list[Rule]) -> Iterator[str]:
+    for rule in rules:
+        yield rule.code
+        yield f"  {_title(rule)}"
+        for threshold in rule.thresholds:
+            yield f"    {_set(rule, threshold)}"
+        yield ""
+    yield "pulsar-doctor explain CODE tells more; --set RULE.THRESHOLD=VALUE changes a threshold."
+
+
+def _in_full(rule: Rule) -> Iterator[str]:
+    yield rule.code
+    yield ""
+    yield rule.text.strip()
+    yield ""
+    yield "Thresholds, changed with --set:"
+    for threshold in rule.thresholds:
+        yield f"  {_set(rule, threshold)}"
+        yield f"      {threshold.meaning}"
+    yield f"Needs: {' or '.join(sorted(rule.needs))}"
+    yield f"Explains: {', '.join(sorted(rule.explains)) or 'no other finding'}"
+
+
+def _set(rule: Rule, threshold: Threshold) -> str:
+    value = f"{threshold.default:g}"
+    said = f"{value}s" if threshold.unit == "seconds" else f"{value}  ({threshold.unit})"
+    return f"{rule.code}.{threshold.name}={said}"

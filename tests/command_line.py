@@ -1,0 +1,35 @@
+"""Runs pulsar-doctor as a user does: a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+
+def pulsar_doctor(
+    *arguments: str, broker: Any = None, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """One command line, against this broker where one is given."""
+    return subprocess.run(
+        [sys.executable, "-m", "pulsar_doctor", *arguments],
+        env=environment(broker),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def environment(broker: Any = None) -> dict[str, str]:
+    """The environment without settings of whoever runs the tests."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PULSAR_")}
+    cache = os.environ.get("PULSAR_DOCTOR_CACHE")
+    if cache:
+        kept["PULSAR_DOCTOR_CACHE"] = cache
+    if broker is not None:
+        kept["PULSAR_DOCTOR_SERVICE_URL"] = broker.service_url
+        kept["PULSAR_DOCTOR_ADMIN_URL"] = broker.admin_url
+    kept["COLUMNS"] = "160"
+    return kept

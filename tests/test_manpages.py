@@ -1,0 +1,41 @@
+"""The manual pages in man/ are those of this command line, and mandoc finds no fault in them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import manpages
+import pytest
+
+from pulsar_doctor.columns import COLUMNS
+
+MADE = manpages.pages()
+
+
+def test_man_holds_what_the_command_line_says() -> None:
+    written = {path.name: path.read_text() for path in manpages.FOLDER.glob("*.[0-9]")}
+    stale = sorted(
+        name for name in MADE.keys() | written.keys() if MADE.get(name) != written.get(name)
+    )
+    assert not stale, f"run python tests/manpages.py, for {', '.join(stale)}"
+
+
+def test_every_option_of_every_subcommand_stands_on_its_page() -> None:
+    assert r"\fB\-\-zero\-queue\fR" in MADE["pulsar-doctor-consume.1"]
+    assert r"\fB\-\-batch\-index\-acks\fR" in MADE["pulsar-doctor-sandbox.1"]
+    assert ".SS verify" in MADE["pulsar-doctor-trace.1"]
+
+
+def test_every_column_stands_in_the_description_of_a_trace() -> None:
+    for column in COLUMNS:
+        assert rf"\fB{column.name}\fR" in MADE["pulsar-doctor-trace.5"]
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
+@pytest.mark.parametrize("name", MADE)
+def test_mandoc_has_nothing_to_say(name: str) -> None:
+    lint = subprocess.run(
+        ["mandoc", "-T", "lint"], input=MADE[name], capture_output=True, text=True, check=False
+    )
+    assert (lint.returncode, lint.stdout + lint.stderr) == (0, "")

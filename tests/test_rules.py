@@ -1,0 +1,92 @@
+"""Each rule against its transcripts: tests/rules/<code>.yaml, written as the wire shows it.
+
+A case has `wire` (see wire_script), `at` (the moment of judgement), and may have `told` and `set`.
+It says what the rule alone answers: `finds` (severity, consumer, says, evidence), `silent: true` or
+`unknown: true`; and may say what all rules together answer: `overall` (the status), `codes`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from wire_script import played
+
+from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, diagnose, limits_of
+from pulsar_doctor.rules import load
+
+FOLDER = Path(__file__).parent / "rules"
+RULES = {rule.code: rule for rule in load()}
+CASES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))}
+ANSWERS = {"finds", "silent", "unknown"}
+KEYS = ANSWERS | {"name", "wire", "at", "told", "set", "overall", "codes"}
+
+
+def each_case() -> list[Any]:
+    return [
+        pytest.param(code, case, id=f"{code}: {case['name']}")
+        for code, cases in CASES.items()
+        for case in cases
+    ]
+
+
+def judged(case: dict[str, Any], rules: list[Rule]) -> Diagnosis:
+    timeline = played(case["wire"], case["at"], case.get("told"))
+    [wire] = timeline.subscriptions()
+    return diagnose(Evidence(wire), rules, limits_of(load(), case.get("set", ())))
+
+
+@pytest.mark.parametrize("code", [*RULES, *(set(CASES) - set(RULES))])
+def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -> None:
+    assert code in RULES, f"tests/rules/{code}.yaml belongs to no rule"
+    assert code in CASES, f"write tests/rules/{code}.yaml"
+    assert any("finds" in case for case in CASES[code])
+    assert any("silent" in case for case in CASES[code])
+
+
+@pytest.mark.parametrize(("code", "case"), each_case())
+def test_transcript(code: str, case: dict[str, Any]) -> None:
+    assert set(case) <= KEYS, set(case) - KEYS
+    assert len(ANSWERS & set(case)) == 1, "a case has one of finds, silent, unknown"
+    alone = judged(case, [RULES[code]])
+    if "finds" in case:
+        assert_finds(alone, code, case["finds"])
+    else:
+        assert alone.findings == ()
+        assert alone.status == ("unknown" if "unknown" in case else "healthy"), alone.not_told
+    together = judged(case, list(RULES.values()))
+    if "overall" in case:
+        assert together.status == case["overall"], [f.code for f in together.findings]
+    if "codes" in case:
+        assert [finding.code for finding in together.findings] == case["codes"]
+
+
+def assert_finds(diagnosis: Diagnosis, code: str, wanted: dict[str, Any]) -> None:
+    assert len(diagnosis.findings) == 1, diagnosis
+    [finding] = diagnosis.findings
+    assert finding.code == code
+    assert finding.severity == wanted["severity"], finding.summary
+    if "consumer" in wanted:
+        assert finding.consumer == wanted["consumer"]
+    assert wanted.get("says", "") in finding.summary
+    evidence = {measure.name: measure.value for measure in finding.evidence}
+    for name, value in wanted.get("evidence", {}).items():
+        assert evidence[name] == pytest.approx(value), f"{name} of {evidence}"
+
+
+def test_what_a_rule_explains_is_a_rule_and_never_its_own_cause() -> None:
+    for rule in RULES.values():
+        assert rule.explains <= set(RULES)
+        for code in rule.explains:
+            assert rule.code not in RULES[code].explains
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
+def test_each_rule_can_be_explained(rule: Rule) -> None:
+    first, rest = rule.text.strip().split("\n", 1)
+    assert first.endswith(".")
+    assert "Source: " in rest or "Nothing is wrong with the broker" in rest
+    for threshold in rule.thresholds:
+        assert f"`{threshold.name}`" in rule.text, f"the docstring does not speak of {threshold}"
