@@ -192,7 +192,7 @@ def _ask(rule: Rule, evidence: Evidence, limits: Limits) -> Outcome:
     if wire is not None and not any(consumer.ledger.ready for consumer in wire.consumers):
         return Unknown("the broker has accepted no consumer: see the ERROR after its SUBSCRIBE")
     if wire is not None and any(consumer.ledger.uncertain for consumer in wire.consumers):
-        return Unknown("commands are missing from the trace (GAP), so its ledger is not known")
+        return Unknown("commands are missing from the trace (GAP or UNPARSED): its ledger is not known")
     return rule.check(evidence, limits)
 
 

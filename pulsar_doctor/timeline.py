@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pulsar_doctor import permits
-from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, TO_BROKER, TO_CLIENT, Row
+from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, TO_BROKER, TO_CLIENT, UNPARSED, Row
 from pulsar_doctor.permits import Ledger
 
 PARTITION = "-partition-"
@@ -352,6 +352,12 @@ def _open(timeline: Timeline, connection: Connection, row: Row) -> None:
     connection.broker_addr = row.broker_addr
 
 
+def _unparsed(timeline: Timeline, connection: Connection, row: Row) -> None:
+    """What follows on this connection is not seen any more."""
+    for consumer in connection.consumers.values():
+        permits.lose_track(consumer.ledger)
+
+
 def _connect(timeline: Timeline, connection: Connection, row: Row) -> None:
     connection.client_version = row.client_version
 
@@ -445,6 +451,7 @@ def _active_change(
 
 CONNECTION_EVENTS: dict[str, Callable[[Timeline, Connection, Row], None]] = {
     OPEN: _open,
+    UNPARSED: _unparsed,
     CLOSE: _close,
     "CONNECT": _connect,
     "SUBSCRIBE": _subscribe,

@@ -275,6 +275,11 @@ def test_a_gap_makes_the_living_uncertain_and_nobody_after_it() -> None:
     assert certain.available_permits == 3
 
 
+def test_a_connection_that_is_no_longer_observed_makes_its_consumers_uncertain() -> None:
+    timeline = play(attached(conn=1), attached(conn=2), to_client("UNPARSED", conn=1))
+    assert [c.ledger.uncertain for c in timeline.consumers] == [True, False]
+
+
 def test_the_ack_of_a_message_taken_before_an_unload_proves_nothing_after_it() -> None:
     timeline = play(attached(), flow(4), message(0), message(1), closed_by_broker())
     play(subscribe(0, 5), success(5), flow(4), timeline=timeline)
