@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.permits import Forecast
+from pulsar_doctor.ledger import Forecast
 from pulsar_doctor.timeline import Consumer, Subscription
 
 Severity = Literal["stalled", "warning", "info"]
@@ -192,7 +192,7 @@ def _ask(rule: Rule, evidence: Evidence, limits: Limits) -> Outcome:
     if wire is not None and not any(consumer.ledger.ready for consumer in wire.consumers):
         return Unknown("the broker has accepted no consumer: see the ERROR after its SUBSCRIBE")
     if wire is not None and any(consumer.ledger.uncertain for consumer in wire.consumers):
-        return Unknown("commands are missing from the trace (GAP or UNPARSED): its ledger is not known")
+        return Unknown("commands are missing from the trace, so its ledger is not known")
     return rule.check(evidence, limits)
 
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pulsar_doctor import ledger as ledgers
 from pulsar_doctor import permits
 from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, TO_BROKER, TO_CLIENT, UNPARSED, Row
-from pulsar_doctor.permits import Ledger
+from pulsar_doctor.ledger import Ledger
 
 PARTITION = "-partition-"
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
@@ -214,7 +215,7 @@ class Timeline:
                 for other in (*self.ended, *siblings.values())
                 if other.topic == consumer.topic and other.subscription == consumer.subscription
             ),
-            default=permits.NOWHERE,
+            default=ledgers.NOWHERE,
         )
         connection.consumers[consumer.consumer_id] = siblings[consumer.incarnation] = consumer
 
@@ -225,7 +226,7 @@ class Timeline:
         newest = siblings[next(reversed(siblings))]
         if kept is None or kept.us < max(row.ts - SHUTDOWN_US, newest.opened_us):
             for sibling in siblings.values():
-                ledger = permits.as_of_now(sibling.ledger)
+                ledger = ledgers.as_of_now(sibling.ledger)
                 sibling.before_shutdown = Moment(ledger, row.ts, row.mono_ns)
 
     def end(self, connection: Connection, consumer: Consumer, row: Row) -> None:
@@ -468,16 +469,16 @@ CONSUMER_EVENTS: dict[str, Callable[[Timeline, Connection, Consumer, Row], None]
 
 def _consumer_state(consumer: Consumer) -> dict[str, Any]:
     state = {name: getattr(consumer, name) for name in Consumer.__slots__}
-    state["ledger"] = permits.state_of(consumer.ledger)
+    state["ledger"] = ledgers.state_of(consumer.ledger)
     kept = consumer.before_shutdown
     if kept is not None:
-        state["before_shutdown"] = [permits.state_of(kept.ledger), kept.us, kept.ns]
+        state["before_shutdown"] = [ledgers.state_of(kept.ledger), kept.us, kept.ns]
     return state
 
 
 def _consumer_of(state: Mapping[str, Any]) -> Consumer:
-    consumer = Consumer(**{**state, "ledger": permits.from_state(state["ledger"])})
+    consumer = Consumer(**{**state, "ledger": ledgers.from_state(state["ledger"])})
     if consumer.before_shutdown is not None:
         ledger, us, ns = state["before_shutdown"]
-        consumer.before_shutdown = Moment(permits.from_state(ledger), us, ns)
+        consumer.before_shutdown = Moment(ledgers.from_state(ledger), us, ns)
     return consumer

@@ -30,7 +30,7 @@ from pulsar_doctor.diagnosis import (
     verdict_of,
 )
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.permits import Forecast, Pace
+from pulsar_doctor.ledger import Forecast, Pace
 from pulsar_doctor.rules import load, named
 from pulsar_doctor.timeline import Subscription
 

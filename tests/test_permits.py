@@ -15,7 +15,7 @@ from rows import ack, ack_batch, ack_set, flow, message, paced, redeliver, row, 
 
 from pulsar_doctor import permits
 from pulsar_doctor.columns import MessageId, Row
-from pulsar_doctor.permits import Ledger, Pace
+from pulsar_doctor.ledger import Ledger, Pace, from_state, state_of
 
 
 def ready(**told: Any) -> Ledger:
@@ -593,7 +593,7 @@ def test_the_ledger_holds_against_any_client_that_loses_nothing(
 
 def test_a_ledger_comes_back_from_json_as_it_was() -> None:
     ledger = play(ready(unacked_limit=3), flow(9), message(0, 3), message(1, 70, open=[0, 69]))
-    again = permits.from_state(json.loads(json.dumps(permits.state_of(ledger))))
+    again = from_state(json.loads(json.dumps(state_of(ledger))))
     assert again == ledger
     play(again, flow(1), message(2), ack(0))
     assert again != ledger
@@ -602,7 +602,7 @@ def test_a_ledger_comes_back_from_json_as_it_was() -> None:
 
 def test_a_batch_of_20000_can_be_written_down() -> None:
     ledger = play(ready(), flow(1), message(0, 20_000))
-    assert permits.from_state(json.loads(json.dumps(permits.state_of(ledger)))) == ledger
+    assert from_state(json.loads(json.dumps(state_of(ledger)))) == ledger
 
 
 class Walked(dict[Any, Any]):

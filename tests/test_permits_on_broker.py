@@ -16,8 +16,8 @@ from support import eventually
 
 from pulsar_doctor import attach
 from pulsar_doctor.attach import Plan
+from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.observer import Observer
-from pulsar_doctor.permits import Ledger
 from pulsar_doctor.sandbox import Sandbox
 from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.session import Session, session

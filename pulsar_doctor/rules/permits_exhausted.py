@@ -34,7 +34,7 @@ from pulsar_doctor.diagnosis import (
     duration,
     found,
 )
-from pulsar_doctor.permits import Ledger
+from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.timeline import Consumer
 from pulsar_doctor.waiting import (
     QUIET_AFTER,

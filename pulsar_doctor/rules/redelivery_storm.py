@@ -27,7 +27,7 @@ from pulsar_doctor.diagnosis import (
     Threshold,
     duration,
 )
-from pulsar_doctor.permits import BUCKET_NS
+from pulsar_doctor.ledger import BUCKET_NS
 from pulsar_doctor.timeline import Subscription
 
 THRESHOLDS = (

@@ -1,0 +1,266 @@
+"""The numbers of one consumer, both sides, and what follows from them: a forecast, a pace.
+
+What moves these numbers, and why they mean what they mean, stands in permits.py.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict  # drops its oldest without walking over what was dropped before
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
+PACE_NEEDS = 2  # completed messages before a measured pace says anything
+
+Position = tuple[int, int]
+NOWHERE: Position = (-1, -1)
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One entry that was delivered and is not wholly acknowledged: a bit for each open message."""
+
+    open_bits: int
+    at_ns: int
+    number: int  # of its last message among all that came; 0 where its ack proves nothing
+
+    @property
+    def messages(self) -> int:
+        """Messages of the entry that are not acknowledged."""
+        return self.open_bits.bit_count()
+
+    @property
+    def proves(self) -> int:
+        """How many messages the application must have taken, now that some of these are closed."""
+        return self.number - self.open_bits.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the application takes for one message. source: `measured` or `as told`."""
+
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When the next FLOW comes: after so many more messages are taken.
+
+    at_most: whether it may come sooner, since the wire does not show what was taken.
+    until_positive: messages to take until permits are above 0, more than one FLOW where they are
+    far below. seconds: None where no pace is known.
+    """
+
+    messages: int
+    at_most: bool
+    until_positive: int
+    pace: Pace | None
+
+    @property
+    def seconds(self) -> float | None:
+        """Until the next FLOW."""
+        return None if self.pace is None else self.messages * self.pace.seconds
+
+    @property
+    def seconds_until_positive(self) -> float | None:
+        """Until the broker may send again."""
+        return None if self.pace is None else self.until_positive * self.pace.seconds
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Both sides of one consumer incarnation, and what was seen of it. Counts are messages."""
+
+    individual: bool = True  # Shared and Key_Shared: the broker counts and limits unacked messages
+    told_receiver_queue_size: int | None = None
+    told_process_seconds: float | None = None
+    unacked_limit: int | None = None
+
+    ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
+    uncertain: bool = False  # commands are missing from the trace
+    granted: int = 0
+    spent: int = 0
+    parked: int = 0
+    blocked: bool = False
+
+    flow_count: int = 0
+    first_flow: int | None = None
+    smallest_refill: int | None = None
+    flows: list[int] = field(default_factory=list)
+
+    entries: int = 0
+    messages: int = 0
+    redelivered: int = 0
+    redelivery_count_most: int = 0
+    largest_batch: int = 0
+    skipped: int = 0  # indexes of batches that were acknowledged before they came
+    acknowledged: int = 0  # by whomever: another consumer of the subscription may do it
+    proven: int = 0  # taken by the application, at least, as its acks and returns show
+    taken: int | None = None
+    unacked: int = 0
+    deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
+    in_order: bool = True  # of the deliveries
+    newest: Position = NOWHERE
+    highest: Position = NOWHERE
+    had_before: Position = NOWHERE  # up to here earlier incarnations may have had the messages
+
+    ready_ns: int | None = None
+    last_flow_ns: int | None = None
+    last_message_ns: int | None = None
+    last_ack_ns: int | None = None
+    last_take_ns: int | None = None
+    last_work_ns: int | None = None  # a sign that the application took or finished something
+    longest_work_gap_ns: int = 0
+    ack_delay_most_ns: int = 0
+
+    starved_since_ns: int | None = None
+    starved_since_us: int | None = None
+    longest_starved_ns: int = 0
+
+    busy_since_ns: int | None = None
+    busy_ns: int = 0
+    busy_at_ack_ns: int = 0
+    busy_at_flow_ns: int = 0
+    take_busy_ns: int = 0
+    take_steps: int = 0
+    recent: list[list[int]] = field(default_factory=list)  # [bucket, messages, redelivered, acked]
+
+    @property
+    def available_permits(self) -> int:
+        """The broker's number; an upper bound while the unacked limit is not told."""
+        return self.granted - self.spent - self.parked
+
+    @property
+    def parked_permits(self) -> int | None:
+        """Permits set aside by the unacked limit, None where that is not known."""
+        return self.parked if self.unacked_limit is not None or not self.individual else None
+
+    @property
+    def zero_queue(self) -> bool:
+        """Whether the application was told to have a receiver queue of 0."""
+        return self.told_receiver_queue_size == 0
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the wire shows a queue of 0 or 1 and cannot tell which."""
+        return self.told_receiver_queue_size is None and self.first_flow == 1
+
+    @property
+    def receiver_queue_size(self) -> int | None:
+        """As told, or the first FLOW; None before it and where it may be 0 or 1."""
+        if self.told_receiver_queue_size is not None:
+            return self.told_receiver_queue_size
+        return None if self.one_by_one else self.first_flow
+
+    @property
+    def refill_threshold(self) -> int | None:
+        """Messages from one FLOW to the next: half the queue, at least 1; None if unknown."""
+        size = self.told_receiver_queue_size
+        if size is None:
+            size = self.first_flow
+        if size is None:
+            return None
+        expected = max(1, size // 2)
+        seen = self.smallest_refill
+        return expected if seen is None else max(1, min(expected, seen))
+
+    @property
+    def refilled(self) -> int:
+        """Permits of all FLOWs after the first."""
+        return self.granted - (self.first_flow or 0)
+
+    @property
+    def unsent_permits_min(self) -> int:
+        """Taken and not yet given back: exact where takes are told, otherwise at least this."""
+        size = self.told_receiver_queue_size
+        first = self.first_flow
+        if first is None or size == 0 or (size is None and first == 1):
+            return 0
+        credited = max(self.proven, self.taken or 0) + self.skipped
+        return max(0, credited - (self.granted - first))
+
+    @property
+    def queued_min(self) -> int:
+        """Messages in the client's queue, at least: fewer than a threshold can be unsent."""
+        if self.zero_queue or self.first_flow is None:
+            return 0
+        if self.taken is not None:
+            return max(0, self.messages - max(self.taken, self.proven))
+        unsent_most = 1 if self.one_by_one else (self.refill_threshold or 1) - 1
+        return max(0, self.messages + self.skipped - self.refilled - unsent_most)
+
+    def pace(self) -> Pace | None:
+        """Seconds per message while it had messages; None while nothing tells.
+
+        Takes tell best; otherwise acknowledgements or refills, whichever prove more messages.
+        """
+        if self.take_steps >= PACE_NEEDS:
+            return Pace(self.take_busy_ns / self.take_steps / 1e9, "measured")
+        finished, busy_ns = max(
+            (self.acknowledged, self.busy_at_ack_ns), (self.refilled, self.busy_at_flow_ns)
+        )
+        if self.taken is None and finished >= PACE_NEEDS:
+            return Pace(busy_ns / finished / 1e9, "measured")
+        if self.told_process_seconds is not None:
+            return Pace(self.told_process_seconds, "as told")
+        return None
+
+    def in_rhythm(self, now_ns: int) -> bool:
+        """Whether it works on as it did: quiet no longer than twice its longest pause so far."""
+        pace = self.pace()
+        quiet = (now_ns - max(self.last_work_ns or 0, self.busy_since_ns or 0)) / 1e9
+        if pace is None:
+            return self.last_work_ns is not None and quiet <= 2 * self.longest_work_gap_ns / 1e9
+        if pace.source == "as told":
+            return quiet <= 2 * pace.seconds
+        shows = self.acknowledged >= PACE_NEEDS or self.taken is not None
+        between_signs = pace.seconds * (1 if shows else self.refill_threshold or 1)
+        return quiet <= 2 * max(self.longest_work_gap_ns / 1e9, between_signs)
+
+    def forecast(self) -> Forecast | None:
+        """When the next FLOW comes; None before the first one."""
+        threshold = self.refill_threshold
+        if threshold is None:
+            return None
+        unsent = self.unsent_permits_min
+        flows_needed = max(1, -self.available_permits // threshold + 1)
+        return Forecast(
+            messages=max(1, threshold - unsent),
+            at_most=self.taken is None and not self.zero_queue and threshold > 1,
+            until_positive=max(1, flows_needed * threshold - unsent),
+            pace=self.pace(),
+        )
+
+
+def as_of_now(ledger: Ledger) -> Ledger:
+    """A copy that does not change, without its lists of deliveries and FLOWs."""
+    recent = [list(bucket) for bucket in ledger.recent]
+    return replace(ledger, deliveries=OrderedDict(), flows=[], recent=recent)
+
+
+def state_of(ledger: Ledger) -> dict[str, Any]:
+    """The ledger as JSON values, open deliveries included."""
+    state = {name: getattr(ledger, name) for name in Ledger.__slots__}
+    state["flows"] = list(ledger.flows)
+    state["recent"] = [list(bucket) for bucket in ledger.recent]
+    state["deliveries"] = [
+        # in hexadecimal: Python writes no decimal number of more than 4,300 digits
+        [*position, hex(delivery.open_bits), delivery.at_ns, delivery.number]
+        for position, delivery in ledger.deliveries.items()
+    ]
+    return state
+
+
+def from_state(state: dict[str, Any]) -> Ledger:
+    """The ledger that `state_of` wrote."""
+    ledger = Ledger(**state)
+    ledger.flows = list(ledger.flows)
+    ledger.recent = [list(bucket) for bucket in ledger.recent]
+    ledger.deliveries = OrderedDict(
+        ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
+        for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]
+    )
+    for name in ("newest", "highest", "had_before"):
+        setattr(ledger, name, tuple(state[name]))
+    return ledger
