@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal
 
+from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger import Forecast
-from pulsar_doctor.timeline import Consumer, Subscription
 
 Severity = Literal["stalled", "warning", "info"]
 Status = Literal["stalled", "warning", "healthy", "unknown"]

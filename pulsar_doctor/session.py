@@ -17,11 +17,12 @@ from typing import Any
 from pulsar_doctor import attach
 from pulsar_doctor.attach import Budget, Plan, Worker
 from pulsar_doctor.columns import Row
+from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, RuleLimits, diagnose
 from pulsar_doctor.observer import Observer
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap import Relay, relaying
-from pulsar_doctor.timeline import Consumer, Subscription, Timeline
+from pulsar_doctor.timeline import Timeline
 
 POLL_SECONDS = 0.1
 

@@ -12,86 +12,23 @@ same state. Changed in place: this is the hot path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from pulsar_doctor import consumers, permits
 from pulsar_doctor import ledger as ledgers
-from pulsar_doctor import permits
 from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, TO_BROKER, TO_CLIENT, UNPARSED, Row
+from pulsar_doctor.consumers import (
+    Connection,
+    Consumer,
+    Moment,
+    Subscription,
+    split_partition,
+)
 from pulsar_doctor.ledger import Ledger
 
-PARTITION = "-partition-"
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A ledger as it stood when the first consumer of its subscription went.
-
-    Closing one consumer gives its messages to the others: later they do not show what was wrong.
-    """
-
-    ledger: Ledger
-    us: int
-    ns: int
-
-
-@dataclass(slots=True)
-class Consumer:
-    """One incarnation of a consumer and its ledger. Times in microseconds and nanoseconds."""
-
-    incarnation: int
-    conn_id: int
-    consumer_id: int
-    topic: str
-    partition: int | None
-    subscription: str
-    subscription_type: str | None
-    consumer_name: str | None
-    client_version: str | None
-    client_addr: str | None
-    opened_us: int
-    ledger: Ledger
-    request_id: int | None = None  # of the SUBSCRIBE or close that waits for its answer
-    closing: bool = False
-    active: bool | None = None  # Exclusive and Failover, once the broker has said
-    closed_us: int | None = None
-    closed_ns: int | None = None
-    before_shutdown: Moment | None = None
-
-    @property
-    def label(self) -> str:
-        """What to call it: its name, or its number where it has none."""
-        return self.consumer_name or f"#{self.incarnation}"
-
-
-@dataclass(slots=True)
-class Connection:
-    """One connection through the tap."""
-
-    client_addr: str | None = None
-    broker_addr: str | None = None
-    client_version: str | None = None
-    consumers: dict[int, Consumer] = field(default_factory=dict)
-    producers: dict[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """The consumers of one subscription of one topic (or partition) at the moment of judgement.
-
-    now_us, now_ns: that moment: the end of the trace, or just before the last of them was shut
-    down. Consumers that were closed earlier are not in it.
-    """
-
-    topic: str
-    partition: int | None
-    subscription: str
-    type: str | None
-    consumers: tuple[Consumer, ...]
-    now_us: int
-    now_ns: int
 
 
 class Timeline:
@@ -282,12 +219,12 @@ class Timeline:
             "connections": {
                 str(conn_id): {
                     **{name: getattr(connection, name) for name in Connection.__slots__},
-                    "consumers": [_consumer_state(c) for c in connection.consumers.values()],
+                    "consumers": [consumers.state_of(c) for c in connection.consumers.values()],
                     "producers": list(connection.producers.items()),
                 }
                 for conn_id, connection in self.connections.items()
             },
-            "ended": [_consumer_state(consumer) for consumer in self.ended],
+            "ended": [consumers.state_of(consumer) for consumer in self.ended],
         }
 
     @classmethod
@@ -302,25 +239,19 @@ class Timeline:
         for name in ("next_seq", "next_incarnation", "now_us", "now_ns"):
             setattr(timeline, name, state[name])
         for conn_id, saved in state["connections"].items():
-            consumers = [_consumer_of(consumer) for consumer in saved["consumers"]]
+            attached = [consumers.from_state(consumer) for consumer in saved["consumers"]]
             timeline.connections[int(conn_id)] = Connection(
                 saved["client_addr"],
                 saved["broker_addr"],
                 saved["client_version"],
-                {consumer.consumer_id: consumer for consumer in consumers},
+                {consumer.consumer_id: consumer for consumer in attached},
                 dict(saved["producers"]),
             )
-        timeline.ended = [_consumer_of(consumer) for consumer in state["ended"]]
+        timeline.ended = [consumers.from_state(consumer) for consumer in state["ended"]]
         for consumer in sorted(timeline.living, key=lambda consumer: consumer.incarnation):
             key = (consumer.topic, consumer.subscription)
             timeline._siblings.setdefault(key, {})[consumer.incarnation] = consumer
         return timeline
-
-
-def split_partition(topic: str) -> tuple[str, int | None]:
-    """A topic's name without its partition, and the partition; None where it has none."""
-    base, found, number = topic.rpartition(PARTITION)
-    return (base, int(number)) if found and number.isdecimal() else (topic, None)
 
 
 def _last_shutdown(consumers: list[Consumer]) -> list[tuple[Consumer, Moment]]:
@@ -465,20 +396,3 @@ CONSUMER_EVENTS: dict[str, Callable[[Timeline, Connection, Consumer, Row], None]
     "UNSUBSCRIBE": _close_consumer,
     "ACTIVE_CONSUMER_CHANGE": _active_change,
 }
-
-
-def _consumer_state(consumer: Consumer) -> dict[str, Any]:
-    state = {name: getattr(consumer, name) for name in Consumer.__slots__}
-    state["ledger"] = ledgers.state_of(consumer.ledger)
-    kept = consumer.before_shutdown
-    if kept is not None:
-        state["before_shutdown"] = [ledgers.state_of(kept.ledger), kept.us, kept.ns]
-    return state
-
-
-def _consumer_of(state: Mapping[str, Any]) -> Consumer:
-    consumer = Consumer(**{**state, "ledger": ledgers.from_state(state["ledger"])})
-    if consumer.before_shutdown is not None:
-        ledger, us, ns = state["before_shutdown"]
-        consumer.before_shutdown = Moment(ledgers.from_state(ledger), us, ns)
-    return consumer

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import Measure, Threshold, next_flow
 from pulsar_doctor.ledger import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace
-from pulsar_doctor.timeline import Consumer
 
 MINUTE_NS = 60_000_000_000
 

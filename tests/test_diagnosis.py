@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from wire_script import played
 
+from pulsar_doctor.consumers import Subscription
 from pulsar_doctor.diagnosis import (
     CLEAR,
     WIRE,
@@ -32,7 +33,6 @@ from pulsar_doctor.diagnosis import (
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger import Forecast, Pace
 from pulsar_doctor.rules import load, named
-from pulsar_doctor.timeline import Subscription
 
 STATS = "samples of the broker's stats"
 WORKING = ("0s subscribe a Shared; subscribe b Shared", "0s flow a 10; flow b 10")

@@ -38,9 +38,10 @@ from rows import (
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import NAMES, Row, values_of
 from pulsar_doctor.commands import CODES, COMMANDS, rows_of
+from pulsar_doctor.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.framing import Cutter
 from pulsar_doctor.journal import Mask, pack_block, pack_event, read_blocks
-from pulsar_doctor.timeline import Consumer, Subscription, Timeline, split_partition
+from pulsar_doctor.timeline import Timeline
 
 
 def play(*rows: Row | Sequence[Row], timeline: Timeline | None = None) -> Timeline:

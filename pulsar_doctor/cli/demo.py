@@ -11,9 +11,9 @@ from pulsar_doctor.cli._options import connection_options, settings
 
 if TYPE_CHECKING:
     from pulsar_doctor.attach import Plan
+    from pulsar_doctor.consumers import Consumer
     from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.settings import Settings
-    from pulsar_doctor.timeline import Consumer
 
 MESSAGES = 1000
 SLOW_SECONDS = 600.0  # ten minutes of work for each message, as told: the demo does not wait for it

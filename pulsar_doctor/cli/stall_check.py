@@ -19,8 +19,9 @@ from pulsar_doctor.cli._options import (
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 
 if TYPE_CHECKING:
+    from pulsar_doctor.consumers import Subscription
     from pulsar_doctor.diagnosis import FailOn
-    from pulsar_doctor.timeline import Subscription, Timeline
+    from pulsar_doctor.timeline import Timeline
     from pulsar_doctor.trace.reading import Trace
 
 NAMED_MOST = 10

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import Diagnosis, verdict_of
 from pulsar_doctor.report.verdict import finding_json
-from pulsar_doctor.timeline import Consumer
 
 SCHEMA = "pulsar-doctor/consume/1"
 

@@ -9,8 +9,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.report.rows import iso, seconds
-from pulsar_doctor.timeline import Consumer, Timeline
+from pulsar_doctor.timeline import Timeline
 
 SCHEMA = "pulsar-doctor/trace-summary/1"
 SIZES_SHOWN_MOST = 8

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import Diagnosis, duration
 from pulsar_doctor.report.verdict import print_diagnoses
-from pulsar_doctor.timeline import Consumer
 
 LINES_MOST = 6  # of the wire, in one scene; what is left out is said
 

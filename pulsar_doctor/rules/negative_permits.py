@@ -12,6 +12,7 @@ preciseDispatcherFlowControl is on.
 
 from __future__ import annotations
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
     WIRE,
     Evidence,
@@ -22,7 +23,6 @@ from pulsar_doctor.diagnosis import (
     duration,
     found,
 )
-from pulsar_doctor.timeline import Consumer
 from pulsar_doctor.waiting import (
     REFILL_WAIT,
     waiting_measures,

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
     CLEAR,
     WIRE,
@@ -35,7 +36,6 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.timeline import Consumer
 from pulsar_doctor.waiting import (
     QUIET_AFTER,
     REFILL_WAIT,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
     WIRE,
     Evidence,
@@ -31,7 +32,6 @@ from pulsar_doctor.diagnosis import (
     duration,
     found,
 )
-from pulsar_doctor.timeline import Consumer
 from pulsar_doctor.waiting import (
     REFILL_WAIT,
     SLOW_WAIT,

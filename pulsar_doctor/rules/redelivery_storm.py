@@ -15,6 +15,7 @@ it stays 0: there a message at or below the highest position seen counts as deli
 
 from __future__ import annotations
 
+from pulsar_doctor.consumers import Subscription
 from pulsar_doctor.diagnosis import (
     CLEAR,
     WIRE,
@@ -28,7 +29,6 @@ from pulsar_doctor.diagnosis import (
     duration,
 )
 from pulsar_doctor.ledger import BUCKET_NS
-from pulsar_doctor.timeline import Subscription
 
 THRESHOLDS = (
     Threshold("window", 60.0, "seconds", "how far back deliveries are counted, at most 10m"),

@@ -10,6 +10,7 @@ Nothing is wrong with the broker. Other consumers of the subscription may be idl
 
 from __future__ import annotations
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
     WIRE,
     Evidence,
@@ -20,7 +21,6 @@ from pulsar_doctor.diagnosis import (
     duration,
     found,
 )
-from pulsar_doctor.timeline import Consumer
 from pulsar_doctor.waiting import (
     SLOW_WAIT,
     forecast,

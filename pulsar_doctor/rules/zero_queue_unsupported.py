@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
     CLEAR,
     WIRE,
@@ -29,7 +30,6 @@ from pulsar_doctor.diagnosis import (
     duration,
     found,
 )
-from pulsar_doctor.timeline import Consumer
 from pulsar_doctor.waiting import (
     QUIET_AFTER,
     REFILL_WAIT,
