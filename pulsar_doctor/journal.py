@@ -49,8 +49,12 @@ _ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
     38: "ack_response",
 }
 _SECRETS = re.compile(
-    r"eyJ[\w-]*\.[\w-]*\.?[\w-]*"  # a JSON web token
-    r"|(?i:bearer|basic|token|password|secret|key)\s*[=:\s]\s*\S+"
+    r"ey[JA][\w-]+(?:\.[\w-]*)*"  # a JSON web token, or what is left of one
+    r"|(?<=//)[^/\s@]+(?=@)"  # the user of a URL
+    r"|(?i:(?:token|passw(?:or)?d|secret|credentials?|authorization|key)[\"']?\s*[=:]\s*"
+    r"(?:(?:bearer|basic)\s+)?\S+)"
+    r"|(?i:bearer|basic|passw(?:or)?d|secret)\s+\S+"
+    r"|(?i:token|key)\s+(?=\S*\d)\S+"  # "token expired" may stay
 )
 
 
@@ -123,7 +127,7 @@ class Mask:
 
 
 def _pack_unknown(frame: Frame) -> bytes:
-    raw = blanked(frame.command)
+    raw = blanked(frame.command) if frame.code >= 0 else b""
     payload_bytes = -1 if frame.payload_bytes is None else frame.payload_bytes
     return _RECORD.pack(UNKNOWN, frame.code, frame.frame_bytes, payload_bytes, len(raw), -1) + raw
 
@@ -133,7 +137,11 @@ def pack_event(command: str, **values: Any) -> bytes:
 
     values: columns of the trace, by name.
     """
-    body = json.dumps({"command": command, **values}, separators=(",", ":")).encode()
+    return pack_told(json.dumps({"command": command, **values}, separators=(",", ":")).encode())
+
+
+def pack_told(body: bytes) -> bytes:
+    """The record of an event that is JSON already, as pack_event writes it."""
     return _RECORD.pack(EVENT, -1, 0, -1, len(body), -1) + body
 
 
@@ -232,6 +240,8 @@ def _blank_message(data: bytes, *, inside: bool) -> bytes:
     while at < len(data):
         start = at
         tag, at = _varint(data, at)
+        if not 8 <= tag < 1 << 32:
+            raise ValueError("a field number that cannot be")
         out += data[start:at]
         wire_type = tag & 7
         if wire_type == 0:
@@ -245,6 +255,8 @@ def _blank_message(data: bytes, *, inside: bool) -> bytes:
         elif wire_type == 2:
             start = at
             length, at = _varint(data, at)
+            if length > len(data) - at:
+                raise ValueError("a field that ends behind its message")
             out += data[start:at]
             out += _blank_nested(data[at : at + length]) if inside else bytes(length)
             at += length

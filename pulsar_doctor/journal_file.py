@@ -21,7 +21,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.journal import FILE_HEADER, NO_CONNECTION, pack_block, pack_event
 
 LOCK = ".relay.lock"
-NUMBERED = re.compile(r"\.?(?:journal|seg)-(\d{6})\.")
+NUMBERED = re.compile(r"\.?(?:journal|seg|state)-(\d+)\b")
 BUFFER_BYTES_MOST = 1024 * 1024
 ROTATE_RECORDS = 500_000
 ROTATE_BYTES = 64 * 1024 * 1024
@@ -31,7 +31,9 @@ BEAT_SECONDS = 1.0
 class JournalFile:
     """Appends blocks to `.journal-NNNNNN.pdj` in a trace folder, and begins the next in time.
 
-    Holds the lock that says: this trace is live. Raises DoctorError where another relay has it.
+    Holds the lock that says: this trace is live. Raises DoctorError where another relay has it,
+    OSError where the folder cannot be written to. Afterwards nothing is raised: what the disk
+    refuses is counted.
     """
 
     def __init__(self, trace_dir: str, rotate_seconds: float) -> None:
@@ -48,10 +50,15 @@ class JournalFile:
         self._buffer: list[bytes] = []
         self._buffer_bytes = self._buffer_records = 0
         self._file_bytes = self._file_records = 0
-        self._since: float | None = None  # monotonic seconds of the file's first record
+        self._since = 0.0  # monotonic seconds of the file's first record
         self._beat = 0.0
-        self.dropped = 0  # records that are not written and not yet told by a GAP
-        self._begin_next()
+        self._dropped = 0  # records that are not written and not yet told by a GAP
+        self._dropped_at = 0, 0  # when the last of them was: microseconds, monotonic nanoseconds
+        try:
+            self._open()
+        except OSError:
+            os.close(self._lock)
+            raise
 
     def _numbers(self) -> list[int]:
         names = (NUMBERED.match(path.name) for path in self._dir.iterdir())
@@ -66,13 +73,14 @@ class JournalFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._write_beat()
+        self._add_beat()
         self.flush()
-        if self._fd >= 0:
-            os.close(self._fd)
+        self._close()
         os.close(self._lock)
 
-    def add(self, records: Sequence[bytes], conn_id: int | None, direction: int = 0) -> None:
+    def add(
+        self, records: Sequence[bytes], conn_id: int = NO_CONNECTION, direction: int = 0
+    ) -> None:
         """A block of packed records, with the time of now."""
         if not records:
             return
@@ -80,7 +88,7 @@ class JournalFile:
             records,
             ts=time.time_ns() // 1000,
             mono_ns=time.monotonic_ns(),
-            conn_id=NO_CONNECTION if conn_id is None else conn_id,
+            conn_id=conn_id,
             direction=direction,
         )
         self._buffer.append(block)
@@ -93,17 +101,15 @@ class JournalFile:
         """To be called about ten times a second. now: monotonic seconds."""
         if self._buffer:
             self._beat = now
-            if self._since is None:
-                self._since = now
         elif now - self._beat >= BEAT_SECONDS:
             self._beat = now
-            self._write_beat()
+            self._add_beat()
         self.flush()
         full = self._file_records >= ROTATE_RECORDS or self._file_bytes >= ROTATE_BYTES
-        late = self._since is not None and now - self._since >= self._rotate_seconds
-        if self._file_records and (full or late):
+        if self._file_records and (full or now - self._since >= self._rotate_seconds):
+            self._close()
             with contextlib.suppress(OSError):  # the next write tries again, and counts
-                self._begin_next()
+                self._open()
 
     def flush(self) -> None:
         """Hands everything gathered to the operating system; drops and counts what it refuses."""
@@ -111,17 +117,21 @@ class JournalFile:
             return
         data, records = b"".join(self._buffer), self._buffer_records
         self._buffer, self._buffer_bytes, self._buffer_records = [], 0, 0
-        if self.dropped:
-            gap = pack_event(GAP, dropped=self.dropped)
-            now = {"ts": time.time_ns() // 1000, "mono_ns": time.monotonic_ns()}
-            data = pack_block([gap], **now) + data
+        if self._dropped:
+            gap = pack_event(GAP, dropped=self._dropped)
+            ts, mono_ns = self._dropped_at
+            data = pack_block([gap], ts=ts, mono_ns=mono_ns) + data
         try:
             self._write(data)
         except OSError:
-            self.dropped += records
+            if records:
+                self._dropped += records
+                self._dropped_at = time.time_ns() // 1000, time.monotonic_ns()
             return
-        self._file_records += records
-        self.dropped = 0
+        if not self._file_records:
+            self._since = time.monotonic()
+        self._file_records += records + bool(self._dropped)
+        self._dropped = 0
 
     def _write(self, data: bytes) -> None:
         if self._fd < 0:
@@ -131,31 +141,38 @@ class JournalFile:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
         except OSError:
-            os.ftruncate(self._fd, self._file_bytes)  # whole blocks only
-            os.lseek(self._fd, 0, os.SEEK_END)
+            self._take_back()
             raise
         self._file_bytes += len(data)
 
-    def _write_beat(self) -> None:
-        beat = pack_block([], ts=time.time_ns() // 1000, mono_ns=time.monotonic_ns())
-        self._buffer.append(beat)
+    def _take_back(self) -> None:
+        """Cuts the file to whole blocks; where even that fails, the next one begins a new file."""
+        try:
+            os.ftruncate(self._fd, self._file_bytes)
+        except OSError:
+            self._close()
 
-    def _begin_next(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
-        self._number += 1
-        self._file_records = 0
-        self._since = None
-        self._open()
+    def _add_beat(self) -> None:
+        self._buffer.append(pack_block([], ts=time.time_ns() // 1000, mono_ns=time.monotonic_ns()))
 
     def _open(self) -> None:
-        name = self._dir / f".journal-{self._number:06d}.pdj"
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        """Begins the next file, which is there with its whole header or not at all."""
+        name = self._dir / f".journal-{self._number + 1:06d}.pdj"
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         try:
-            os.write(fd, FILE_HEADER)
+            if os.write(fd, FILE_HEADER) != len(FILE_HEADER):
+                raise OSError(f"{name} cannot be begun")
         except OSError:
             os.close(fd)
+            name.unlink(missing_ok=True)
             raise
+        self._number += 1
         self._fd = fd
-        self._file_bytes = len(FILE_HEADER)
+        self._file_bytes, self._file_records = len(FILE_HEADER), 0
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        self._file_records = 0
+        if fd >= 0:
+            with contextlib.suppress(OSError):  # what was written stays written
+                os.close(fd)

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from urllib.parse import urlsplit
 
 from pulsar_doctor.columns import TAKEN
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.trace.folder import Meta
+from pulsar_doctor.trace.folder import META, Meta
 
 START_SECONDS = 15.0
 STOP_SECONDS = 5.0
+DEFAULT_PORT = 6650
+ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
     "payloads, properties, credentials and error details are not recorded; keys are hashed with "
     "a salt that is not kept"
@@ -37,9 +40,32 @@ class Relay:
         self._process = process
         self._lock = threading.Lock()
 
-    def taken(self, **message: Any) -> None:
-        """An application took a message. message: topic, subscription, consumer_name and its id."""
-        self._tell({"command": TAKEN, "messages": 1, **message})
+    def taken(
+        self,
+        *,
+        topic: str,
+        subscription: str,
+        consumer_name: str,
+        ledger_id: int,
+        entry_id: int,
+        batch_index: int | None,
+        partition: int | None,
+        messages: int = 1,
+    ) -> None:
+        """An application took a message; goes to the relay at once, in the order of the calls."""
+        values = {
+            "command": TAKEN,  # first: see relay.TAKEN_LINE
+            "topic": topic,
+            "subscription": subscription,
+            "consumer_name": consumer_name,
+            "ledger_id": ledger_id,
+            "entry_id": entry_id,
+            "batch_index": batch_index,
+            "partition": partition,
+            "messages": messages,
+        }
+        with self._lock:
+            self._send(values)
 
     def flush(self) -> None:
         """Returns when everything that the relay has seen stands in the journal."""
@@ -53,15 +79,17 @@ class Relay:
         if self._process.poll() is not None:
             raise self._died()
 
-    def stop(self) -> None:
-        """Ends it: connections are closed, the journal is complete. Once is enough."""
+    def stop(self, timeout: float = STOP_SECONDS) -> None:
+        """Ends it: connections are closed, the journal is complete. Once is enough.
+
+        timeout: seconds after which it is killed.
+        """
         if self._process.stdin is None or self._process.stdin.closed:
             return
-        with self._lock:
-            with contextlib.suppress(OSError):  # it may be gone already
-                self._process.stdin.close()
+        with self._lock, contextlib.suppress(OSError):  # it may be gone already
+            self._process.stdin.close()
         try:
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -72,14 +100,10 @@ class Relay:
         assert self._process.stdout is not None
         return self._process.stdout
 
-    def _tell(self, values: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._send(values)
-
     def _send(self, values: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(values).encode() + b"\n")
+            self._process.stdin.write(ENCODE(values).encode() + b"\n")
             self._process.stdin.flush()
         except (OSError, ValueError) as error:
             raise self._died() from error
@@ -108,60 +132,80 @@ def relaying(
     """
     upstream = upstream_of(service_url)
     listen_host, listen_port = listen_address(listen)
-    write_meta(trace_dir, tap=listen, upstream=service_url, told=told or {})
+    meta = write_meta(trace_dir, upstream=upstream, told=told or {})
     config = {
         "listen_host": listen_host,
         "listen_port": listen_port,
-        "upstream_host": upstream[0],
-        "upstream_port": upstream[1],
+        "upstream_host": upstream.host,
+        "upstream_port": upstream.port,
         "trace_dir": str(trace_dir),
         "seal_every_seconds": seal_every_seconds,
     }
-    relay = _start(config, trace_dir)
+    process, listening = _start(config)
+    relay = Relay(process, listening, trace_dir)
     try:
+        _write_for_owner(replace(meta, tap_address=listening), trace_dir)  # the port is known now
         yield relay
     finally:
         relay.stop()
 
 
-def _start(config: Mapping[str, Any], trace_dir: Path) -> Relay:
+def _start(config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
+    """The relay's process and where it listens; DoctorError where it does not come up."""
+    # -P: whatever lies in the current folder is no part of the relay.
     process = subprocess.Popen(
-        [sys.executable, "-m", "pulsar_doctor.relay"],
+        [sys.executable, "-P", "-m", "pulsar_doctor.relay"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(json.dumps(config).encode() + b"\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
+    line = b""
+    with contextlib.suppress(OSError):  # it ended before it could read
+        process.stdin.write(json.dumps(config).encode() + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
     answer = json.loads(line) if line else {"error": "it ended without a word"}
-    if "listening" not in answer:
+    if "listening" in answer:
+        return process, answer["listening"]
+    with contextlib.suppress(OSError):
         process.stdin.close()
-        process.stdout.close()
-        process.wait(START_SECONDS)
-        where = f"{config['listen_host']}:{config['listen_port']}"
-        raise DoctorError(f"the relay cannot listen on {where}: {answer['error']}")
-    return Relay(process, answer["listening"], trace_dir)
+    process.stdout.close()
+    process.wait(START_SECONDS)
+    raise DoctorError(f"the tap cannot start: {answer['error']}")
 
 
-def upstream_of(service_url: str) -> tuple[str, int]:
-    """Host and port of the first broker of a service URL. Raises InputError for other schemes."""
-    address = urlsplit(service_url.split(",", maxsplit=1)[0].strip())
-    if address.scheme in ("http", "https"):
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The broker that the relay connects to first."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def upstream_of(service_url: str) -> Upstream:
+    """The first broker of a service URL, `pulsar://a:6650,b:6650`, that can be read.
+
+    Raises InputError for other schemes and where none can.
+    """
+    scheme, _, rest = service_url.strip().partition("://")
+    if scheme in ("http", "https"):
         raise InputError(
-            f"{service_url} looks topics up over HTTP, past the tap: give a pulsar:// URL"
+            f"{scheme}:// looks topics up over HTTP, past the tap: give a pulsar:// service URL"
         )
-    if address.scheme == "pulsar+ssl":
+    if scheme == "pulsar+ssl":
         raise InputError("this version taps pulsar:// only, not yet pulsar+ssl://")
-    try:
-        host, port = address.hostname, address.port
-    except ValueError:
-        host = port = None
-    if address.scheme != "pulsar" or not host:
-        raise InputError(f"{service_url!r} is no service URL; write pulsar://host:6650")
-    return host, port or 6650
+    for part in rest.split(","):
+        address = urlsplit(f"//{part.strip()}")
+        with contextlib.suppress(ValueError):  # a port that is none
+            if scheme == "pulsar" and address.hostname:
+                return Upstream(address.hostname, address.port or DEFAULT_PORT)
+    shown = rest.rpartition("@")[2]  # it may have a password in front
+    raise InputError(f"{scheme}://{shown} is no service URL; write pulsar://host:6650")
 
 
 def listen_address(listen: str) -> tuple[str, int]:
@@ -180,28 +224,29 @@ def listen_address(listen: str) -> tuple[str, int]:
 
 
 def write_meta(
-    trace_dir: Path, *, tap: str, upstream: str, told: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Makes the folder of a trace and its _meta.json; a folder that has one keeps its trace id.
+    trace_dir: Path, *, upstream: Upstream, told: Mapping[str, Mapping[str, Any]]
+) -> Meta:
+    """Makes the folder of a new trace, where it is not there, and its _meta.json.
 
     Raises InputError where the folder cannot be made, or holds something else.
     """
+    meta = Meta(
+        trace_id=uuid.uuid4().hex,
+        upstream_address=str(upstream),
+        clocks={"wall_us": time.time_ns() // 1000, "mono_ns": time.monotonic_ns()},
+        redaction=REDACTION,
+        told={name: dict(values) for name, values in told.items()},
+    )
     try:
         trace_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(trace_dir.iterdir()):
             raise InputError(f"{trace_dir} is not empty: a tap begins a trace of its own")
-        Meta(
-            trace_id=uuid.uuid4().hex,
-            tap_address=tap,
-            upstream_address=without_credentials(upstream),
-            clocks={"wall_us": time.time_ns() // 1000, "mono_ns": time.monotonic_ns()},
-            redaction=REDACTION,
-            told={name: dict(values) for name, values in told.items()},
-        ).write(trace_dir)
+        _write_for_owner(meta, trace_dir)
     except OSError as error:
         raise InputError(f"cannot write a trace to {trace_dir}: {error.strerror}") from error
+    return meta
 
 
-def without_credentials(url: str) -> str:
-    """A service URL as it may be recorded: hosts and ports only."""
-    return url.rpartition("@")[2] if "@" in url else url
+def _write_for_owner(meta: Meta, trace_dir: Path) -> None:
+    meta.write(trace_dir)
+    (trace_dir / META).chmod(0o600)

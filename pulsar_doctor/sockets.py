@@ -1,0 +1,30 @@
+"""What the sockets of the tap are asked and told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import Any
+
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
+
+
+def reset_at_close(transport: asyncio.Transport) -> None:
+    """Has the peer see a reset, as the peer of the other end does, and not an orderly end."""
+    with contextlib.suppress(OSError):
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+
+def peer_of(transport: asyncio.BaseTransport | None) -> str | None:
+    """`ip:port` of the other end of a socket."""
+    name = transport.get_extra_info("peername") if transport is not None else None
+    return in_words(name) if name else None
+
+
+def in_words(name: tuple[Any, ...]) -> str:
+    """`ip:port` of a socket's name; an address of IPv6 in brackets."""
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

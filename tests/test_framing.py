@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import itertools
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pulsar_doctor.errors import FramingError
+from pulsar_doctor.framing import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    FRAME_PADDING_BYTES,
+    Cutter,
+    Frame,
+    code_of,
+)
+
+HELD = frozenset({2, 24})
+
+
+def simple(command: bytes) -> bytes:
+    return struct.pack(">II", len(command) + 4, len(command)) + command
+
+
+def with_payload(
+    command: bytes,
+    metadata: bytes,
+    payload: bytes,
+    *,
+    broker_metadata: bytes | None = None,
+    checksum: bool = True,
+) -> bytes:
+    part = b""
+    if broker_metadata is not None:
+        part += struct.pack(">HI", 0x0E02, len(broker_metadata)) + broker_metadata
+    if checksum:
+        part += struct.pack(">HI", 0x0E01, 0xDEADBEEF)
+    part += struct.pack(">I", len(metadata)) + metadata + payload
+    return struct.pack(">II", len(command) + 4 + len(part), len(command)) + command + part
+
+
+def cut(pieces: list[bytes], held: frozenset[int] = frozenset()) -> list[Frame]:
+    cutter = Cutter(held)
+    return [frame for piece in pieces for frame in cutter.feed(piece)]
+
+
+def pieces_of(stream: bytes, cuts: list[int]) -> list[bytes]:
+    places = sorted({0, len(stream), *(c % (len(stream) + 1) for c in cuts)})
+    return [stream[a:b] for a, b in itertools.pairwise(places)]
+
+
+# A stream, with what each of its frames is: (bytes, code, command, metadata, payload_bytes).
+Made = tuple[bytes, int, bytes, bytes | None, int | None]
+
+
+@st.composite
+def frames_made(draw: st.DrawFn) -> Made:
+    code = draw(st.sampled_from([2, 6, 9, 24, 68, 127, 128, 300]))
+    varint = bytes([code]) if code < 128 else bytes([code & 0x7F | 0x80, code >> 7])
+    command = b"\x08" + varint + draw(st.binary(max_size=20))
+    if draw(st.booleans()):
+        return simple(command), code, command, None, None
+    metadata = draw(st.binary(max_size=20))
+    data = with_payload(
+        command,
+        metadata,
+        draw(st.binary(max_size=60)),
+        broker_metadata=draw(st.none() | st.binary(max_size=12)),
+        checksum=draw(st.booleans()),
+    )
+    looked_into = metadata if code in (6, 9) else None
+    return data, code, command, looked_into, len(data) - 8 - len(command)
+
+
+streams = st.lists(frames_made(), max_size=6)
+cuts = st.lists(st.integers(min_value=0), max_size=12)
+
+
+@given(streams, cuts)
+@settings(max_examples=300, deadline=None)
+def test_any_cut_of_a_stream_gives_the_same_frames(made, cuts):
+    stream = b"".join(one[0] for one in made)
+    end = 0
+    expected = []
+    for data, code, command, metadata, payload_bytes in made:
+        end += len(data)
+        expected.append(Frame(code, command, metadata, len(data), payload_bytes, end))
+    assert cut([stream]) == expected
+    assert cut(pieces_of(stream, cuts)) == expected
+    assert cut([bytes([byte]) for byte in stream], HELD) == expected
+
+
+@given(streams, cuts, st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_held_frames_are_never_passed_in_part_and_no_byte_waits_without_need(made, cuts, bytewise):
+    stream = b"".join(one[0] for one in made)
+    held = []  # where the held frames begin and end, and which bytes of others tell no type yet
+    at = 0
+    for data, code, *_ in made:
+        held.append((at, at + len(data), code in HELD))
+        at += len(data)
+    cutter = Cutter(HELD)
+    fed = 0
+    for piece in [bytes([byte]) for byte in stream] if bytewise else pieces_of(stream, cuts):
+        cutter.feed(piece)
+        fed += len(piece)
+        assert cutter.position == fed
+        passed = fed - cutter.undecided
+        assert 0 <= passed <= fed
+        for begin, end, is_held in held:
+            if is_held:
+                assert not begin < passed < end, "a part of a held frame was passed on"
+            elif begin + 11 <= fed:
+                assert passed >= min(fed, end), "the type was known, and bytes waited"
+    assert cutter.undecided == 0
+
+
+def test_several_frames_in_one_piece_come_in_order():
+    stream = simple(b"\x08\x12") + with_payload(b"\x08\x09", b"m", b"p") + simple(b"\x08\x13")
+    assert [frame.code for frame in cut([stream])] == [18, 9, 19]
+
+
+@pytest.mark.parametrize("broker_metadata", [None, b"", b"b" * 7])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_broker_metadata_and_checksum_may_be_there_or_not(broker_metadata, checksum):
+    stream = with_payload(
+        b"\x08\x09zz", b"meta", b"payload", broker_metadata=broker_metadata, checksum=checksum
+    )
+    (frame,) = cut([stream])
+    assert (frame.metadata, frame.payload_bytes) == (b"meta", len(stream) - 12)
+    assert cut([bytes([byte]) for byte in stream]) == [frame]
+
+
+def test_no_payload_part_and_an_empty_payload_differ():
+    (without,) = cut([simple(b"\x08\x09")])
+    (empty,) = cut([with_payload(b"\x08\x09", b"", b"")])
+    assert (without.metadata, without.payload_bytes) == (None, None)
+    assert (empty.metadata, empty.payload_bytes) == (b"", 10)
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "a frame of 1195725856 bytes is longer than the 5253120"),
+        (struct.pack(">II", 10, 7), "a frame of 10 bytes cannot hold a command of 7"),
+        (struct.pack(">II", 3, 0), "a frame of 3 bytes cannot hold a command of 0"),
+        (
+            struct.pack(">II", 16, 2) + b"\x08\x09" + struct.pack(">I", 99) + b"123456",
+            "metadata of 99 bytes, where the frame has 6 left",
+        ),
+        (
+            struct.pack(">II", 8, 2) + b"\x08\x09" + b"\x0e\x01",
+            "a payload part of 2 bytes is too short",
+        ),
+        (
+            struct.pack(">II", 18, 2) + b"\x08\x09" + struct.pack(">HI", 0x0E02, 900) + b"123456",
+            "broker metadata of 900 bytes, where the frame has 6 left",
+        ),
+    ],
+)
+def test_what_can_be_no_frame_is_refused_in_clear_words(stream, reason):
+    with pytest.raises(FramingError, match=reason):
+        cut([stream])
+    with pytest.raises(FramingError):
+        cut([bytes([byte]) for byte in stream])
+
+
+def test_the_frames_before_nonsense_are_told():
+    cutter = Cutter()
+    with pytest.raises(FramingError):
+        cutter.feed(simple(b"\x08\x12") + simple(b"\x08\x13") + b"\xff" * 8)
+    assert [frame.code for frame in cutter.frames] == [18, 19]
+
+
+def test_the_payload_part_of_what_is_no_message_is_not_looked_into():
+    stream = struct.pack(">II", 12, 2) + b"\x08\x45" + b"nothing"[:6] + simple(b"\x08\x12")
+    first, second = cut([bytes([byte]) for byte in stream])
+    assert (first.code, first.metadata, first.payload_bytes) == (69, None, 6)
+    assert second.code == 18
+
+
+def test_a_frame_may_be_as_long_as_the_broker_allows_and_no_longer():
+    most = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
+    assert Cutter().feed(struct.pack(">II", most, 2)) == []
+    with pytest.raises(FramingError, match="longer than the"):
+        Cutter().feed(struct.pack(">II", most + 1, 2))
+    cutter = Cutter()
+    cutter.max_frame_bytes = 20
+    with pytest.raises(FramingError, match="longer than the 20 that the broker allows"):
+        cutter.feed(struct.pack(">II", 21, 2))
+
+
+@given(st.binary(max_size=200), cuts)
+@settings(max_examples=300, deadline=None)
+def test_nonsense_gives_frames_or_a_framing_error_and_nothing_else(stream, cuts):
+    cutter = Cutter(HELD)
+    try:
+        for piece in pieces_of(stream, cuts):
+            cutter.feed(piece)
+            assert 0 <= cutter.undecided <= cutter.position
+    except FramingError:
+        pass
+
+
+def test_a_payload_is_counted_and_never_kept():
+    stream = with_payload(b"\x08\x09", b"meta", bytes(4_000_000))
+    cutter = Cutter(HELD)
+    frames = []
+    for at in range(0, len(stream), 65536):
+        frames += cutter.feed(stream[at : at + 65536])
+        assert len(cutter._rest) == 0
+        assert cutter.undecided == 0
+    (frame,) = frames
+    assert (frame.frame_bytes, frame.metadata) == (len(stream), b"meta")
+
+
+def test_many_payloads_cut_anywhere_leave_no_more_than_a_head_behind():
+    one = with_payload(b"\x08\x09", b"meta", bytes(10_000))
+    stream = one * 50
+    cutter = Cutter()
+    count = 0
+    for at in range(0, len(stream), 777):
+        count += len(cutter.feed(stream[at : at + 777]))
+        assert len(cutter._rest) < 777
+    assert count == 50
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (b"\x08\x12", 18),
+        (b"\x08\xac\x02", 300),
+        (b"\x08\xff\xff\x01", -1),
+        (b"\x08\x80", -1),
+        (b"\x08", -1),
+        (b"", -1),
+        (b"\x12\x08", -1),
+    ],
+)
+def test_the_type_is_the_first_field_of_a_command(command, code):
+    assert code_of(command) == code
+
+
+def test_a_cutter_says_when_a_held_frame_is_complete():
+    cutter = Cutter(HELD)
+    cutter.feed(simple(b"\x08\x18"))
+    assert cutter.completed_held
+    cutter.feed(simple(b"\x08\x12"))
+    assert not cutter.completed_held
