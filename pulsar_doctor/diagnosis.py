@@ -288,7 +288,7 @@ def next_flow(forecast: Forecast) -> str:
     messages = "message" if forecast.messages == 1 else "messages"
     text = f"next FLOW after {at_most}{forecast.messages} more {messages}"
     if forecast.pace is None or forecast.seconds is None:
-        return text
+        return f"{text}, cannot tell when"
     each = f"{duration(forecast.pace.seconds)} each"
     told = ", as told" if forecast.pace.source == "as told" else ""
     return f"{text}, in about {duration(forecast.seconds)} at {each}{told}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from pulsar_doctor.trace.folder import META, Meta
 
 START_SECONDS = 15.0
 STOP_SECONDS = 5.0
+FLUSH_SECONDS = 10.0
 DEFAULT_PORT = 6650
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
@@ -71,6 +73,9 @@ class Relay:
         """Returns when everything that the relay has seen stands in the journal."""
         with self._lock:
             self._send({"command": "FLUSH"})
+            ready, _, _ = select.select([self._stdout], [], [], FLUSH_SECONDS)
+            if not ready:
+                raise DoctorError(f"the relay (process {self.pid}) does not answer")
             if not self._stdout.readline():
                 raise self._died()
 

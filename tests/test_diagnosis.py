@@ -247,9 +247,12 @@ def test_a_code_that_is_unknown_brings_those_that_are_written_alike() -> None:
 @pytest.mark.parametrize(
     ("ahead", "text"),
     [
-        (Forecast(499, False, 499, None), "next FLOW after 499 more messages"),
-        (Forecast(500, True, 500, None), "next FLOW after at most 500 more messages"),
-        (Forecast(1, True, 1, None), "next FLOW after 1 more message"),
+        (Forecast(499, False, 499, None), "next FLOW after 499 more messages, cannot tell when"),
+        (
+            Forecast(500, True, 500, None),
+            "next FLOW after at most 500 more messages, cannot tell when",
+        ),
+        (Forecast(1, True, 1, None), "next FLOW after 1 more message, cannot tell when"),
         (
             Forecast(499, False, 499, Pace(600, "as told")),
             "next FLOW after 499 more messages, in about 83 h at 10 min each, as told",

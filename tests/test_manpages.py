@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tomllib
 
 import manpages
 import pytest
@@ -30,6 +31,12 @@ def test_every_option_of_every_subcommand_stands_on_its_page() -> None:
 def test_every_column_stands_in_the_description_of_a_trace() -> None:
     for column in COLUMNS:
         assert rf"\fB{column.name}\fR" in MADE["pulsar-doctor-trace.5"]
+
+
+def test_every_page_is_installed_where_man_finds_it() -> None:
+    project = tomllib.loads((manpages.FOLDER.parent / "pyproject.toml").read_text())
+    installed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert installed == {f"man/{name}": f"share/man/man{name[-1]}/{name}" for name in MADE}
 
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")

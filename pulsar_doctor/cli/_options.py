@@ -48,6 +48,11 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         ctx.find_root().ensure_object(dict)[param.name] = value
 
 
+def _no_color(ctx: click.Context, param: click.Parameter, value: bool | None) -> None:
+    if value:
+        os.environ["NO_COLOR"] = "1"  # what rich and all that we start look at
+
+
 def _option(*names: str, help: str, **more: Any) -> Callable[[F], F]:
     variable = "PULSAR_DOCTOR_" + names[0].lstrip("-").replace("-", "_").upper()
     return click.option(
@@ -96,7 +101,7 @@ TALK = (
         help="Say less on stderr.",
     ),
     click.option(
-        "--no-color", is_flag=True, default=None, expose_value=False, callback=_remember,
+        "--no-color", is_flag=True, default=None, expose_value=False, callback=_no_color,
         help="No colours; NO_COLOR in the environment does the same.",
     ),
 )  # fmt: skip
@@ -124,7 +129,7 @@ def settings() -> Settings:
 
 
 def told(name: str) -> bool:
-    """Whether one of --verbose, --quiet, --no-color was given."""
+    """Whether one of --verbose and --quiet was given."""
     return bool(click.get_current_context().find_root().ensure_object(dict).get(name))
 
 
@@ -132,6 +137,12 @@ def say(text: str) -> None:
     """Talk, on stderr; nothing under --quiet."""
     if not told("quiet"):
         click.echo(text, err=True)
+
+
+def say_more(text: str) -> None:
+    """Talk that only --verbose wants to hear."""
+    if told("verbose"):
+        say(text)
 
 
 def output_option(*formats: str) -> Callable[[F], F]:

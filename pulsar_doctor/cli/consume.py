@@ -13,9 +13,9 @@ from pulsar_doctor.cli._options import (
     connection_options,
     output_option,
     say,
+    say_more,
     set_option,
     settings,
-    told,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def command(
         if where.sandbox:
             from pulsar_doctor.sandbox import connected
 
-            where = stack.enter_context(connected(where))
+            where = stack.enter_context(connected(where, say))
         if own:
             count = count or OWN_MESSAGES
         plans = _plans(topic or _own_topic(), subscription or "pulsar-doctor", options)
@@ -180,6 +180,7 @@ def _consume(
         "json": None,
     }[output]
     trace_dir = options["trace_dir"]
+    say_more(f"attaching to {plans[0].topic} at {where.service_url}")
     with session(where, plans, budget=count, trace_dir=trace_dir, on_row=on_row) as running:
         lines.timeline = running.timeline
         _refuse_zero_queue_on_partitions(running, plans[0])
@@ -241,7 +242,7 @@ def _last_word(
             "subscription. Use --receiver-queue-size 1 for this topic."
         )
     if output == "table":
-        return lambda: verdict.print_diagnoses(diagnoses, no_color=told("no_color"))
+        return lambda: verdict.print_diagnoses(diagnoses)
     consumers = list(running.timeline.living)
     document = consumed.document(plan.topic, plan.subscription, consumers, diagnoses)
     text = json.dumps(document, indent=2 if output == "json" else None)

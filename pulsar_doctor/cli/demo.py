@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import connection_options, settings
+from pulsar_doctor.cli._options import connection_options, say, settings
 
 if TYPE_CHECKING:
     from pulsar_doctor.attach import Plan
@@ -43,7 +43,7 @@ def command() -> int:
 
     where = replace(settings(), sandbox=True)
     story.opening()
-    with connected(where) as there:
+    with connected(where, say) as there:
         stalled = _play(there, receiver_queue_size=1000)
         story.verdict(stalled.diagnosis)
         story.remedy()

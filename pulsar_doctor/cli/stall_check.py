@@ -13,8 +13,8 @@ from pulsar_doctor.cli._options import (
     connection_options,
     output_option,
     say,
+    say_more,
     set_option,
-    told,
 )
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 
@@ -80,13 +80,14 @@ def command(
     rules = [rule for rule in load() if rule.code not in left_out]
     trace = _open(trace_dir)
     timeline = trace.timeline()
+    say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     wires = _asked_for(trace_dir, timeline.subscriptions(), topics, subscription)
     diagnoses = [diagnose(Evidence(wire), rules, limits) for wire in wires]
     if output == "json":
         window = _length_seconds(trace, timeline)
         click.echo(json.dumps(verdict.document(diagnoses, source="trace", window_seconds=window)))
     else:
-        verdict.print_diagnoses(diagnoses, no_color=told("no_color"))
+        verdict.print_diagnoses(diagnoses)
     return exit_code(diagnoses, fail_on)
 
 

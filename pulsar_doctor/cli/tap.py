@@ -75,7 +75,7 @@ def command(
         if where.sandbox:
             from pulsar_doctor.sandbox import connected
 
-            where = stack.enter_context(connected(where))
+            where = stack.enter_context(connected(where, say))
         if trace_dir is None:
             own = tempfile.TemporaryDirectory(prefix="pulsar-doctor-")
             folder = Path(stack.enter_context(own)) / "trace"

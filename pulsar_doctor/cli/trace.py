@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, output_option, say, talk_options, told
+from pulsar_doctor.cli._options import DURATION, output_option, say, talk_options
 from pulsar_doctor.errors import MissingExtra, TraceError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def summary(folder: Path, *, output: str) -> None:
         return
     from rich.console import Console
 
-    console = Console(no_color=told("no_color") or None, highlight=False)
+    console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(width=PIPE_WIDTH, highlight=False)
     if console.width >= TABLE_WIDTH:

@@ -72,9 +72,9 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def print_diagnoses(diagnoses: Sequence[Diagnosis], *, no_color: bool = False) -> None:
+def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
     """Draws verdicts on stdout, the worst first; several end with a line that counts them."""
-    console = Console(no_color=no_color or None, highlight=False)
+    console = Console(highlight=False)
     for diagnosis in sorted(diagnoses, key=lambda d: STATUSES.index(d.status)):
         _print_diagnosis(console, diagnosis)
     if len(diagnoses) > 1:
