@@ -12,13 +12,14 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from pulsar_doctor.columns import TAKEN
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.trace.folder import META, Meta
 
 START_SECONDS = 15.0
@@ -135,6 +136,7 @@ def relaying(
     the wire, by name. Raises InputError for addresses that cannot be used, DoctorError where the
     relay cannot start.
     """
+    _require_extra()
     upstream = upstream_of(service_url)
     listen_host, listen_port = listen_address(listen)
     meta = write_meta(trace_dir, upstream=upstream, told=told or {})
@@ -153,6 +155,16 @@ def relaying(
         yield relay
     finally:
         relay.stop()
+
+
+def _require_extra() -> None:
+    """The relay reads protobuf, its observer writes Parquet."""
+    try:
+        missing = not all(map(find_spec, ("google.protobuf", "pyarrow")))
+    except ModuleNotFoundError:  # not even the package around it
+        missing = True
+    if missing:
+        raise MissingExtra("trace", "the tap")
 
 
 def _start(config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], str]:

