@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from pulsar_doctor.consumers import Consumer, Subscription
+from pulsar_doctor.durations import duration, seconds_of
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger import Forecast
 
@@ -27,7 +28,6 @@ FAILS: dict[FailOn, set[Status]] = {
     "warning": {"stalled", "warning"},
     "never": set(),
 }
-UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 WIRE = "a trace of the wire"
 
@@ -266,11 +266,10 @@ def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, d
 
 
 def _number(text: str, threshold: Threshold, change: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", text)
-    if match and threshold.unit == "seconds":
-        return float(match[1]) * UNIT_SECONDS[match[2] or "s"]
-    if match and not match[2]:
-        return float(match[1])
+    plain = re.fullmatch(r"\d+(?:\.\d+)?", text)
+    seconds = seconds_of(text) if threshold.unit == "seconds" else None
+    if plain or seconds is not None:
+        return float(text) if seconds is None else seconds
     wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
     raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")
 
@@ -292,18 +291,3 @@ def next_flow(forecast: Forecast) -> str:
     each = f"{duration(forecast.pace.seconds)} each"
     told = ", as told" if forecast.pace.source == "as told" else ""
     return f"{text}, in about {duration(forecast.seconds)} at {each}{told}"
-
-
-# From how many seconds on which unit is used, and its seconds; hours up to a week.
-DURATIONS = ((604800, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (1, 1, "s"))
-
-
-def duration(seconds: float) -> str:
-    """A length of time as a person says it: 250 ms, 12 s, 5 min, 83 h."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    for least, size, unit in DURATIONS:
-        if seconds >= least:
-            number = seconds / size
-            return f"{number:.0f} {unit}" if number >= 10 else f"{number:.3g} {unit}"
-    raise ValueError(f"{seconds} is no length of time")

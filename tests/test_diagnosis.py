@@ -24,12 +24,12 @@ from pulsar_doctor.diagnosis import (
     Threshold,
     Unknown,
     diagnose,
-    duration,
     exit_code,
     limits_of,
     next_flow,
     verdict_of,
 )
+from pulsar_doctor.durations import duration
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger import Forecast, Pace
 from pulsar_doctor.rules import load, named

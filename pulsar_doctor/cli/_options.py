@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from pulsar_doctor.durations import seconds_of
 
 if TYPE_CHECKING:
     from pulsar_doctor.settings import Settings
@@ -18,8 +19,6 @@ else:
     SecondsType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Duration(SecondsType):
@@ -33,10 +32,10 @@ class Duration(SecondsType):
         """Seconds; wrong usage where the text is no duration."""
         if isinstance(value, int | float):
             return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(value).strip())
-        if not match:
+        seconds = seconds_of(str(value).strip())
+        if seconds is None:
             self.fail(f"{value!r} is no duration; write 250ms, 10s, 5m, 2h or 1d", param, ctx)
-        return float(match[1]) * UNIT_SECONDS[match[2]]
+        return seconds
 
 
 DURATION = Duration()
@@ -156,4 +155,10 @@ def output_option(*formats: str) -> Callable[[F], F]:
 set_option = click.option(
     "--set", "changes", metavar="RULE.THRESHOLD=VALUE", multiple=True,
     help="Change a threshold, e.g. permits-exhausted.refill_wait=2m; `explain` lists them.",
+)  # fmt: skip
+
+
+trace_option = click.option(
+    "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+    help="Keep the trace in this folder.",
 )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +15,7 @@ from pulsar_doctor.cli._options import (
     say_more,
     set_option,
     settings,
+    trace_option,
 )
 
 if TYPE_CHECKING:
@@ -75,13 +75,7 @@ Examples:
     help=f"End after so many messages; without TOPIC {OWN_MESSAGES}.",
 )
 @click.option("--timeout", type=DURATION, help="End after this time at the latest.")
-@click.option(
-    "--trace",
-    "trace_dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Keep the trace in this folder.",
-)
+@trace_option
 @set_option
 @output_option("table", "json", "jsonl")
 @connection_options

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, connection_options, say, set_option, settings
+from pulsar_doctor.cli._options import (
+    DURATION,
+    connection_options,
+    say,
+    set_option,
+    settings,
+    trace_option,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -32,13 +39,7 @@ LOOK_SECONDS = 0.2
     show_default=True,
     help="Where clients connect; port 0 takes a free one. Loopback only.",
 )
-@click.option(
-    "--trace",
-    "trace_dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Keep the trace in this folder.",
-)
+@trace_option
 @click.option(
     "--seal-every",
     type=DURATION,

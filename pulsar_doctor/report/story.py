@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pulsar_doctor.consumers import Consumer
-from pulsar_doctor.diagnosis import Diagnosis, duration
+from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.durations import duration
 from pulsar_doctor.report.verdict import print_diagnoses
 
 LINES_MOST = 6  # of the wire, in one scene; what is left out is said

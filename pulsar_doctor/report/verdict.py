@@ -13,7 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status, duration
+from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status
+from pulsar_doctor.durations import duration
 
 SCHEMA = "pulsar-doctor/stall-check/1"
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first

@@ -20,9 +20,9 @@ from pulsar_doctor.diagnosis import (
     Limits,
     Measure,
     Outcome,
-    duration,
     found,
 )
+from pulsar_doctor.durations import duration
 from pulsar_doctor.waiting import (
     REFILL_WAIT,
     waiting_measures,

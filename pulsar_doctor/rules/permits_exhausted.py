@@ -32,9 +32,9 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Severity,
     Unknown,
-    duration,
     found,
 )
+from pulsar_doctor.durations import duration
 from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.waiting import (
     QUIET_AFTER,

@@ -29,9 +29,9 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Severity,
     Threshold,
-    duration,
     found,
 )
+from pulsar_doctor.durations import duration
 from pulsar_doctor.waiting import (
     REFILL_WAIT,
     SLOW_WAIT,

@@ -26,8 +26,8 @@ from pulsar_doctor.diagnosis import (
     Measure,
     Outcome,
     Threshold,
-    duration,
 )
+from pulsar_doctor.durations import duration
 from pulsar_doctor.ledger import BUCKET_NS
 
 THRESHOLDS = (

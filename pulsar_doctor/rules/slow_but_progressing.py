@@ -18,9 +18,9 @@ from pulsar_doctor.diagnosis import (
     Limits,
     Measure,
     Outcome,
-    duration,
     found,
 )
+from pulsar_doctor.durations import duration
 from pulsar_doctor.waiting import (
     SLOW_WAIT,
     forecast,

@@ -27,9 +27,9 @@ from pulsar_doctor.diagnosis import (
     Measure,
     Outcome,
     Unknown,
-    duration,
     found,
 )
+from pulsar_doctor.durations import duration
 from pulsar_doctor.waiting import (
     QUIET_AFTER,
     REFILL_WAIT,

@@ -1,0 +1,26 @@
+"""Lengths of time as people write them (250ms, 10s, 5m, 2h, 1d) and as they read them (83 h)."""
+
+from __future__ import annotations
+
+import re
+
+UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# From how many seconds on which unit is used, and its seconds; hours up to a week.
+READ = ((604800, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (1, 1, "s"))
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds of a length of time with its unit; None where it is none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
+    return float(match[1]) * UNIT_SECONDS[match[2]] if match else None
+
+
+def duration(seconds: float) -> str:
+    """A length of time as a person says it: 250 ms, 12 s, 5 min, 83 h."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    for least, size, unit in READ:
+        if seconds >= least:
+            number = seconds / size
+            return f"{number:.0f} {unit}" if number >= 10 else f"{number:.3g} {unit}"
+    raise ValueError(f"{seconds} is no length of time")
