@@ -245,10 +245,8 @@ def _token(params: str) -> str:
         raise InputError(f"cannot read the token file {path}: {error.strerror}") from error
 
 
-def require_broker(service_url: str) -> None:
-    """Raises DoctorError where nothing listens at the service URL."""
-    address = urlsplit(service_url.split(",", maxsplit=1)[0])
-    host, port = address.hostname, address.port or 6650
+def require_broker(host: str, port: int) -> None:
+    """Raises DoctorError where nothing listens there."""
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:

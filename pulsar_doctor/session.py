@@ -21,7 +21,7 @@ from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, RuleLimits, diagnose
 from pulsar_doctor.observer import Observer
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap import Relay, relaying, upstream_of
 from pulsar_doctor.timeline import Timeline
 
 POLL_SECONDS = 0.1
@@ -135,7 +135,8 @@ def session(
     plans: those that will be attached: the ledger is told what they say. budget: messages that
     they may take together. trace_dir: where the trace stays; None: it goes with the session.
     """
-    attach.require_broker(settings.service_url)
+    upstream = upstream_of(settings.service_url)
+    attach.require_broker(upstream.host, upstream.port)
     with ExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pulsar-doctor-")))
         folder = trace_dir or own / "trace"

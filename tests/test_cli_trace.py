@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -243,3 +246,15 @@ def test_without_pyarrow_it_says_what_to_install(
 @pytest.mark.parametrize("subcommand", ["show", "summary", "verify"])
 def test_the_help_has_an_example(run: Any, subcommand: str) -> None:
     assert f"pulsar-doctor trace {subcommand} incident.ptrace" in run("trace", subcommand, "-h")[1]
+
+
+def test_when_nobody_reads_any_more_the_exit_code_is_not_that_of_a_stall(trace: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "pulsar_doctor", "trace", "show", str(trace)]
+    try:
+        run = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert run.returncode == 128 + signal.SIGPIPE
+    assert run.stderr == b""

@@ -68,9 +68,17 @@ def run(arguments: list[str] | None = None) -> int:
     except DoctorError as error:
         click.echo(f"pulsar-doctor: {error}", err=True)
         return error.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # click's way to say that nobody reads stdout any more: 1 is a stall here
         return 128 + signal.SIGPIPE
+    except Exception as error:  # a mistake of ours must not pass for "a stall was found"
+        if os.environ.get("PULSAR_DOCTOR_TRACEBACK"):
+            raise
+        click.echo(
+            f"pulsar-doctor: a mistake in pulsar-doctor itself: {type(error).__name__}: {error}; "
+            "please report it with what PULSAR_DOCTOR_TRACEBACK=1 prints",
+            err=True,
+        )
+        return DoctorError.exit_code
 
 
 def main() -> None:

@@ -98,6 +98,11 @@ def side_by_side(
     table.add_row("waiting in the slow worker's queue", _waiting(stalled[0]), _waiting(healed[0]))
     table.add_row("untouched of all", _untouched(stalled, messages), _untouched(healed, messages))
     _console.print(table)
+    held = duration(stalled[0].ledger.unacked * (stalled[0].ledger.told_process_seconds or 0))
+    _console.print(
+        f"With a queue of 1000 all messages wait for the slow worker: {held} of work, while its "
+        "neighbour has nothing to do and nothing is logged. With a zero queue one message waits."
+    )
 
 
 def _flows(consumer: Consumer) -> str:
