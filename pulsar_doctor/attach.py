@@ -136,11 +136,16 @@ class Worker:
         """Whether it goes on."""
         return self._thread.is_alive()
 
-    def stop(self) -> None:
-        """Ends its work and closes the consumer; what it did not acknowledge goes back."""
+    def stop(self, *, unsubscribe: bool = False) -> None:
+        """Ends its work and closes the consumer; what it did not acknowledge goes back.
+
+        unsubscribe: removes the subscription too, for a topic that nobody else knows.
+        """
         self._stop.set()
         if self._consumer is not None:
             try:
+                if unsubscribe:
+                    self._consumer.unsubscribe()
                 self._consumer.close()
             except _pulsar.PulsarException as error:
                 self.error = self.error or DoctorError(f"{self.plan.name} did not close: {error}")

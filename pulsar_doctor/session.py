@@ -30,9 +30,12 @@ POLL_SECONDS = 0.1
 class Session:
     """Consumers behind a tap, and the ledger of each."""
 
-    def __init__(self, relay: Relay, observer: Observer, client: Any, budget: Budget) -> None:
+    def __init__(
+        self, relay: Relay, observer: Observer, client: Any, budget: Budget, *, own_topic: bool
+    ) -> None:
         self.client = client
         self.budget = budget
+        self._own_topic = own_topic
         self.workers: list[Worker] = []
         self.batch_refused: str | None = None  # who stopped at a batch that its zero queue met
         self._relay = relay
@@ -95,9 +98,9 @@ class Session:
         return [diagnose(Evidence(wire), rules, limits) for wire in self.subscriptions()]
 
     def stop(self) -> None:
-        """Closes all consumers."""
+        """Closes all consumers; of a topic of our own nothing stays that keeps it alive."""
         for worker in self.workers:
-            worker.stop()
+            worker.stop(unsubscribe=self._own_topic and worker is self.workers[-1])
 
     def _taken(self, plan: Plan, message: Any) -> None:
         message_id = message.message_id()
@@ -127,13 +130,15 @@ def session(
     plans: Sequence[Plan],
     *,
     budget: int | None = None,
+    own_topic: bool = False,
     trace_dir: Path | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Iterator[Session]:
     """A relay in front of the broker, its observer, and a client; consumers are attached later.
 
     plans: those that will be attached: the ledger is told what they say. budget: messages that
-    they may take together. trace_dir: where the trace stays; None: it goes with the session.
+    they may take together. own_topic: nobody else knows it; its subscription is removed in the end,
+    so that the broker deletes it. trace_dir: where the trace stays; None: it goes with the session.
     """
     upstream = upstream_of(settings.service_url)
     attach.require_broker(upstream.host, upstream.port)
@@ -148,7 +153,7 @@ def session(
         client = stack.enter_context(
             attach.connected(relay.service_url, settings, own / "client.log")
         )
-        running = Session(relay, observer, client, Budget(budget))
+        running = Session(relay, observer, client, Budget(budget), own_topic=own_topic)
         stack.callback(running.stop)
         yield running
 

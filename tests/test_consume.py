@@ -29,6 +29,14 @@ def test_jsonl_is_a_line_for_each_command_and_the_document_last(broker):
     assert consumer["flows"] == [4, 2, 2, 2, 2]
 
 
+def test_a_topic_of_our_own_keeps_no_subscription(broker, admin):
+    run = pulsar_doctor("consume", "--consumers", "2", "-n", "4", "-o", "json", broker=broker)
+    document = json.loads(run.stdout)
+    assert document["subscription"] == "pulsar-doctor"
+    path = document["topic"].replace("persistent://", "/admin/v2/persistent/")
+    assert admin.get(f"{path}/subscriptions").json() == []
+
+
 def test_the_forecast_counts_down_with_each_message_taken(broker):
     run = pulsar_doctor(
         "consume", "--receiver-queue-size", "10", "-n", "4", "--process-time", "20ms",

@@ -175,7 +175,9 @@ def _consume(
     }[output]
     trace_dir = options["trace_dir"]
     say_more(f"attaching to {plans[0].topic} at {where.service_url}")
-    with session(where, plans, budget=count, trace_dir=trace_dir, on_row=on_row) as running:
+    with session(
+        where, plans, budget=count, own_topic=own, trace_dir=trace_dir, on_row=on_row
+    ) as running:
         lines.timeline = running.timeline
         _refuse_zero_queue_on_partitions(running, plans[0])
         _attach(running, plans, count if own else None)

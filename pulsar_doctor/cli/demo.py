@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,7 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
 
     slow, fast = _plans(receiver_queue_size)
     lines = LiveLines(story.wire)
-    with session(where, (slow, fast), on_row=lines.add) as running:
+    with session(where, (slow, fast), own_topic=True, on_row=lines.add) as running:
         lines.timeline = running.timeline
 
         def delivered(name: str) -> int:
@@ -110,7 +111,8 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
         ends = running.consumer("slow"), running.consumer("fast")
         assert ends[0] is not None
         assert ends[1] is not None
-        return Act(ends[0], ends[1], diagnosis)
+        # Copies: closing the slow worker gives its messages to the fast one.
+        return Act(deepcopy(ends[0]), deepcopy(ends[1]), diagnosis)
 
 
 def _plans(receiver_queue_size: int) -> tuple[Plan, Plan]:
