@@ -4,6 +4,7 @@ A line is `TIME VERB WHO WHAT`, in any order of time; TIME may be `FROM..TO ever
 `VERB WHO WHAT` may share a time, joined by `;`.
 
     0s subscribe slow Shared         SUBSCRIBE and its SUCCESS, on a connection of its own
+    0s subscribe slow Shared Pulsar-Java-v4.0.8    likewise, of this client
     0s refused late Exclusive        SUBSCRIBE and its ERROR
     0s flow slow 1000                FLOW(1000)
     1s message slow 1000 singles     the broker pushes 1000 new messages
@@ -106,11 +107,13 @@ class Script:
             setattr(row, name, value)
         self.timeline.apply(row)
 
-    def subscribe(self, name: str, type_: str, *, accepted: bool = True) -> None:
+    def subscribe(
+        self, name: str, type_: str, version: str = "Pulsar-CPP-v3.7.0", *, accepted: bool = True
+    ) -> None:
         self.connections += 1
         who = self.clients[name] = Client(self.connections, name, type_)
         self.put("OPEN", who, client_addr=f"10.0.0.7:{5000 + who.conn_id}")
-        self.put("CONNECT", who, client_version="Pulsar-CPP-v3.7.0")
+        self.put("CONNECT", who, client_version=version)
         self.put(
             "SUBSCRIBE", who, request_id=1, consumer_id=0, consumer_name=name,
             topic=TOPIC, subscription=SUBSCRIPTION, subscription_type=type_,
