@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from pulsar_doctor.credentials import token_source
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.settings import Settings
 
@@ -229,7 +229,9 @@ def authentication(settings: Settings) -> Any:
     name = plugin.rpartition(".")[2].lower().removeprefix("authentication")
     params = settings.auth_params or ""
     if name == "token":
-        return pulsar.AuthenticationToken(_token(params))
+        read = token_source(params)
+        read()  # what cannot be read is told before anything is asked
+        return pulsar.AuthenticationToken(read)
     if name == "basic":
         user, colon, password = params.removeprefix("basic:").partition(":")
         if colon:
@@ -238,16 +240,6 @@ def authentication(settings: Settings) -> Any:
     if name == "oauth2":
         return pulsar.AuthenticationOauth2(params)
     raise InputError(f"authentication {plugin!r} is not supported; token, basic and oauth2 are")
-
-
-def _token(params: str) -> str:
-    if not params.startswith("file:"):
-        return params.removeprefix("token:")
-    path = Path(urlsplit(params).path)
-    try:
-        return path.read_text("utf-8").strip()
-    except OSError as error:
-        raise InputError(f"cannot read the token file {path}: {error.strerror}") from error
 
 
 def require_broker(host: str, port: int) -> None:

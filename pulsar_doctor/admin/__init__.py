@@ -1,0 +1,20 @@
+"""The broker's REST API, read only: a Pulsar cluster is asked, never changed."""
+
+from pulsar_doctor.admin.client import Admin, LoadedTopic, NamespaceTopics
+from pulsar_doctor.admin.http import Answer
+from pulsar_doctor.admin.refusals import AdminError, BrokerFailed, NotFound, Refused, Unreachable
+from pulsar_doctor.admin.topics import TopicName, topic_name
+
+__all__ = [
+    "Admin",
+    "AdminError",
+    "Answer",
+    "BrokerFailed",
+    "LoadedTopic",
+    "NamespaceTopics",
+    "NotFound",
+    "Refused",
+    "TopicName",
+    "Unreachable",
+    "topic_name",
+]

@@ -1,0 +1,171 @@
+"""Why the broker could not be read: one sentence each, with what to do next."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import httpx
+
+from pulsar_doctor.errors import DoctorError
+
+REASON_CHARACTERS = 200
+AGAIN = frozenset({429, 500, 502, 503, 504})  # worth asking a second time
+SERVER_TALK = re.compile(r"^\s*(-+.*-+|Message:)\s*")  # what the broker writes around a reason
+
+CLOSED = re.compile("disconnected|closed connection")  # h11's words for an answer cut short
+
+
+class AdminError(DoctorError):
+    """The broker's REST API gave no answer that can be used. again: asking later may help."""
+
+    def __init__(self, sentence: str, *, again: bool = False) -> None:
+        super().__init__(sentence)
+        self.again = again
+
+
+class Unreachable(AdminError):
+    """No broker answers there, or not in time."""
+
+
+class Refused(AdminError):
+    """The credentials are missing, wrong, expired or not enough; or they were held back."""
+
+
+class NotFound(AdminError):
+    """No such topic, namespace or tenant."""
+
+
+class BrokerFailed(AdminError):
+    """The broker answered with a failure of its own, or with what cannot be read."""
+
+
+def place(url: httpx.URL) -> str:
+    """Where a broker is, without anything secret that its address may carry."""
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{url.scheme}://{host}" + (f":{url.port}" if url.port else "")
+
+
+def of_connection(error: BaseException, url: httpx.URL, what: str) -> AdminError:
+    """What a failed connection means. what: the thing asked for."""
+    where = place(url)
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLError):
+            return _of_tls(cause, url)
+        if isinstance(cause, socket.gaierror):
+            host = url.host
+            return Unreachable(f"there is no host {host} ({cause.strerror}); see --admin-url")
+        if isinstance(cause, OSError) and cause.errno == errno.ECONNREFUSED:
+            return Unreachable(
+                f"nothing listens at {where}; is the broker up? See --admin-url", again=True
+            )
+    if isinstance(error, httpx.ConnectError):
+        return Unreachable(f"cannot connect to {where}: {error}; see --admin-url", again=True)
+    if isinstance(error, httpx.DecodingError):
+        return BrokerFailed(f"what {where} says of {what} cannot be unpacked")
+    if "location header" in str(error):  # httpx reads it even where it is not to follow it
+        return BrokerFailed(f"{where} redirects to what is no address")
+    if isinstance(error, httpx.RemoteProtocolError) and not CLOSED.search(str(error)):
+        hint = ", or it wants https://" if url.scheme == "http" else ""
+        return Unreachable(
+            f"what answers at {where} speaks no HTTP; is it the broker's binary port{hint}? "
+            "See --admin-url"
+        )
+    return Unreachable(
+        f"{where} closed the connection while asked for {what}; does it want "
+        + ("https://?" if url.scheme == "http" else "a client certificate?"),
+        again=True,
+    )
+
+
+def of_time(url: httpx.URL, what: str, seconds: float) -> AdminError:
+    """The answer did not come in time. Not asked again: that makes a slow broker slower."""
+    return Unreachable(f"{place(url)} did not answer for {what} within {seconds:g}s")
+
+
+def of_status(
+    response: httpx.Response, body: bytes, what: str, *, expired_at: float | None = None
+) -> AdminError:
+    """What a status other than 200 means. expired_at: when the token that was sent expires."""
+    status, where, why = response.status_code, place(response.url), _reason(response, body)
+    if status == 401:
+        return Refused(_unauthorized(response, where, expired_at))
+    if status == 403:
+        return Refused(f"these credentials may not read {what}{why}; ask for a role that may")
+    if not is_json(response) and status < 500:
+        return no_rest_api(response)
+    if status == 404:
+        return NotFound(f"{where} does not have {what}{why}")
+    return BrokerFailed(
+        f"{where} failed with {status} when asked for {what}{why}", again=status in AGAIN
+    )
+
+
+def no_rest_api(response: httpx.Response) -> AdminError:
+    """Something else than a broker answers."""
+    kind = "a web page" if "html" in response.headers.get("Content-Type", "") else "something else"
+    return Unreachable(
+        f"{kind} answers at {place(response.url)} ({response.status_code}), not the REST API of "
+        "a broker, or of one too old for this; see --admin-url"
+    )
+
+
+def is_json(response: httpx.Response) -> bool:
+    """Whether the answer says that it is JSON."""
+    return "json" in response.headers.get("Content-Type", "").lower()
+
+
+def _of_tls(error: ssl.SSLError, url: httpx.URL) -> AdminError:
+    where = place(url)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(
+            f"the certificate of {where} is not trusted ({error.verify_message}); "
+            "give its authority with --tls-trust-certs, or --tls-allow-insecure"
+        )
+    reason = str(error.reason or error).replace("_", " ").lower()
+    if "certificate required" in reason or "handshake failure" in reason:
+        return Refused(
+            f"{where} wants a client certificate ({reason}); give --auth-plugin tls and "
+            "--auth-params tlsCertFile:FILE,tlsKeyFile:FILE"
+        )
+    if "alert" in reason:
+        return Refused(f"{where} does not accept this client's certificate ({reason})")
+    return Unreachable(f"{where} speaks no TLS ({reason}); use http:// or its TLS port")
+
+
+def _unauthorized(response: httpx.Response, where: str, expired_at: float | None) -> str:
+    sent = response.request.headers
+    if expired_at is not None:
+        when = datetime.fromtimestamp(expired_at, UTC)
+        return f"the token expired at {when:%Y-%m-%d %H:%M:%S} UTC; give {where} a new one"
+    if "Authorization" in sent:
+        return f"{where} does not accept these credentials (401); see --auth-params"
+    return f"{where} wants credentials (401); give --auth-plugin and --auth-params"
+
+
+def _reason(response: httpx.Response, body: bytes) -> str:
+    """The broker's own words, one line, in brackets; nothing of the credentials."""
+    try:
+        told = json.loads(body)["reason"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    lines = (SERVER_TALK.sub("", line).strip() for line in str(told).splitlines())
+    line = next((line for line in lines if line), "")
+    line = "".join(character for character in line if character.isprintable())
+    secret = response.request.headers.get("Authorization", "").rpartition(" ")[2]
+    if secret:
+        line = line.replace(secret, "***")
+    return f" ({line[:REASON_CHARACTERS]})" if line else ""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            yield from error.exceptions
+        error = error.__cause__ or error.__context__

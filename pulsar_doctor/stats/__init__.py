@@ -1,0 +1,6 @@
+"""A broker's stats as values, and what moved between two readings of them.
+
+fields: one field of JSON, told or not told · topic: a topic, its subscriptions and consumers ·
+reading: the same from JSON · internal: ledgers and cursors, from JSON · sample: one reading, and
+the broker's clock · window: samples over time, differences, resets.
+"""

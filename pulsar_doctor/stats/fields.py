@@ -1,0 +1,195 @@
+"""Reads one field of a broker's JSON at a time: told, not told, or an error that names it.
+
+A field that is missing or null was not told and reads as None, never as 0. A field of a wrong type
+is an InputError with its path: `subscriptions.billing.consumers[0].availablePermits is "x", not a
+whole number`. Unknown fields are not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from pulsar_doctor.errors import InputError
+
+Position = tuple[int, int]  # ledger, entry; entry -1 is "before the first"
+
+T = TypeVar("T")
+ROOT = "the document"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+LEAST, MOST = -(2**63), 2**63 - 1  # a broker counts in Java's long
+SHOWN = 40  # characters of a wrong value
+
+
+def document_of(text: str | bytes, what: str) -> Any:
+    """The JSON of text, which `what` names in errors. Raises InputError where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{what} is no JSON that can be read: {error}") from None
+
+
+def epoch_ms(text: str | None) -> int | None:
+    """Epoch milliseconds of an ISO 8601 time with its zone; None where it tells no moment."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+        return (moment - EPOCH) // MILLISECOND if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One JSON object. path: where it stands in its document. ignored: told, but meaningless."""
+
+    document: Mapping[str, Any]
+    path: str = ""
+    ignored: frozenset[str] = frozenset()
+
+    def whole(self, name: str) -> int | None:
+        """A whole number of 64 bits."""
+        value: int | None = self._told(name, "a whole number", lambda v: type(v) is int)
+        if value is not None and not LEAST <= value <= MOST:
+            raise self._wrong(name, "a number that a broker can count to")
+        return value
+
+    def at_least_0(self, name: str) -> int | None:
+        """A whole number where the broker writes -1 for "not told"."""
+        value = self.whole(name)
+        return None if value is None or value < 0 else value
+
+    def time_ms(self, name: str) -> int | None:
+        """A moment in epoch milliseconds; None also where the broker writes 0 (or -1) for none."""
+        value = self.whole(name)
+        return None if value is None or value <= 0 else value
+
+    def never(self, *names: str) -> frozenset[str]:
+        """Which of these moments the broker told as 0: it never happened, since the last load."""
+        return frozenset(f"{snake(name)}_ms" for name in names if self.whole(name) == 0)
+
+    def number(self, *names: str) -> float | None:
+        """A finite number under the first of these names that is told."""
+        for name in names:
+            value = self._told(name, "a finite number", finite)
+            if value is not None:
+                return float(value)
+        return None
+
+    def flag(self, name: str) -> bool | None:
+        """True or false."""
+        value: bool | None = self._told(name, "true or false", lambda v: type(v) is bool)
+        return value
+
+    def text(self, name: str) -> str | None:
+        """A string."""
+        value: str | None = self._told(name, "a string", lambda v: type(v) is str)
+        return value
+
+    def position(self, name: str) -> Position | None:
+        """A position, written ledger:entry."""
+        text = self.text(name)
+        if text is None:
+            return None
+        match = re.fullmatch(r"(-?[0-9]{1,19}):(-?[0-9]{1,19})", text)
+        if match is None:
+            raise self._wrong(name, "a position (ledger:entry)")
+        return int(match[1]), int(match[2])
+
+    def texts(self, name: str) -> Mapping[str, str] | None:
+        """An object of strings."""
+        fields = self.inner(name)
+        if fields is None:
+            return None
+        told = {key: fields.text(key) for key in fields.document}
+        return {key: text for key, text in told.items() if text is not None}
+
+    def length(self, *names: str) -> int | None:
+        """How many elements the list has under the first of these names that is told."""
+        for name in names:
+            value = self._told(name, "a list", lambda v: type(v) is list)
+            if value is not None:
+                return len(value)
+        return None
+
+    def inner(self, name: str, ignored: Collection[str] = ()) -> Fields | None:
+        """An object within this one."""
+        value = self._told(name, "an object", lambda v: isinstance(v, Mapping))
+        return None if value is None else Fields(value, self.where(name), frozenset(ignored))
+
+    def each(
+        self, name: str, read: Callable[[Fields], T], ignored: Collection[str] = ()
+    ) -> tuple[T, ...] | None:
+        """What `read` makes of every object of a list."""
+        value = self._told(name, "a list", lambda v: type(v) is list)
+        if value is None:
+            return None
+        where = self.where(name)
+        return tuple(
+            read(Fields(as_object(element, f"{where}[{at}]"), f"{where}[{at}]", frozenset(ignored)))
+            for at, element in enumerate(value)
+        )
+
+    def by_name(
+        self, name: str, read: Callable[[Fields], T], ignored: Collection[str] = ()
+    ) -> Mapping[str, T] | None:
+        """What `read` makes of every object of an object, by its key."""
+        outer = self.inner(name)
+        if outer is None:
+            return None
+        found = {}
+        for key, element in outer.document.items():
+            where = outer.where(key)
+            found[key] = read(Fields(as_object(element, where), where, frozenset(ignored)))
+        return found
+
+    def where(self, name: str) -> str:
+        """The path of a field of this object."""
+        if not re.fullmatch(r"[\w-]+", name):
+            return f"{self.path}[{shown(name)}]"
+        return f"{self.path}.{name}" if self.path else name
+
+    def _told(self, name: str, kind: str, right: Callable[[Any], bool]) -> Any:
+        value = None if name in self.ignored else self.document.get(name)
+        if value is not None and not right(value):
+            raise self._wrong(name, kind)
+        return value
+
+    def _wrong(self, name: str, kind: str) -> InputError:
+        return InputError(f"{self.where(name)} is {shown(self.document[name])}, not {kind}")
+
+
+def as_object(value: Any, where: str) -> Mapping[str, Any]:
+    """The value as an object; raises InputError where it is none. where: its path."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where} is {shown(value)}, not an object")
+    return value
+
+
+def finite(value: Any) -> bool:
+    """Whether it is a number that a float can hold."""
+    if type(value) is int:
+        return LEAST <= value <= MOST
+    return type(value) is float and math.isfinite(value)
+
+
+def shown(value: Any) -> str:
+    """A wrong value as an error shows it, in one short line."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if type(value) is int and not LEAST <= value <= MOST:
+        return "a number of more than 64 bits"
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
+def snake(name: str) -> str:
+    """The broker's name in snake case."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
