@@ -19,8 +19,8 @@ from types import TracebackType
 from pulsar_doctor.columns import GAP
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.journal import FILE_HEADER, NO_CONNECTION, pack_block, pack_event
+from pulsar_doctor.trace.folder import RELAY_LOCK, journal_name
 
-LOCK = ".relay.lock"
 NUMBERED = re.compile(r"\.?(?:journal|seg|state)-(\d+)\b")
 BUFFER_BYTES_MOST = 1024 * 1024
 ROTATE_RECORDS = 500_000
@@ -39,7 +39,7 @@ class JournalFile:
     def __init__(self, trace_dir: str, rotate_seconds: float) -> None:
         self._dir = Path(trace_dir)
         self._rotate_seconds = rotate_seconds
-        self._lock = os.open(self._dir / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        self._lock = os.open(self._dir / RELAY_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -157,7 +157,7 @@ class JournalFile:
 
     def _open(self) -> None:
         """Begins the next file, which is there with its whole header or not at all."""
-        name = self._dir / f".journal-{self._number + 1:06d}.pdj"
+        name = self._dir / journal_name(self._number + 1)
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         try:
             if os.write(fd, FILE_HEADER) != len(FILE_HEADER):

@@ -14,7 +14,8 @@ import pytest
 from pulsar_doctor import journal_file
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks
-from pulsar_doctor.journal_file import BUFFER_BYTES_MOST, LOCK, JournalFile
+from pulsar_doctor.journal_file import BUFFER_BYTES_MOST, JournalFile
+from pulsar_doctor.trace.folder import RELAY_LOCK
 
 RECORD = pack_event("TAKEN", consumer_name="c")
 
@@ -270,5 +271,5 @@ def test_a_device_without_space_that_cannot_be_cut_either_is_left_for_the_next_f
 
 def test_only_the_owner_may_read_it(tmp_path):
     with JournalFile(str(tmp_path), 60):
-        for name in (LOCK, ".journal-000001.pdj"):
+        for name in (RELAY_LOCK, ".journal-000001.pdj"):
             assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
