@@ -83,6 +83,8 @@ class Ledger:
     spent: int = 0
     parked: int = 0
     blocked: bool = False
+    crossed: int = 0  # granted by FLOWs that may or may not have come before the limit was reached
+    unspent_flows: list[list[int]] = field(default_factory=list)  # [granted before it, its permits]
 
     flow_count: int = 0
     first_flow: int | None = None
@@ -128,13 +130,14 @@ class Ledger:
 
     @property
     def available_permits(self) -> int:
-        """The broker's number; an upper bound while the unacked limit is not told."""
+        """The broker's number; an upper bound while parked_permits is None."""
         return self.granted - self.spent - self.parked
 
     @property
     def parked_permits(self) -> int | None:
         """Permits set aside by the unacked limit, None where that is not known."""
-        return self.parked if self.unacked_limit is not None or not self.individual else None
+        known = self.unacked_limit is not None or not self.individual
+        return self.parked if known and not self.crossed else None
 
     @property
     def zero_queue(self) -> bool:
@@ -236,13 +239,15 @@ class Ledger:
 def as_of_now(ledger: Ledger) -> Ledger:
     """A copy that does not change, without its lists of deliveries and FLOWs."""
     recent = [list(bucket) for bucket in ledger.recent]
-    return replace(ledger, deliveries=OrderedDict(), flows=[], recent=recent)
+    unspent = [list(flow) for flow in ledger.unspent_flows]
+    return replace(ledger, deliveries=OrderedDict(), flows=[], unspent_flows=unspent, recent=recent)
 
 
 def state_of(ledger: Ledger) -> dict[str, Any]:
     """The ledger as JSON values, open deliveries included."""
     state = {name: getattr(ledger, name) for name in Ledger.__slots__}
     state["flows"] = list(ledger.flows)
+    state["unspent_flows"] = [list(flow) for flow in ledger.unspent_flows]
     state["recent"] = [list(bucket) for bucket in ledger.recent]
     state["deliveries"] = [
         # in hexadecimal: Python writes no decimal number of more than 4,300 digits
@@ -256,6 +261,7 @@ def from_state(state: dict[str, Any]) -> Ledger:
     """The ledger that `state_of` wrote."""
     ledger = Ledger(**state)
     ledger.flows = list(ledger.flows)
+    ledger.unspent_flows = [list(flow) for flow in ledger.unspent_flows]
     ledger.recent = [list(bucket) for bucket in ledger.recent]
     ledger.deliveries = OrderedDict(
         ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))

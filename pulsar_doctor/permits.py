@@ -8,7 +8,9 @@ The broker counts *available permits*: FLOW adds, every MESSAGE takes its debit 
 nothing is sent. FLOWs that arrive while the consumer is blocked by the limit of unacknowledged
 messages are *parked*: they count from the moment that unacked has fallen to half the limit, or a
 redelivery was asked for (Consumer.flowPermits and flowConsumerBlockedPermits in the broker). The
-limit is no part of the wire: unless it is told, parked is None and available an upper bound.
+limit is no part of the wire: unless it is told, parked is None and available an upper bound. Even
+then a FLOW may cross on the wire with the message that reaches the limit: if that message did not
+need its permits, only the broker knows which came first, and parked is None until the release.
 
     available = sum of FLOW - sum of debits - parked
 
@@ -98,6 +100,9 @@ def _flow(ledger: Ledger, row: Row) -> None:
     ledger.flow_count += 1
     if len(ledger.flows) < FLOWS_SHOWN_MOST:
         ledger.flows.append(permits)
+    if _limit(ledger):
+        unspent = [f for f in ledger.unspent_flows if f[0] + f[1] > ledger.spent]
+        ledger.unspent_flows = [*unspent, [ledger.granted, permits]]
     ledger.granted += permits
     if ledger.first_flow is None:
         ledger.first_flow = permits
@@ -119,7 +124,14 @@ def _limit(ledger: Ledger) -> int:
 
 def _release(ledger: Ledger) -> None:
     ledger.blocked = False
-    ledger.parked = 0
+    ledger.parked = ledger.crossed = 0
+
+
+def _block(ledger: Ledger, debit: int) -> None:
+    """The message just sent, of so many permits, has reached the limit of unacknowledged ones."""
+    ledger.blocked = True
+    spent_before = ledger.spent - debit
+    ledger.crossed = sum(size for before, size in ledger.unspent_flows if before > spent_before)
 
 
 def _message(ledger: Ledger, row: Row) -> None:
@@ -150,8 +162,8 @@ def _message(ledger: Ledger, row: Row) -> None:
     ledger.last_message_ns = row.mono_ns
     _count(ledger, row.mono_ns, messages, messages if again else 0, 0)
     limit = _limit(ledger)
-    if limit and ledger.unacked >= limit:
-        ledger.blocked = True
+    if limit and ledger.unacked >= limit and not ledger.blocked:
+        _block(ledger, debit)
 
 
 def _unacked(ledger: Ledger, more: int, now_ns: int) -> None:

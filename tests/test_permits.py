@@ -200,11 +200,22 @@ def test_parked_as_seen_on_the_broker_with_a_limit_of_20_and_rqs_10() -> None:
     last = flow(5)
     play(ledger, last)
     assert (ledger.granted, ledger.spent) == (30, 20)
-    assert (last.available_permits, last.parked_permits) == (5, 5)
+    # The FLOW before the last five messages was not needed for them. The broker said 5 where it
+    # came before they had been sent, 0 where it crossed with them.
+    assert (last.available_permits, last.parked_permits) == (5, None)
+    assert ledger.available_permits - ledger.crossed == 0
     play(ledger, *(ack(n) for n in range(9)))
-    assert (ledger.available_permits, ledger.parked_permits) == (5, 5)
+    assert (ledger.available_permits, ledger.parked_permits) == (5, None)
     play(ledger, ack(9))
     assert (ledger.available_permits, ledger.parked_permits) == (10, 0)
+
+
+def test_parked_is_known_where_each_flow_came_when_its_permits_were_needed() -> None:
+    """As a worker that takes its time sends them: all that was granted is spent before the next."""
+    ledger = play(ready(unacked_limit=20), flow(10), *(message(n) for n in range(10)))
+    play(ledger, flow(5), *(message(n) for n in range(10, 15)))
+    play(ledger, flow(5), *(message(n) for n in range(15, 20)), flow(5), flow(5))
+    assert (ledger.available_permits, ledger.parked_permits) == (0, 10)
 
 
 @pytest.mark.parametrize("back", [redeliver(0), redeliver()], ids=["by id", "all"])
@@ -412,7 +423,9 @@ def test_available_is_granted_less_spent_less_parked_at_every_step(
         permits.apply(ledger, made)
         assert made.available_permits == broker.permits
         assert made.available_permits == broker.granted - broker.debited - broker.parked
-        assert made.parked_permits == broker.parked
+        assert made.parked_permits in (broker.parked, None)
+        assert (made.parked_permits is None) == (ledger.crossed > 0)
+        assert ledger.blocked or not ledger.crossed
         assert made.unacked_messages == broker.unacked >= 0
         assert untold.available_permits >= broker.permits
         assert (made.starved_since is None) == (broker.permits > 0)
