@@ -856,6 +856,47 @@ def test_the_limit_of_a_topic_that_is_not_there_is_not_guessed():
         refusal(NotFound, broker.url, lambda admin: admin.unacked_limit("x", "subscription"))
 
 
+def test_how_many_ranges_survive_is_the_brokers_and_is_asked_once():
+    async def thrice(admin: Admin) -> list[int | None]:
+        return [await admin.unacked_ranges_limit() for _ in range(3)]
+
+    runtime = {"managedLedgerMaxUnackedRangesToPersist": "10000", "brokerId": "x"}
+    with always(Reply(document=runtime)) as broker:
+        assert ask(broker.url, thrice) == [10000] * 3
+    assert [asked.path for asked in broker.asked] == ["/admin/v2/brokers/configuration/runtime"]
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(403, {"reason": "no superuser"}), Reply(404, {}), Reply(document={}),
+              Reply(document=[1]), Reply(document={"managedLedgerMaxUnackedRangesToPersist": ""})]
+)  # fmt: skip
+def test_how_many_ranges_survive_is_not_guessed(reply):
+    with always(reply) as broker:
+        assert ask(broker.url, lambda admin: admin.unacked_ranges_limit()) is None
+
+
+def test_a_broker_that_fails_to_tell_its_configuration_is_asked_again():
+    async def twice(admin: Admin) -> int | None:
+        with pytest.raises(BrokerFailed):
+            await admin.unacked_ranges_limit()
+        return await admin.unacked_ranges_limit()
+
+    runtime = Reply(document={"managedLedgerMaxUnackedRangesToPersist": 7})
+    left = [Reply(500, {"reason": "busy"})] * 3
+    with serving(lambda asked: left.pop() if left else runtime) as broker:
+        assert ask(broker.url, twice) == 7
+
+
+def test_ledgers_of_all_partitions_come_in_one_answer():
+    told = {"partitions": {"persistent://t/n/x-partition-0": {}}}
+    with always(Reply(document=told)) as broker:
+        answer = ask(broker.url, lambda admin: admin.partitioned_internal_stats("t/n/x"))
+    assert answer.document == told
+    assert [asked.path for asked in broker.asked] == [
+        "/admin/v2/persistent/t/n/x/partitioned-internalStats"
+    ]
+
+
 # The real broker
 
 
@@ -897,16 +938,19 @@ def test_a_real_topic_with_partitions_is_read_whole_and_in_parts(
             await admin.topic_stats(f"{name}-partition-2"),
             await admin.topics("public/default"),
             await admin.unacked_limit(f"{name}-partition-2", "consumer"),
+            await admin.partitioned_internal_stats(name),
+            await admin.unacked_ranges_limit(),
         )
 
-    count, whole, part, topics, limit = ask(broker.admin_url, read)
+    count, whole, part, topics, limit, ledgers, ranges = ask(broker.admin_url, read)
     producer.close()
     assert count == 3
     assert sorted(whole.document["partitions"]) == [f"{name}-partition-{n}" for n in range(3)]
     assert "subscriptions" in part.document
     assert f"{name}-partition-2" in topics.topics
     assert name in topics.partitioned
-    assert limit == 50000
+    assert (limit, ranges) == (50000, 10000)
+    assert ledgers.document["partitions"].keys() == whole.document["partitions"].keys()
 
     with pytest.raises(NotFound, match="does not have the stats of"):
         ask(broker.admin_url, lambda admin: admin.topic_stats(name))

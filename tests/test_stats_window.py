@@ -292,6 +292,37 @@ def test_the_date_of_another_clock_does_not_count_as_now() -> None:
     assert Window((behind, behind)).span_ms is None
 
 
+def test_a_sample_without_a_time_is_an_interval_after_the_one_before() -> None:
+    moments = (T0, None, T0 + 12_000, T0 + 1)  # the newest that each document tells
+    samples = tuple(sample(last_acked_timestamp_ms=moment) for moment in moments)
+    window = Window(samples, interval_ms=10_000)
+    assert [each.now_ms for each in window.samples] == [T0, T0 + 10_000, T0 + 20_000, T0 + 30_000]
+    assert [each.now_told for each in window.samples] == [False] * 4
+    assert window.last.age(T0 + 1) == Age(29_999, exact=False)
+    assert window.span_ms == 30_000
+    assert Window(window.samples, interval_ms=10_000) == window
+
+
+def test_the_newest_moment_may_be_later_than_the_interval_says() -> None:
+    samples = (sample(last_acked_timestamp_ms=T0), sample(last_acked_timestamp_ms=T0 + 60_000))
+    window = Window((*samples, samples[1]), interval_ms=1000)
+    assert [each.now_ms for each in window.samples] == [T0, T0 + 60_000, T0 + 61_000]
+
+
+def test_an_interval_does_not_change_a_time_that_is_told() -> None:
+    window = Window((sample(at=T0), sample(at=T0 + 3000), sample()), interval_ms=10_000)
+    assert [each.now_ms for each in window.samples] == [T0, T0 + 3000, T0 + 13_000]
+    assert [each.now_told for each in window.samples] == [True, True, False]
+    assert Window(window.samples[:2], interval_ms=10_000).span_ms == 3000
+
+
+def test_without_any_moment_only_the_span_is_known() -> None:
+    window = Window((sample(), sample(), sample()), interval_ms=500)
+    assert window.last.now_ms is None
+    assert window.span_ms == 1000
+    assert Window((sample(), sample())).span_ms is None
+
+
 def test_a_window_is_in_order_and_not_empty() -> None:
     with pytest.raises(InputError, match="at least one"):
         Window(())

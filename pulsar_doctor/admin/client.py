@@ -7,7 +7,8 @@ limits and `loaded_topics` load nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -71,6 +72,8 @@ class Admin:
         self, settings: Settings, *, concurrency: int = 32, timeout_seconds: float = 10.0
     ) -> None:
         self._http = Http(settings, concurrency=concurrency, timeout_seconds=timeout_seconds)
+        self._configuring = asyncio.Lock()
+        self._conf: Mapping[str, Any] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -117,6 +120,10 @@ class Admin:
         params = _options(precise_backlog, backlog_size, earliest_time)
         params["perPartition"] = _java(per_partition)
         return await self._stats_of(topic, "partitioned-stats", params)
+
+    async def partitioned_internal_stats(self, topic: str) -> Answer:
+        """Ledgers and cursors of all partitions in one answer. Loads every partition; large."""
+        return await self._stats_of(topic, "partitioned-internalStats", {})
 
     async def partitions(self, topic: str) -> int | None:
         """How many partitions a topic has, None where it is not partitioned. Loads nothing."""
@@ -180,11 +187,18 @@ class Admin:
                 raise
         return await self._limit_of_namespace(name, on_namespace, on_broker)
 
+    async def unacked_ranges_limit(self) -> int | None:
+        """How many acknowledged ranges of a cursor survive a load; None where not told.
+
+        `managedLedgerMaxUnackedRangesToPersist` of the broker that answers (needs a superuser).
+        """
+        return _number((await self._configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
+
     async def brokers(self) -> list[str]:
         """`host:port` of each active broker of the cluster (needs a superuser)."""
         return await self._http.brokers()
 
-    async def loaded_topics(self, broker: str | None = None) -> AsyncIterator[LoadedTopic]:
+    async def loaded_topics(self, broker: str | None = None) -> AsyncGenerator[LoadedTopic, None]:
         """Topics that a broker has loaded, one by one, with flat memory (needs a superuser).
 
         broker: `host:port` as `brokers` lists it; None: whoever answers at the admin URL.
@@ -225,12 +239,21 @@ class Admin:
         limit = (await self._http.document(f"namespaces/{path}/{on_namespace}", what)).document
         if limit is not None:
             return _number(limit)
-        try:
-            what = "the broker's configuration"
-            conf = (await self._http.document("brokers/configuration/runtime", what)).document
-        except (Refused, NotFound):
-            return None
-        return _number(conf.get(on_broker)) if isinstance(conf, dict) else None
+        return _number((await self._configuration()).get(on_broker))
+
+    async def _configuration(self) -> Mapping[str, Any]:
+        """What holds of broker.conf, asked once; nothing where it is not told."""
+        async with self._configuring:
+            if self._conf is None:
+                what = "the broker's configuration"
+                try:
+                    told = (
+                        await self._http.document("brokers/configuration/runtime", what)
+                    ).document
+                except (Refused, NotFound):
+                    told = None
+                self._conf = told if isinstance(told, dict) else {}
+        return self._conf
 
 
 def _loaded(names: tuple[str, ...], stats: Any, read_ms: int | None) -> LoadedTopic:

@@ -3,7 +3,8 @@
 "Now" is the broker's clock. Its Date header has steps of one second, so moments in the document may
 lie ahead of it; the later of the two is taken. Where no Date was told, or the document is further
 ahead than clocks of one broker can be, the newest moment is the earliest possible now, and every
-age is a lower bound.
+age is a lower bound. Where only the distance between samples is known, the earliest possible now
+of one is also that distance after the earliest possible now of the one before it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pulsar_doctor.durations import duration
 from pulsar_doctor.stats.internal import InternalStats
 from pulsar_doctor.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
 
@@ -39,17 +41,23 @@ class Age:
     ms: int
     exact: bool
 
+    def __str__(self) -> str:
+        """As a person says it: `at least 12 s`."""
+        return f"{'' if self.exact else 'at least '}{duration(self.ms / 1000)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One reading. taken_ms: the broker's clock (Date header), None where it was not told.
 
+    not_before_ms: where it was not told, the earliest it can have been, by the sample before it.
     newest_ms: the newest moment by the broker's clock that the document tells.
     """
 
     taken_ms: int | None
     topic: TopicStats
     internal: InternalStats | None = None
+    not_before_ms: int | None = None
     newest_ms: int | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,8 +75,8 @@ class Sample:
     @property
     def now_ms(self) -> int | None:
         """When it was taken; the earliest possible moment where `now_told` is false."""
-        told = [moment for moment in (self.taken_ms, self.newest_ms) if moment is not None]
-        return max(told, default=None)
+        told = (self.taken_ms, self.newest_ms, self.not_before_ms)
+        return max((moment for moment in told if moment is not None), default=None)
 
     def age(self, moment_ms: int | None) -> Age | None:
         """How long ago a moment was; None where it or now is not told."""

@@ -14,7 +14,7 @@ A counter of one subscription that fell by itself is a reset of that subscriptio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -93,11 +93,13 @@ class Course(Generic[T]):
 class Window:
     """Samples of one topic or partition, in order of time. Raises InputError on none or disorder.
 
-    Two samples may be of the same moment: a Date has steps of one second. reset: whether the topic
-    seems to have been loaded anew within the window.
+    Two samples may be of the same moment: a Date has steps of one second. interval_ms: how far
+    apart they were taken, for samples that do not tell when; these get a `not_before_ms`. reset:
+    whether the topic seems to have been loaded anew within the window.
     """
 
     samples: tuple[Sample, ...]
+    interval_ms: int | None = field(default=None, kw_only=True)
     reset: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +108,8 @@ class Window:
         times = [sample.taken_ms for sample in self.samples if sample.taken_ms is not None]
         if any(after < before for before, after in pairwise(times)):
             raise InputError("the samples are not in order of time; give the oldest first")
+        if self.interval_ms is not None:
+            object.__setattr__(self, "samples", tuple(spaced(self.samples, self.interval_ms)))
         reset = any(reloaded(before, after) for before, after in pairwise(self.samples))
         object.__setattr__(self, "reset", reset)  # once: it looks at every connection
 
@@ -121,11 +125,14 @@ class Window:
 
     @property
     def span_ms(self) -> int | None:
-        """From the first sample to the last, by the broker's clock; None where not told."""
-        if not (self.first.now_told and self.last.now_told):
-            return None
+        """From the first sample to the last, by the broker's clock or else by `interval_ms`.
+
+        None where neither is told.
+        """
         first, last = self.first.now_ms, self.last.now_ms
-        return None if first is None or last is None else max(0, last - first)
+        if self.first.now_told and self.last.now_told and first is not None and last is not None:
+            return max(0, last - first)
+        return None if self.interval_ms is None else (len(self.samples) - 1) * self.interval_ms
 
     def topic(self) -> Course[TopicStats]:
         """The topic itself."""
@@ -173,6 +180,16 @@ class Window:
         for sample in self.samples:
             seen |= by_identity(consumers_of(sample, name) or ())
         return tuple(consumer for key, consumer in seen.items() if key not in still)
+
+
+def spaced(samples: Iterable[Sample], interval_ms: int) -> Iterator[Sample]:
+    """The samples, each at least `interval_ms` after the one before where it tells no time."""
+    earliest: int | None = None
+    for sample in samples:
+        untold = sample.taken_ms is None and earliest is not None
+        placed = replace(sample, not_before_ms=earliest) if untold else sample
+        earliest = None if placed.now_ms is None else placed.now_ms + interval_ms
+        yield placed
 
 
 def reloaded(before: Sample, after: Sample) -> bool:

@@ -1,0 +1,119 @@
+"""Opens a file of stats, compressed or not, and tells by its content what it holds."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pulsar_doctor.errors import InputError
+
+STDIN = "-"
+GZIP_MAGIC = b"\x1f\x8b"
+HEADER_BYTES = 65_536  # the first line of a samples file is far shorter
+
+TOPIC = "`topics stats`"
+TOTALS = "`topics partitioned-stats`"
+PARTITIONS = "`topics partitioned-stats --per-partition`"
+INTERNAL = "`topics stats-internal`"
+PARTITIONED_INTERNAL = "`topics partitioned-stats-internal`"
+INTERNAL_FIELDS = frozenset({"cursors", "ledgers", "lastConfirmedEntry", "entriesAddedCounter"})
+
+
+def called(name: str) -> str:
+    """The name of a file as a sentence has it."""
+    return "standard input" if name == STDIN else name
+
+
+@contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """The file, unpacked where it is compressed. `-` is standard input.
+
+    Raises InputError where it, then or while it is read, cannot be read or ends too early.
+    """
+    try:
+        if name == STDIN:
+            if sys.stdin is None:
+                raise InputError("standard input is closed; give the name of a file")
+            yield _unpacked(sys.stdin.buffer)
+        else:
+            with Path(name).open("rb") as file:
+                yield _unpacked(file)
+    except EOFError:
+        raise InputError(f"{called(name)} is cut off: its compressed content ends early") from None
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{called(name)} is damaged: {error}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {called(name)}: {error.strerror}") from None
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Puts in front of an InputError what it is about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _unpacked(raw: BinaryIO) -> BinaryIO:
+    if not raw.seekable():  # a pipe
+        raw = io.BytesIO(raw.read())
+    start = raw.read(len(GZIP_MAGIC))
+    raw.seek(-len(start), io.SEEK_CUR)
+    return gzip.GzipFile(fileobj=raw) if start == GZIP_MAGIC else raw  # type: ignore[return-value]
+
+
+def first_line(stream: BinaryIO) -> bytes:
+    """The first line that is not empty, or the beginning of a very long one."""
+    while (line := stream.readline(HEADER_BYTES)).isspace():
+        pass
+    return line
+
+
+def schema_of(line: bytes) -> str | None:
+    """What a document of our own says that it is; None where it is none of ours."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    schema = document.get("schema") if isinstance(document, Mapping) else None
+    return schema if isinstance(schema, str) and schema.startswith("pulsar-doctor/") else None
+
+
+def kind_of(document: Any) -> str:
+    """Which output of pulsar-admin it is, or else the most likely one."""
+    if not isinstance(document, Mapping):
+        return TOPIC
+    partitions = document.get("partitions")
+    each = list(partitions.values()) if isinstance(partitions, Mapping) else []
+    if document.keys() & INTERNAL_FIELDS:
+        return INTERNAL
+    if any(isinstance(one, Mapping) and one.keys() & INTERNAL_FIELDS for one in each):
+        return PARTITIONED_INTERNAL
+    if each:
+        return PARTITIONS
+    partitioned = isinstance(document.get("metadata"), Mapping) or "partitions" in document
+    return TOTALS if partitioned else TOPIC
+
+
+def stranger(document: Any) -> str | None:
+    """What a document is that is no output of pulsar-admin about a topic; None where it may be."""
+    if not isinstance(document, Mapping):
+        return "is a list" if isinstance(document, list) else "is no object of JSON"
+    schema, reason = document.get("schema"), document.get("reason")
+    if isinstance(schema, str) and schema.startswith("pulsar-doctor/"):
+        return f"is a document of pulsar-doctor itself, {schema}"
+    if isinstance(reason, str):
+        return f"is a broker's refusal: {reason}"
+    if not document:
+        return "is an empty object"
+    if all(name.count("/") in (1, 2) for name in document):
+        return "looks like the output of `broker-stats topics`, which tells no times"
+    return None
