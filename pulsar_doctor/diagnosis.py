@@ -1,9 +1,9 @@
 """Gathers what is known of a subscription, asks the rules, and weighs their answers.
 
-A rule says found, clear or unknown. Root causes come before their consequences: a rule may name
-other codes that it explains, and what it explains on the same consumer (or on the subscription) is
-left out and lends its severity. What a source can never tell is said in `not_told` and makes
-nothing unknown.
+A rule says found, clear, unknown or not told. Root causes come before their consequences: a rule
+may name other codes that it explains, and what it explains on the same consumer (or on the
+subscription) is left out and lends its severity. What a source can never tell is said in
+`not_told` and makes nothing unknown.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.durations import duration, seconds_of
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger import Forecast
+from pulsar_doctor.stats.observed import Observed
 
 Severity = Literal["stalled", "warning", "info"]
 Status = Literal["stalled", "warning", "healthy", "unknown"]
@@ -30,6 +31,7 @@ FAILS: dict[FailOn, set[Status]] = {
 }
 
 WIRE = "a trace of the wire"
+STATS = "the broker's stats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +81,36 @@ class Unknown:
     consumer: str | None = None
 
 
-Outcome = Found | Clear | Unknown
+@dataclass(frozen=True, slots=True)
+class NotTold:
+    """This source can never tell, and why; makes nothing unknown."""
+
+    reason: str
+
+
+Outcome = Found | Clear | Unknown | NotTold
 CLEAR = Clear()
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known of one subscription. Any part may be missing."""
+    """All that is known of one subscription. Any part may be missing, but not all."""
 
     wire: Subscription | None = None
+    stats: Observed | None = None
 
     @property
     def parts(self) -> frozenset[str]:
         """Which sources there are, in the words of a rule's `needs`."""
-        return frozenset({WIRE} if self.wire is not None else ())
+        told = {WIRE: self.wire is not None, STATS: self.stats is not None}
+        return frozenset(part for part, is_told in told.items() if is_told)
+
+    @property
+    def of(self) -> Subscription | Observed:
+        """The part that names the subscription."""
+        named = self.wire or self.stats
+        assert named is not None
+        return named
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +174,14 @@ class _Weighed:
 
 def diagnose(evidence: Evidence, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
     """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
-    named = evidence.wire
-    assert named is not None
+    named = evidence.of
     weighed = _Weighed()
+    parts = evidence.parts
     for rule in rules:
-        _weigh(weighed, rule, evidence, limits[rule.code])
+        if rule.needs & parts:
+            _weigh(weighed, rule, _ask(rule, evidence, limits[rule.code]))
+        else:
+            weighed.not_told.append(f"{rule.code}: needs {' or '.join(sorted(rule.needs))}")
     findings = tuple(sorted(_root_causes(weighed.findings), key=_worst_first))
     not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
     return Diagnosis(
@@ -172,19 +193,20 @@ def diagnose(evidence: Evidence, rules: Sequence[Rule], limits: RuleLimits) -> D
         findings=findings,
         not_told=(*not_decided, *weighed.not_told),
         unknown=tuple(unknown for _, unknown in weighed.unknown),
-        incarnations=frozenset(consumer.incarnation for consumer in named.consumers),
+        incarnations=frozenset(c.incarnation for c in evidence.wire.consumers)
+        if evidence.wire
+        else frozenset(),
+        backlog=evidence.stats.now.msg_backlog if evidence.stats else None,
     )
 
 
-def _weigh(weighed: _Weighed, rule: Rule, evidence: Evidence, limits: Limits) -> None:
-    if not rule.needs & evidence.parts:
-        weighed.not_told.append(f"{rule.code}: needs {' or '.join(sorted(rule.needs))}")
-        return
-    outcome = _ask(rule, evidence, limits)
+def _weigh(weighed: _Weighed, rule: Rule, outcome: Outcome) -> None:
     if isinstance(outcome, Found):
         weighed.findings.extend((rule, finding) for finding in outcome.findings)
     elif isinstance(outcome, Unknown):
         weighed.unknown.append((rule, outcome))
+    elif isinstance(outcome, NotTold):
+        weighed.not_told.append(f"{rule.code}: {outcome.reason}")
 
 
 def _ask(rule: Rule, evidence: Evidence, limits: Limits) -> Outcome:
@@ -210,7 +232,7 @@ def _explains(rule: Rule, cause: Finding, finding: Finding) -> bool:
     return (
         finding.code in rule.explains
         and finding.code != cause.code
-        and cause.consumer in (None, finding.consumer)
+        and (None in (cause.consumer, finding.consumer) or cause.consumer == finding.consumer)
     )
 
 
@@ -241,10 +263,19 @@ def exit_code(diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled") -> in
     return DoctorError.exit_code if "unknown" in found else 0
 
 
-def found(findings: Iterable[Finding]) -> Outcome:
-    """Found where there is a finding, clear otherwise."""
-    collected = tuple(findings)
-    return Found(collected) if collected else CLEAR
+def found(answers: Iterable[Finding | Unknown | NotTold]) -> Outcome:
+    """One answer of many: the findings, or what was not decided, or not told; otherwise clear."""
+    collected = tuple(answers)
+    if not collected:
+        return CLEAR
+    findings = tuple(answer for answer in collected if isinstance(answer, Finding))
+    if findings:
+        return Found(findings)
+    for kind in (Unknown, NotTold):
+        for answer in collected:
+            if isinstance(answer, kind):
+                return answer
+    return CLEAR
 
 
 def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:

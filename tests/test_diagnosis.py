@@ -17,6 +17,7 @@ from pulsar_doctor.diagnosis import (
     Finding,
     Found,
     Limits,
+    NotTold,
     Outcome,
     Rule,
     Severity,
@@ -25,6 +26,7 @@ from pulsar_doctor.diagnosis import (
     Unknown,
     diagnose,
     exit_code,
+    found,
     limits_of,
     next_flow,
     verdict_of,
@@ -107,10 +109,12 @@ def test_a_root_cause_of_the_subscription_hides_its_consequences_on_all_consumer
     assert [f.code for f in judge(cause, rule("effect", Found(effects))).findings] == ["cause"]
 
 
-def test_a_cause_on_one_consumer_does_not_explain_the_whole_subscription() -> None:
+def test_a_cause_on_one_consumer_explains_what_it_does_to_the_subscription() -> None:
     cause = rule("cause", Found((finding("cause", "stalled", "a"),)), "effect")
     effect = rule("effect", Found((finding("effect", "stalled", None),)))
-    assert len(judge(cause, effect).findings) == 2
+    assert [f.code for f in judge(cause, effect).findings] == ["cause"]
+    elsewhere = rule("effect", Found((finding("effect", "stalled", "b"),)))
+    assert len(judge(cause, elsewhere).findings) == 2
 
 
 def test_a_root_cause_is_as_severe_as_what_it_explains() -> None:
@@ -210,7 +214,7 @@ def test_set_changes_one_threshold_and_no_other(change: str, value: float) -> No
         ("permits-exhausted.refil_wait=5s", "did you mean permits-exhausted.refill_wait"),
         ("permits_exhausted.refill_wait=5s", "did you mean permits-exhausted.refill_wait"),
         ("refill_wait=5s", "permits-exhausted.refill_wait"),
-        ("zzz=1", "there are negative-permits.refill_wait, "),
+        ("zzz=1", "there are ack-hole.hole_after, "),
         ("permits-exhausted.refill_wait=soon", "not a duration"),
         ("permits-exhausted.refill_wait=-5s", "not a duration"),
         ("permits-exhausted.refill_wait=5 s", "not a duration"),
@@ -280,3 +284,17 @@ def test_next_flow_as_a_person_says_it(ahead: Forecast, text: str) -> None:
 )
 def test_a_length_of_time_as_a_person_says_it(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_what_a_source_can_never_tell_makes_nothing_unknown() -> None:
+    verdict = judge(rule("rule", NotTold("this broker does not write it")))
+    assert verdict.status == "healthy"
+    assert verdict.not_told == ("rule: this broker does not write it",)
+
+
+def test_of_many_answers_a_finding_counts_first_then_doubt_then_what_is_not_told() -> None:
+    cause, doubt, silence = finding("cause", "stalled", "a"), Unknown("doubt"), NotTold("silence")
+    assert found([silence, doubt, cause]) == Found((cause,))
+    assert found([silence, doubt]) == doubt
+    assert found([silence]) == silence
+    assert found([]) == CLEAR

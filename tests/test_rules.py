@@ -1,8 +1,10 @@
 """Each rule against its transcripts: tests/rules/<code>.yaml, written as the wire shows it.
 
-A case has `wire` (see wire_script), `at` (the moment of judgement), and may have `told` and `set`.
-It says what the rule alone answers: `finds` (severity, consumer, says, evidence), `silent: true` or
-`unknown: true`; and may say what all rules together answer: `overall` (the status), `codes`.
+A case has `wire` (see wire_script) and `at` (the moment of judgement), or `stats` (see
+stats_script), and may have `told` and `set`.
+It says what the rule alone answers: `finds` (severity, confidence, consumer, says, evidence),
+`silent: true`, or `unknown` or `not_told` (`true` or a part of the reason); and may say what all
+rules together answer: `overall` (the status), `codes`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from stats_script import observed
 from wire_script import played
 
 from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, diagnose, limits_of
@@ -20,8 +23,8 @@ from pulsar_doctor.rules import load
 FOLDER = Path(__file__).parent / "rules"
 RULES = {rule.code: rule for rule in load()}
 CASES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))}
-ANSWERS = {"finds", "silent", "unknown"}
-KEYS = ANSWERS | {"name", "wire", "at", "told", "set", "overall", "codes"}
+ANSWERS = {"finds", "silent", "unknown", "not_told"}
+KEYS = ANSWERS | {"name", "stats", "wire", "at", "told", "set", "overall", "codes"}
 
 
 def each_case() -> list[Any]:
@@ -33,9 +36,14 @@ def each_case() -> list[Any]:
 
 
 def judged(case: dict[str, Any], rules: list[Rule]) -> Diagnosis:
-    timeline = played(case["wire"], case["at"], case.get("told"))
-    [wire] = timeline.subscriptions()
-    return diagnose(Evidence(wire), rules, limits_of(load(), case.get("set", ())))
+    return diagnose(evidence_of(case), rules, limits_of(load(), case.get("set", ())))
+
+
+def evidence_of(case: dict[str, Any]) -> Evidence:
+    if "stats" in case:
+        return Evidence(stats=observed(case["stats"]))
+    [wire] = played(case["wire"], case["at"], case.get("told")).subscriptions()
+    return Evidence(wire)
 
 
 @pytest.mark.parametrize("code", [*RULES, *(set(CASES) - set(RULES))])
@@ -49,13 +57,17 @@ def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -
 @pytest.mark.parametrize(("code", "case"), each_case())
 def test_transcript(code: str, case: dict[str, Any]) -> None:
     assert set(case) <= KEYS, set(case) - KEYS
-    assert len(ANSWERS & set(case)) == 1, "a case has one of finds, silent, unknown"
+    assert len(ANSWERS & set(case)) == 1, f"a case has one of {sorted(ANSWERS)}"
     alone = judged(case, [RULES[code]])
     if "finds" in case:
         assert_finds(alone, code, case["finds"])
     else:
         assert alone.findings == ()
         assert alone.status == ("unknown" if "unknown" in case else "healthy"), alone.not_told
+        reasons = " ".join(alone.not_told)
+        assert bool(reasons) == ("silent" not in case), reasons
+        for answer in ("unknown", "not_told"):
+            assert answer not in case or case[answer] is True or case[answer] in reasons, reasons
     together = judged(case, list(RULES.values()))
     if "overall" in case:
         assert together.status == case["overall"], [f.code for f in together.findings]
@@ -68,6 +80,8 @@ def assert_finds(diagnosis: Diagnosis, code: str, wanted: dict[str, Any]) -> Non
     [finding] = diagnosis.findings
     assert finding.code == code
     assert finding.severity == wanted["severity"], finding.summary
+    if "confidence" in wanted:
+        assert finding.confidence == pytest.approx(wanted["confidence"])
     if "consumer" in wanted:
         assert finding.consumer == wanted["consumer"]
     assert wanted.get("says", "") in finding.summary

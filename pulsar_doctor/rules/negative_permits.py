@@ -6,30 +6,41 @@ They are a cause only when there is nothing left to take: everything that was de
 taken or acknowledged, permits are still below zero, and neither a message nor a FLOW has come for
 `refill_wait`. Then the two sides have counted differently, and only a new start evens them out.
 
+By the broker's stats that shows on Shared and Key_Shared, where unacknowledged messages are
+counted, and on Exclusive and Failover where the internal stats tell how far the broker has read. It
+is only told while a backlog waits.
+
 Source: PersistentDispatcherMultipleConsumers debits by messages and reads by entries unless
 preciseDispatcherFlowControl is on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
+    STATS,
     WIRE,
     Evidence,
     Finding,
     Limits,
     Measure,
     Outcome,
+    Unknown,
     found,
 )
 from pulsar_doctor.durations import duration
+from pulsar_doctor.standing import standings
+from pulsar_doctor.starvation import Starving, starving
+from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     REFILL_WAIT,
     waiting_measures,
 )
 
 THRESHOLDS = (REFILL_WAIT,)
-NEEDS = frozenset({WIRE})
+NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing"})
 REMEDY = (
     "Restart this consumer: its next SUBSCRIBE starts from a full queue's worth of permits. Note "
@@ -39,7 +50,9 @@ REMEDY = (
 
 def check(evidence: Evidence, limits: Limits) -> Outcome:
     """Found for each consumer below zero with nothing left to give back."""
-    assert evidence.wire is not None
+    if evidence.wire is None:
+        assert evidence.stats is not None
+        return found(_by_stats(evidence.stats, limits))
     now_ns = evidence.wire.now_ns
     return found(
         _finding(consumer, now_ns)
@@ -83,5 +96,42 @@ def _finding(consumer: Consumer, now_ns: int) -> Finding:
             Measure("permits_spent", ledger.spent, "permits"),
             Measure("silent_for", round(silent, 3), "seconds"),
         ),
+        remedy=REMEDY,
+    )
+
+
+def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
+    left = observed.left
+    if left is None or left.least == 0:
+        return
+    for standing in standings(observed):
+        consumer = starving(standing)
+        if consumer is None or consumer.permits >= 0 or not consumer.holds_nothing:
+            continue
+        quiet = consumer.quiet
+        if standing.moved or quiet is None:
+            continue
+        if quiet.ms >= limits["refill_wait"] * 1000:
+            yield _stats_finding(consumer, quiet.ms / 1000, left.least)
+        elif not quiet.exact:
+            yield Unknown(
+                f"{standing.label} stands at {consumer.permits} permits and holds nothing; for how "
+                "long needs the broker's clock (see --at)",
+                standing.label,
+            )
+
+
+def _stats_finding(consumer: Starving, silent: float, left: int) -> Finding:
+    label = consumer.standing.label
+    return Finding(
+        code="negative-permits",
+        severity="stalled",
+        confidence=consumer.sure(0.8),
+        consumer=label,
+        summary=(
+            f"{label} stands at {consumer.permits} permits and holds nothing that it could take; "
+            f"no FLOW and no message for {duration(silent)}, while at least {left} entries wait"
+        ),
+        evidence=(*consumer.measures(), Measure("left_entries_least", left, "entries")),
         remedy=REMEDY,
     )

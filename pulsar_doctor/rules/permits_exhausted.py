@@ -10,6 +10,11 @@ shown for `refill_wait` that the application works, or when it does work and the
 broker send again is further away than `refill_wait` at its pace. A shorter silence that is no part
 of its rhythm is a warning from `quiet_after` on.
 
+By the broker's stats the same, with less to go by: the receiver queue size is not in them, so the
+next FLOW is known as "after at most", and silence is the age of the last ack, FLOW and delivery. A
+consumer that has never asked for anything while a backlog waits is stalled after `refill_wait` too.
+Readers, other non-durable subscriptions and standbys are not judged: there quiet is not stalled.
+
 A zero queue asks when the application does and is never judged here. A queue of 1 asks after each
 message: as long as it works in its rhythm, no smaller queue could do better, however long one
 message takes. From the wire alone a queue of 0 and one of 1 look the same, and with one message in
@@ -22,9 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.consumers import Consumer
+from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.diagnosis import (
     CLEAR,
+    STATS,
     WIRE,
     Evidence,
     Finding,
@@ -36,6 +42,9 @@ from pulsar_doctor.diagnosis import (
 )
 from pulsar_doctor.durations import duration
 from pulsar_doctor.ledger import Ledger
+from pulsar_doctor.standing import standings
+from pulsar_doctor.starvation import Starving, quiet_is_fine, starving
+from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     QUIET_AFTER,
     REFILL_WAIT,
@@ -50,8 +59,8 @@ from pulsar_doctor.waiting import (
 )
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
-NEEDS = frozenset({WIRE})
-EXPLAINS = frozenset({"slow-but-progressing"})
+NEEDS = frozenset({WIRE, STATS})
+EXPLAINS = frozenset({"slow-but-progressing", "ack-hole"})
 REMEDY = (
     "Give this consumer a smaller receiver queue (0 or 1 for slow work), so that it asks for more "
     "after each message; if it takes nothing at all, see whether it hangs or is paused."
@@ -60,8 +69,14 @@ REMEDY = (
 
 def check(evidence: Evidence, limits: Limits) -> Outcome:
     """Found for each consumer that waits too long; unknown where a queue of 0 looks the same."""
-    assert evidence.wire is not None
-    now_ns, consumers = evidence.wire.now_ns, evidence.wire.consumers
+    if evidence.wire is not None:
+        return _by_wire(evidence.wire, limits)
+    assert evidence.stats is not None
+    return found(_by_stats(evidence.stats, limits))
+
+
+def _by_wire(wire: Subscription, limits: Limits) -> Outcome:
+    now_ns, consumers = wire.now_ns, wire.consumers
     outcome = found(
         _finding(consumer, now_ns, severity, confidence)
         for consumer in consumers
@@ -122,5 +137,106 @@ def _finding(consumer: Consumer, now_ns: int, severity: Severity, confidence: fl
             f"{duration(quiet_seconds(ledger, now_ns))}; {outlook(forecast(ledger, now_ns))}"
         ),
         evidence=waiting_measures(consumer, now_ns),
+        remedy=REMEDY,
+    )
+
+
+def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
+    if quiet_is_fine(observed):
+        return
+    if observed.now.consumers is None:
+        yield Unknown("the subscription's consumers are not told")
+    for standing in standings(observed):
+        if standing.permits is None and standing.active and not standing.moved:
+            yield Unknown(f"available_permits of {standing.label} is not told", standing.label)
+        consumer = starving(standing)
+        if consumer is None or (consumer.asked and _recent(consumer, limits)):
+            continue
+        answer = _idle(consumer, limits) if consumer.holds_nothing else _waiting(consumer, limits)
+        if answer is not None:
+            yield answer
+
+
+def _recent(consumer: Starving, limits: Limits) -> bool:
+    """Whether the last FLOW is no further away than the next one may be."""
+    starved = consumer.standing.starved
+    return starved is None or starved.ms < limits["refill_wait"] * 1000
+
+
+def _waiting(consumer: Starving, limits: Limits) -> Finding | Unknown | None:
+    """Of a consumer that may hold messages."""
+    wait, quiet, patience = consumer.wait, consumer.quiet, limits["refill_wait"]
+    if wait is not None and not consumer.one_by_one and not _quiet(consumer, patience):
+        if wait.seconds > patience:
+            return _stats_finding(consumer, "stalled", 0.7)
+        if consumer.working:
+            return None
+    if consumer.working:
+        return None
+    if quiet is None:
+        return _cannot_tell_stats(consumer, "one sample without moments does not show movement")
+    if consumer.one_by_one:
+        return _one_by_one(consumer, patience)
+    if _quiet(consumer, patience):
+        return _stats_finding(consumer, "stalled", 0.7 if consumer.held is None else 0.8)
+    if not quiet.exact:
+        return _cannot_tell_stats(consumer, "the broker's clock is not told (see --at)")
+    if quiet.ms >= limits["quiet_after"] * 1000:
+        return _stats_finding(consumer, "warning", 0.6)
+    return None
+
+
+def _quiet(consumer: Starving, seconds: float) -> bool:
+    return consumer.quiet is not None and consumer.quiet.ms >= seconds * 1000
+
+
+def _one_by_one(consumer: Starving, patience: float) -> Unknown | None:
+    if consumer.quiet is not None and consumer.quiet.exact and not _quiet(consumer, patience):
+        return None
+    return _cannot_tell_stats(
+        consumer, "it asks for one message at a time: working and hanging look the same"
+    )
+
+
+def _idle(consumer: Starving, limits: Limits) -> Finding | Unknown | None:
+    """Of a consumer that holds nothing and asks for nothing, while messages wait for it alone."""
+    observed = consumer.standing.observed
+    others = any((other.permits or 0) > 0 for other in standings(observed))
+    left = observed.left
+    if others or consumer.permits < 0 or (left is not None and left.most == 0):
+        return None
+    if not _quiet(consumer, limits["refill_wait"]):
+        return None
+    if consumer.never_asked and left is not None and left.least > 0:
+        return _stats_finding(consumer, "stalled", 0.7)
+    return _cannot_tell_stats(
+        consumer, "it asks for nothing and holds nothing, as a zero queue does between receives"
+    )
+
+
+def _cannot_tell_stats(consumer: Starving, why: str) -> Unknown:
+    quiet = consumer.quiet
+    since = "" if quiet is None else f", quiet for {quiet}"
+    label = consumer.standing.label
+    return Unknown(f"{label} has {consumer.permits} permits{since}: {why}", label)
+
+
+def _stats_finding(consumer: Starving, severity: Severity, confidence: float) -> Finding:
+    standing = consumer.standing
+    held = standing.unacked
+    holds = "" if held is None else f", holds {held} unacknowledged messages"
+    if consumer.never_asked:
+        holds = ", has never asked for a message"
+    quiet = consumer.quiet
+    since = "" if quiet is None else f" and has been quiet for {quiet}"
+    return Finding(
+        code="permits-exhausted",
+        severity=severity,
+        confidence=consumer.sure(confidence),
+        consumer=standing.label,
+        summary=(
+            f"{standing.label} has {consumer.permits} permits{holds}{since}; {consumer.outlook}"
+        ),
+        evidence=consumer.measures(),
         remedy=REMEDY,
     )

@@ -11,6 +11,11 @@ consumer's pace, or, where no pace is known, when this has lasted so long; short
 and below `slow_wait` it is healthy. A queue of 1 is a warning at most. Key_Shared is not judged:
 there the keys bind the messages.
 
+By the broker's stats also nothing may be left to send: otherwise the neighbours wait for the
+broker. Without permits more than half of a queue is queued. With permits left the stats do not tell
+a full queue from a pool of workers with all of it in hand: more than `in_hand` messages are taken
+to be queued, with less confidence; so many or fewer are unknown once they have taken `refill_wait`.
+
 Source: PersistentDispatcherMultipleConsumers sends to whoever has permits; nothing takes a queued
 message back but closing the consumer.
 """
@@ -19,8 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pulsar_doctor.consumers import Consumer
+from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.diagnosis import (
+    STATS,
     WIRE,
     Evidence,
     Finding,
@@ -29,9 +35,13 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Severity,
     Threshold,
+    Unknown,
     found,
 )
 from pulsar_doctor.durations import duration
+from pulsar_doctor.hoarding import Hoard, hoards
+from pulsar_doctor.standing import Standing
+from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     REFILL_WAIT,
     SLOW_WAIT,
@@ -49,9 +59,10 @@ THRESHOLDS = (
     SLOW_WAIT,
     Threshold("idle_after", 2.0, "seconds", "a neighbour without messages for so long is idle"),
     Threshold("share", 0.5, "of all unacknowledged", "a consumer that holds less is no hog"),
+    Threshold("in_hand", 16.0, "messages", "workers may have so many in hand, none queued"),
 )
-NEEDS = frozenset({WIRE})
-EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing"})
+NEEDS = frozenset({WIRE, STATS})
+EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
 REMEDY = (
     "Give the slow consumer a receiver queue of 0 or 1, so that it takes a message only when it "
     "can work on it; to free what it holds now, close it: its messages go to the others at once."
@@ -60,12 +71,18 @@ REMEDY = (
 
 def check(evidence: Evidence, limits: Limits) -> Outcome:
     """Found for the consumer that hoards; clear where nobody is idle or nobody hoards."""
-    wire = evidence.wire
-    assert wire is not None
+    if evidence.wire is not None:
+        return found(_by_wire(evidence.wire, limits))
+    assert evidence.stats is not None
+    return found(_by_stats(evidence.stats, limits))
+
+
+def _by_wire(wire: Subscription, limits: Limits) -> Iterator[Finding]:
     if wire.type != "Shared":
-        return found(())
+        return
     idle = [c for c in wire.consumers if _idle_seconds(c, wire.now_ns) >= limits["idle_after"]]
-    return found(_judge(wire.consumers, idle, wire.now_ns, limits) if idle else ())
+    if idle:
+        yield from _judge(wire.consumers, idle, wire.now_ns, limits)
 
 
 def _idle_seconds(consumer: Consumer, now_ns: int) -> float:
@@ -112,8 +129,6 @@ def _finding(
     hog: Consumer, idle: Sequence[Consumer], total: int, now_ns: int, severity: Severity
 ) -> Finding:
     ledger = hog.ledger
-    names = ", ".join(consumer.label for consumer in idle[:3])
-    more = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
     permits = sum(consumer.ledger.available_permits for consumer in idle)
     longest = max(_idle_seconds(consumer, now_ns) for consumer in idle)
     return Finding(
@@ -123,7 +138,7 @@ def _finding(
         consumer=hog.label,
         summary=(
             f"{hog.label} holds {ledger.unacked} of the {total} unacknowledged messages, at least "
-            f"{queued_min(ledger)} of them untouched in its queue, while {names}{more} has had "
+            f"{queued_min(ledger)} of them untouched in its queue, while {_names(idle)} has had "
             f"nothing to do for {duration(longest)} with {permits} permits; "
             f"{outlook(forecast(ledger, now_ns))}"
         ),
@@ -135,4 +150,102 @@ def _finding(
             Measure("idle_for", round(longest, 3), "seconds"),
         ),
         remedy=REMEDY,
+    )
+
+
+def _names(idle: Sequence[Consumer | Standing]) -> str:
+    names = ", ".join(consumer.label for consumer in idle[:3])
+    return f"{names} and {len(idle) - 3} more" if len(idle) > 3 else names
+
+
+def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
+    if observed.type != "Shared":
+        return
+    for hoard in hoards(observed, share=limits["share"], idle_after=limits["idle_after"]):
+        wait = _wait(hoard, limits)
+        left = observed.left
+        if wait is None or (left is not None and left.least > 0):
+            continue
+        if isinstance(wait, str):
+            yield Unknown(f"{hoard.hog.label} holds {hoard.held} messages, {wait}", hoard.hog.label)
+        elif left is None or left.most > 0:
+            most = "it is not told how many" if left is None else f"0 to {left.most}"
+            yield Unknown(
+                f"{hoard.hog.label} holds {hoard.held} messages beside idle neighbours, but {most} "
+                "entries are left for the broker to send; the internal stats tell which",
+                hoard.hog.label,
+            )
+        elif hoard.queued or hoard.held > limits["in_hand"]:
+            yield _stats_finding(hoard, wait, limits)
+        elif wait >= limits["refill_wait"]:
+            yield Unknown(
+                f"{hoard.hog.label} holds {hoard.held} messages with {hoard.hog.permits} permits "
+                "left: workers may have all of them in hand; a trace of its connection tells",
+                hoard.hog.label,
+            )
+
+
+def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
+    """Seconds until it has done all, or for which it has stood still; why that is not known.
+
+    None where others have no reason to wait: it is fast, or it has only just begun.
+    """
+    drain, life = hoard.drain_seconds, hoard.drain_seconds_by_life
+    quiet, silence = hoard.quiet, hoard.hog.silence
+    if drain is not None:
+        return drain if drain > limits["slow_wait"] else None
+    if life is not None and life > limits["slow_wait"]:
+        return life
+    if quiet is None or silence is None:
+        return "and nothing tells since when"
+    just_now = silence.exact and silence.ms < limits["idle_after"] * 1000
+    if hoard.hog.acked or (hoard.hog.acked is None and just_now):
+        unsure = hoard.idle_for.ms / 1000 >= limits["slow_wait"]
+        return "and its pace is not known: take a longer window" if unsure else None
+    seconds = quiet.ms / 1000
+    # At one message in each such silence it would be done before anybody need wait.
+    if seconds < limits["idle_after"] or seconds * hoard.held <= limits["slow_wait"]:
+        return None if quiet.exact else "and when these stats were taken is not told: give --at"
+    return seconds
+
+
+def _stats_finding(hoard: Hoard, wait: float, limits: Limits) -> Finding:
+    worst: Severity = "stalled" if hoard.held > 2 else "warning"
+    hog, permits = hoard.hog, sum(neighbour.permits or 0 for neighbour in hoard.idle)
+    confidence = 0.9 if hoard.queued else 0.7
+    confidence -= (0.1 if hoard.drain_seconds is None else 0) + (0.1 if hog.acked is None else 0)
+    stands_still = hoard.quiet is not None and wait == hoard.quiet.ms / 1000
+    lasts = (
+        f"has done nothing for {hoard.quiet}"
+        if stands_still
+        else (f"needs at least {duration(wait)} for them")
+    )
+    return Finding(
+        code="prefetch-hogging",
+        severity=worst if wait >= limits["refill_wait"] else "warning",
+        confidence=round(confidence, 2),
+        consumer=hog.label,
+        summary=(
+            f"{hog.label} holds {hoard.held} of the {hoard.total} unacknowledged messages with "
+            f"{hog.permits} permits and {lasts}, while "
+            f"{_names(hoard.idle)} has had nothing to do for {hoard.idle_for} with {permits} "
+            "permits and nothing is left to send"
+        ),
+        evidence=_stats_measures(hoard, permits),
+        remedy=REMEDY,
+    )
+
+
+def _stats_measures(hoard: Hoard, idle_permits: int) -> tuple[Measure, ...]:
+    quiet, drain = hoard.quiet, hoard.drain_seconds or hoard.drain_seconds_by_life
+    return (
+        Measure("available_permits", hoard.hog.permits, "permits"),
+        Measure("unacked_messages", hoard.held, "messages"),
+        Measure("subscription_unacked", hoard.total, "messages"),
+        Measure("acknowledged", hoard.done, "messages"),
+        Measure("time_to_drain", None if drain is None else round(drain, 3), "seconds"),
+        Measure("quiet_for", quiet.ms / 1000 if quiet else None, "seconds"),
+        Measure("idle_consumers", len(hoard.idle), "consumers"),
+        Measure("idle_permits", idle_permits, "permits"),
+        Measure("idle_for", hoard.idle_for.ms / 1000, "seconds"),
     )

@@ -5,13 +5,20 @@ messages in its usual rhythm. At its pace the broker may send again only after `
 is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the queue
 is of 1 and could not be smaller.
 
+By the broker's stats: it has acknowledged within the window, no FLOW came in it, and the next one
+is further away than `slow_wait` at the window's pace; or, where no pace can be told, none has come
+for so long.
+
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
+    STATS,
     WIRE,
     Evidence,
     Finding,
@@ -21,6 +28,9 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
+from pulsar_doctor.standing import standings
+from pulsar_doctor.starvation import Starving, starving
+from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     SLOW_WAIT,
     forecast,
@@ -31,7 +41,7 @@ from pulsar_doctor.waiting import (
 )
 
 THRESHOLDS = (SLOW_WAIT,)
-NEEDS = frozenset({WIRE})
+NEEDS = frozenset({WIRE, STATS})
 EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "If this pace is what the work takes, give the consumer a smaller receiver queue or add "
@@ -41,7 +51,9 @@ REMEDY = (
 
 def check(evidence: Evidence, limits: Limits) -> Outcome:
     """Found for each consumer that works and whose next permits are further away than slow_wait."""
-    assert evidence.wire is not None
+    if evidence.wire is None:
+        assert evidence.stats is not None
+        return found(_by_stats(evidence.stats, limits))
     now_ns = evidence.wire.now_ns
     return found(
         _finding(consumer, now_ns)
@@ -83,6 +95,45 @@ def _finding(consumer: Consumer, now_ns: int) -> Finding:
         evidence=(
             *waiting_measures(consumer, now_ns),
             Measure("rate", 1 / ahead.pace.seconds, "messages/second"),
+            Measure("time_to_drain", drain, "seconds"),
+        ),
+        remedy=REMEDY,
+    )
+
+
+def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding]:
+    for standing in standings(observed):
+        consumer = starving(standing)
+        if consumer is not None and _is_slow_by_stats(consumer, limits):
+            yield _stats_finding(consumer)
+
+
+def _is_slow_by_stats(consumer: Starving, limits: Limits) -> bool:
+    if not consumer.working or consumer.asked or consumer.one_by_one or consumer.holds_nothing:
+        return False
+    wait, starved = consumer.wait, consumer.standing.starved
+    if wait is not None:
+        return wait.seconds > limits["slow_wait"]
+    return starved is not None and starved.ms > limits["slow_wait"] * 1000
+
+
+def _stats_finding(consumer: Starving) -> Finding:
+    standing, wait, held = consumer.standing, consumer.wait, consumer.held
+    drain = held.most * wait.pace_seconds if held and wait else None
+    holds = "messages" if standing.unacked is None else f"{standing.unacked} messages"
+    alone = "" if drain is None else f", all in about {duration(drain)},"
+    return Finding(
+        code="slow-but-progressing",
+        severity="warning",
+        confidence=consumer.sure(0.7 if wait else 0.5),
+        consumer=standing.label,
+        summary=(
+            f"{standing.label} works off {holds}{alone} without permits meanwhile; "
+            f"{consumer.outlook}"
+        ),
+        evidence=(
+            *consumer.measures(),
+            Measure("rate", 1 / wait.pace_seconds if wait else None, "messages/second"),
             Measure("time_to_drain", drain, "seconds"),
         ),
         remedy=REMEDY,

@@ -10,6 +10,10 @@ copes with batches: there it takes `refill_wait` of silence, and the confidence 
 `quiet_after` on it is unknown. A Java client that closes its consumer within a second of a batch,
 having taken nothing, says so itself.
 
+By the broker's stats it shows where no more than one message would fit into the receiver queue, the
+permits are below zero, and a batch is out: all that was ever granted is 1, or what it holds is one
+more than it was sent beyond its permits. That too fits a queue of 1 with slow work.
+
 Source: ZeroQueueConsumerImpl in the Java and C++ clients; CommandMessage's metadata,
 num_messages_in_batch.
 """
@@ -18,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.consumers import Consumer
+from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.diagnosis import (
     CLEAR,
+    STATS,
     WIRE,
     Evidence,
     Finding,
@@ -31,6 +36,9 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
+from pulsar_doctor.standing import standings
+from pulsar_doctor.starvation import Starving, starving
+from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     QUIET_AFTER,
     REFILL_WAIT,
@@ -43,7 +51,7 @@ JAVA = "Pulsar-Java"
 CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
-NEEDS = frozenset({WIRE})
+NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"permits-exhausted", "negative-permits", "slow-but-progressing"})
 REMEDY = (
     "Use a receiver queue of 1 instead of 0, or let the producer send without batches "
@@ -53,8 +61,14 @@ REMEDY = (
 
 def check(evidence: Evidence, limits: Limits) -> Outcome:
     """Found where a zero queue met a batch; unknown where it may be a queue of 1."""
-    assert evidence.wire is not None
-    now_ns, consumers = evidence.wire.now_ns, evidence.wire.consumers
+    if evidence.wire is not None:
+        return _by_wire(evidence.wire, limits)
+    assert evidence.stats is not None
+    return found(_by_stats(evidence.stats, limits))
+
+
+def _by_wire(wire: Subscription, limits: Limits) -> Outcome:
+    now_ns, consumers = wire.now_ns, wire.consumers
     outcome = found(
         _finding(consumer, now_ns, confidence)
         for consumer in consumers
@@ -127,5 +141,51 @@ def _finding(consumer: Consumer, now_ns: int, confidence: float) -> Finding:
             Measure("largest_batch", ledger.largest_batch, "messages"),
             *waiting_measures(consumer, now_ns),
         ),
+        remedy=REMEDY,
+    )
+
+
+def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
+    for standing in standings(observed):
+        consumer = starving(standing)
+        if consumer is None or not _batch_for_one(consumer) or consumer.working:
+            continue
+        quiet = consumer.quiet
+        if quiet is None or (quiet.exact and quiet.ms < limits["quiet_after"] * 1000):
+            continue
+        if quiet.ms >= limits["refill_wait"] * 1000:
+            yield _stats_finding(consumer)
+        else:
+            yield Unknown(
+                f"{standing.label} asks for one message at a time, was sent a batch and has been "
+                f"quiet for {quiet}: a queue of 1 with slow work looks so too",
+                standing.label,
+            )
+
+
+def _batch_for_one(consumer: Starving) -> bool:
+    """Whether a batch went to a queue of 0 or 1: all permits ever granted are one for a receive."""
+    standing = consumer.standing
+    if consumer.permits >= 0 or consumer.holds_nothing:
+        return False
+    if standing.unacked is not None:
+        return standing.unacked + consumer.permits <= 2
+    sent = standing.now.msg_out_counter
+    return sent is not None and sent + consumer.permits == 1
+
+
+def _stats_finding(consumer: Starving) -> Finding:
+    standing = consumer.standing
+    return Finding(
+        code="zero-queue-unsupported",
+        severity="stalled",
+        confidence=consumer.sure(0.6),
+        consumer=standing.label,
+        summary=(
+            f"{standing.label} asks for one message at a time and was sent a batch: "
+            f"{consumer.permits} permits, quiet for {consumer.quiet}; a client with a zero queue "
+            "cannot hand out the rest of it"
+        ),
+        evidence=consumer.measures(),
         remedy=REMEDY,
     )

@@ -1,0 +1,78 @@
+"""The backlog, or most of it, waits for its time: a producer asked to deliver it later.
+
+A message sent with deliverAfter or deliverAt stays in the backlog until it is due. The broker has
+read it and keeps it in an index; consumers with permits get nothing, and nothing is wrong.
+
+The rule speaks where the entries that are not due are `share` or more of the backlog, and says how
+many of the others there are: those are for the other rules. It explains its share only.
+
+The broker counts delayed entries while a Shared or Key_Shared subscription has consumers and has
+read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it tells 0. A
+delay in the client (a wait in the application, a negative-ack or retry delay) is not seen here.
+
+Nothing is wrong with the broker.
+
+Source: SubscriptionStats.msgDelayed; DelayedDeliveryTracker.getNumberOfDelayedMessages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis import (
+    STATS,
+    Evidence,
+    Finding,
+    Limits,
+    Measure,
+    NotTold,
+    Outcome,
+    Threshold,
+    Unknown,
+    found,
+)
+from pulsar_doctor.stats.observed import Observed
+
+THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
+NEEDS = frozenset({STATS})
+EXPLAINS: frozenset[str] = frozenset()
+REMEDY = (
+    "Nothing to do if the delay is meant; otherwise see which producer sends with deliverAfter or "
+    "deliverAt, and `pulsar-admin topics peek-messages` shows for when."
+)
+
+
+def check(evidence: Evidence, limits: Limits) -> Outcome:
+    """Found where most of the backlog is not due yet."""
+    assert evidence.stats is not None
+    return found(_answers(evidence.stats, limits))
+
+
+def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
+    delayed, backlog = observed.now.msg_delayed, observed.now.msg_backlog
+    if delayed is None:
+        yield NotTold("this source does not count delayed messages")
+    elif delayed <= 0:
+        return
+    elif backlog is None:
+        yield Unknown(f"{delayed} entries are not due yet, of a backlog that is not told")
+    elif delayed >= limits["share"] * backlog:
+        yield _finding(delayed, max(delayed, backlog))
+
+
+def _finding(delayed: int, backlog: int) -> Finding:
+    others = backlog - delayed
+    rest = f"{others} are" if others > 1 else "one is" if others else "nothing else is"
+    return Finding(
+        code="delayed-messages",
+        severity="info",
+        confidence=0.95,
+        consumer=None,
+        summary=f"{delayed} of {backlog} entries in the backlog are not due yet, {rest} due",
+        evidence=(
+            Measure("msg_delayed", delayed, "entries"),
+            Measure("msg_backlog", backlog, "entries"),
+            Measure("due_entries", others, "entries"),
+        ),
+        remedy=REMEDY,
+    )

@@ -1,0 +1,211 @@
+"""When a consumer without permits is sent messages again, as far as the broker's stats tell.
+
+The next FLOW comes when the application has taken so many messages that half of the receiver queue
+(RQS) is unsent. With permits a (0 or less), u messages unacknowledged and k taken since the last
+FLOW, a + u + k is RQS, so that (a + u - k) / 2 more are needed, and never more than (a + u) / 2.
+k is the time since the last FLOW by the pace of the window. Where RQS is known (no refill came
+yet), k is what was acknowledged since the consumer connected.
+
+With at most 2 messages in a + u, RQS may be 0 or 1: then it asks after each message anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.diagnosis import Measure
+from pulsar_doctor.durations import duration
+from pulsar_doctor.standing import Standing
+from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.stats.sample import Age
+
+PACE_NEEDS = 2  # messages, before the window's pace says anything
+JUST_NOW_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Messages to take until the broker may send again. at_most: it may be sooner."""
+
+    messages: int
+    at_most: bool
+    pace_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """How long that takes at the pace."""
+        return self.messages * self.pace_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Starving:
+    """One consumer that has messages to work on, or a backlog before it, and no permits."""
+
+    standing: Standing
+    permits: int
+    held: Between | None  # messages it holds; None: not told
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all that was sent to it is acknowledged."""
+        return self.held is not None and self.held.most == 0
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether its RQS may be 0 or 1, so that it waits for the message in hand only."""
+        return self.held is not None and self.held.most + self.permits <= 2
+
+    @property
+    def never_asked(self) -> bool:
+        """Whether no FLOW ever came: nothing was delivered, and no permits are left."""
+        return self.standing.now.msg_out_counter == 0 and self.permits == 0
+
+    @property
+    def quiet(self) -> Age | None:
+        """Since the last ack, FLOW or delivery."""
+        return self.standing.silence
+
+    @property
+    def asked(self) -> bool:
+        """Whether a FLOW came within the window."""
+        came = self.standing.course.passed("last_consumed_flow_timestamp_ms")
+        return bool(came or self.standing.granted)
+
+    @property
+    def working(self) -> bool:
+        """Whether it acknowledged something within the window, or just now where that is open."""
+        standing = self.standing
+        if standing.moved is not None:
+            return bool(standing.acked or standing.returned)
+        since = standing.observed.window.last.age(standing.now.last_acked_timestamp_ms)
+        return since is not None and since.exact and since.ms < JUST_NOW_MS
+
+    def sure(self, confidence: float) -> float:
+        """Less, where one sample is all there is."""
+        return round(confidence - (0.2 if self.standing.moved is None else 0), 2)
+
+    @property
+    def pace_seconds(self) -> float | None:
+        """Seconds for a message, in the window; or in all its life, if most of that was busy."""
+        done, span_ms = self._done, self.standing.observed.window.span_ms
+        if done is not None and done >= PACE_NEEDS and span_ms:
+            return span_ms / done / 1000
+        return self._life_pace
+
+    @property
+    def wait(self) -> Wait | None:
+        """When the broker may send again; None while no pace is known."""
+        pace = self.pace_seconds
+        if pace is None or self.held is None:
+            return None
+        known = self._wait_by_queue(pace)
+        if known is not None:
+            return known
+        needed = max(1, self.held.most + self.permits)
+        starved = self.standing.starved
+        if starved is None or not starved.exact:
+            return Wait(max(1, needed // 2 - self.permits), True, pace)
+        since_flow = min(needed, int(starved.ms / 1000 / pace))
+        return Wait(max(1, (needed - since_flow) // 2 - self.permits), True, pace)
+
+    def _wait_by_queue(self, pace: float) -> Wait | None:
+        size, returned = self.standing.receiver_queue_size, self._returned_in_life
+        if size is None or returned is None or size < 2:
+            return None
+        threshold = size // 2
+        flows = -self.permits // threshold + 1
+        return Wait(max(1, flows * threshold - returned), True, pace)
+
+    @property
+    def _done(self) -> int | None:
+        """Messages finished within the window."""
+        if self.standing.unacked is not None:
+            return self.standing.returned
+        entries = self.standing.observed.cursor.growth(lambda c: c.messages_consumed_counter)
+        each = max(1, self.standing.now.avg_messages_per_entry or 1)
+        return None if entries is None else entries * each
+
+    @property
+    def _returned_in_life(self) -> int | None:
+        sent, unacked = self.standing.now.msg_out_counter, self.standing.unacked
+        return None if sent is None or unacked is None else sent - unacked
+
+    @property
+    def _life_pace(self) -> float | None:
+        now, returned = self.standing.now, self._returned_in_life
+        if not returned or self.standing.receiver_queue_size is None:
+            return None
+        since, full = now.connected_since_ms, now.last_consumed_timestamp_ms
+        life = self.standing.observed.window.last.age(since)
+        if life is None or not life.exact or since is None or full is None:
+            return None
+        # Only where its queue was full most of the time; otherwise it was idle, not slow.
+        return life.ms / returned / 1000 if full - since < life.ms / 2 else None
+
+    @property
+    def outlook(self) -> str:
+        """When the next messages come, as a person says it."""
+        wait = self.wait
+        if wait is None:
+            return "cannot tell when it asks for more"
+        more = "message" if wait.messages == 1 else "messages"
+        return (
+            f"it can be sent more after at most {wait.messages} {more}, in about "
+            f"{duration(wait.seconds)} at {duration(wait.pace_seconds)} each"
+        )
+
+    def measures(self) -> tuple[Measure, ...]:
+        """The numbers of a consumer that waits."""
+        now, wait, quiet = self.standing.now, self.wait, self.quiet
+        starved = self.standing.starved
+        return (
+            Measure("available_permits", self.permits, "permits"),
+            Measure("unacked_messages", self.standing.unacked, "messages"),
+            Measure("held_entries_most", _held_entries(self.standing), "entries"),
+            Measure("receiver_queue_size", self.standing.receiver_queue_size, "messages"),
+            Measure("msg_out_counter", now.msg_out_counter, "messages"),
+            Measure("permits_after", wait.messages if wait else None, "messages"),
+            Measure("permits_in", round(wait.seconds, 3) if wait else None, "seconds"),
+            Measure("pace", wait.pace_seconds if wait else None, "seconds/message"),
+            Measure("quiet_for", quiet.ms / 1000 if quiet else None, "seconds"),
+            Measure("since_last_flow", starved.ms / 1000 if starved else None, "seconds"),
+        )
+
+
+def starving(standing: Standing) -> Starving | None:
+    """The consumer, where the broker may not send to it though something is not consumed.
+
+    None too for whom silence is nothing: standbys, readers and other non-durable subscriptions,
+    and where the backlog is 0.
+    """
+    permits = standing.permits
+    if permits is None or permits > 0 or not standing.active or quiet_is_fine(standing.observed):
+        return None
+    return Starving(standing, permits, _held(standing))
+
+
+def quiet_is_fine(observed: Observed) -> bool:
+    """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
+    backlog = observed.now.msg_backlog
+    return observed.now.is_durable is False or (backlog is not None and backlog <= 0)
+
+
+def _held(standing: Standing) -> Between | None:
+    """Messages that this consumer holds."""
+    if standing.unacked is not None:
+        messages = max(0, standing.unacked)
+        return Between(messages, messages)
+    held = standing.observed.held
+    if held is None or standing.observed.type not in SINGLE_ACTIVE:
+        return None
+    each = standing.now.avg_messages_per_entry
+    sent = standing.now.msg_out_counter
+    if sent == 0:
+        return Between(0, 0)
+    most = held.most * 2 * each if each and each > 1 else held.most
+    return Between(held.least, most if sent is None else min(most, sent))
+
+
+def _held_entries(standing: Standing) -> int | None:
+    held = standing.observed.held
+    return None if held is None or standing.unacked is not None else held.most

@@ -1,0 +1,203 @@
+"""Writes what a broker would tell of one subscription, from the few fields that a case is about.
+
+    stats:
+      name: __compaction           of the subscription; otherwise billing
+      type: Shared
+      samples: [0s, 5s, 10s]       when they were taken; this is the default
+      clock: not told              no Date header: ages are lower bounds
+      interval: 5s                 then: how far apart the samples were taken, otherwise not told
+      topic: {msgInCounter: 60}
+      subscription: {msgBacklog: 60, unackedMessages: 10, lastAckedTimestamp: 6m ago}
+      consumers:
+        slow: {availablePermits: 0, unackedMessages: 10, msgOutCounter: 10}
+      consumers: not told          the field is left out
+      gone: {old: {left: 2, ...}}  a consumer that is there in the first so many samples only
+      cursor: {readPosition: "5:10", markDeletePosition: "5:-1"}    internal stats, otherwise none
+      internal: {lastConfirmedEntry: "5:59"}
+
+Names are the broker's. A list is one value for each sample (of a field that is a list: a list of
+lists). `6m ago` is before the last sample; a sample before that moment tells an earlier one, as old
+as that. `never` is 0, `null` takes the field out. Everything else is as an idle 4.0.8 writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import Any
+
+from pulsar_doctor.stats.internal import internal_stats
+from pulsar_doctor.stats.observed import ClusterLimits, Observed
+from pulsar_doctor.stats.reading import topic_stats
+from pulsar_doctor.stats.sample import Sample
+from pulsar_doctor.stats.window import Window
+
+TOPIC = "persistent://public/default/orders"
+NAME = "billing"
+START_MS = 1_760_000_000_000
+UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+THROTTLED = [
+    f"dispatchThrottled{what}EventsBy{whose}Limit"
+    for what in ("Msg", "Bytes")
+    for whose in ("Subscription", "Topic", "Broker")
+]
+MOMENTS = {
+    "lastAckedTimestamp": 0,
+    "lastConsumedTimestamp": 0,
+    "lastConsumedFlowTimestamp": 0,
+}
+IDLE_TOPIC: dict[str, Any] = {
+    "msgInCounter": 0,
+    "bytesInCounter": 0,
+    "msgOutCounter": 0,
+    "ongoingTxnCount": 0,
+    "waitingPublishers": 0,
+    "publishers": [],
+    "ownerBroker": "broker-1:8080",
+}
+IDLE_SUBSCRIPTION: dict[str, Any] = {
+    "msgBacklog": 0,
+    "msgBacklogNoDelayed": 0,
+    "msgDelayed": 0,
+    "msgInReplay": 0,
+    "unackedMessages": 0,
+    "blockedSubscriptionOnUnackedMsgs": False,
+    "msgOutCounter": 0,
+    "isDurable": True,
+    "isReplicated": False,
+    "activeConsumerName": None,
+    "drainingHashesCount": 0,
+    "drainingHashesUnackedMessages": 0,
+    "drainingHashesClearedTotal": 0,
+    "nonContiguousDeletedMessagesRanges": 0,
+    "lastMarkDeleteAdvancedTimestamp": 0,
+    **MOMENTS,
+    **dict.fromkeys(THROTTLED, 0),
+}
+IDLE_CONSUMER: dict[str, Any] = {
+    "availablePermits": 1000,
+    "unackedMessages": 0,
+    "blockedConsumerOnUnackedMsgs": False,
+    "msgOutCounter": 0,
+    "avgMessagesPerEntry": 1,
+    "connectedSince": "1h ago",
+    "address": "/10.0.0.1:50000",
+    "clientVersion": "Pulsar-Java-v4.0.8",
+    "drainingHashesCount": 0,
+    "drainingHashesUnackedMessages": 0,
+    "drainingHashesClearedTotal": 0,
+    **MOMENTS,
+}
+IDLE_CURSOR: dict[str, Any] = {
+    "markDeletePosition": "5:-1",
+    "readPosition": "5:0",
+    "waitingReadOp": False,
+    "pendingReadOps": 0,
+    "messagesConsumedCounter": 0,
+    "individuallyDeletedMessages": "[]",
+    "totalNonContiguousDeletedMessagesRange": 0,
+    "subscriptionHavePendingRead": False,
+    "subscriptionHavePendingReplayRead": False,
+    "state": "Open",
+}
+IDLE_INTERNAL: dict[str, Any] = {
+    "entriesAddedCounter": 0,
+    "numberOfEntries": 0,
+    "lastConfirmedEntry": "5:-1",
+    "state": "LedgerOpened",
+    "ledgers": [{"ledgerId": 5, "entries": 0, "size": 0, "offloaded": False}],
+}
+
+
+def milliseconds(text: str) -> int:
+    match = re.fullmatch(r"([\d.]+)(ms|s|m|h|d)", text)
+    assert match, f"{text!r} is no time"
+    return round(float(match[1]) * UNIT_MS[match[2]])
+
+
+def observed(case: Mapping[str, Any]) -> Observed:
+    """The subscription that a case's `stats` speaks of."""
+    known = {"type", "samples", "clock", "topic", "subscription", "consumers", "gone", "cursor"}
+    assert set(case) <= known | {"internal", "interval", "limits", "name"}, set(case) - known
+    times = [milliseconds(text) for text in case.get("samples", ["0s", "5s", "10s"])]
+    written = [Written(case, times, at) for at in range(len(times))]
+    told = case.get("clock") != "not told"
+    samples = tuple(
+        Sample(
+            START_MS + times[at] if told else None,
+            topic_stats(one.topic()),
+            internal_stats(one.internal()) if one.has_internal else None,
+        )
+        for at, one in enumerate(written)
+    )
+    limits = ClusterLimits(**case.get("limits", {}))
+    interval = milliseconds(case["interval"]) if "interval" in case else None
+    return Observed(
+        TOPIC, None, case.get("name", NAME), Window(samples, interval_ms=interval), limits
+    )
+
+
+class Written:
+    """One sample's documents, as the broker writes them."""
+
+    def __init__(self, case: Mapping[str, Any], times: list[int], at: int) -> None:
+        self.case, self.times, self.at = case, times, at
+        self.has_internal = "cursor" in case or "internal" in case
+
+    def topic(self) -> dict[str, Any]:
+        told = self.case.get("consumers") or {}
+        consumers = [
+            self.consumer(name, fields)
+            for name, fields in (told.items() if told != "not told" else ())
+            if self.at >= fields.get("came", 0)
+        ]
+        consumers += [
+            self.consumer(name, fields)
+            for name, fields in (self.case.get("gone") or {}).items()
+            if self.at < fields["left"]
+        ]
+        subscription = self.filled(IDLE_SUBSCRIPTION, self.case.get("subscription"))
+        subscription |= {"type": self.case.get("type", "Shared"), "consumers": consumers}
+        if told == "not told":
+            del subscription["consumers"]
+        return self.filled(IDLE_TOPIC, self.case.get("topic")) | {
+            "subscriptions": {self.case.get("name", NAME): subscription}
+        }
+
+    def consumer(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        told = {key: value for key, value in fields.items() if key not in ("came", "left", "name")}
+        return {"consumerName": fields.get("name", name)} | self.filled(IDLE_CONSUMER, told)
+
+    def internal(self) -> dict[str, Any]:
+        name = self.case.get("name", NAME)
+        cursor = self.filled(IDLE_CURSOR, self.case.get("cursor"))
+        return self.filled(IDLE_INTERNAL, self.case.get("internal")) | {"cursors": {name: cursor}}
+
+    def filled(self, idle: Mapping[str, Any], told: Mapping[str, Any] | None) -> dict[str, Any]:
+        fields = deepcopy(dict(idle)) | dict(told or {})
+        written = {name: self.value(name, value) for name, value in fields.items()}
+        return {name: value for name, value in written.items() if value is not None}
+
+    def value(self, name: str, value: Any) -> Any:
+        each = name not in LISTS or (value and isinstance(value[0], list))
+        if isinstance(value, list) and each:
+            assert len(value) == len(self.times), f"{name}: {value} for {len(self.times)} samples"
+            value = value[self.at]
+        if value == "never":
+            return 0
+        if isinstance(value, str) and value.endswith(" ago"):
+            age, here = milliseconds(value.removesuffix(" ago")), START_MS + self.times[self.at]
+            moment = START_MS + self.times[-1] - age
+            moment = moment if moment <= here else here - age
+            return iso(moment) if name == "connectedSince" else moment
+        return value
+
+
+LISTS = {"drainingHashes", "publishers", "ledgers"}
+
+
+def iso(moment_ms: int) -> str:
+    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
