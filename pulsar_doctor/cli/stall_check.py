@@ -2,138 +2,340 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pulsar_doctor.cli._options import (
+    DURATION,
     connection_options,
     output_option,
     say,
     say_more,
     set_option,
+    settings,
+    told,
 )
-from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
+from pulsar_doctor.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.consumers import Subscription
-    from pulsar_doctor.diagnosis import FailOn
-    from pulsar_doctor.timeline import Timeline
-    from pulsar_doctor.trace.reading import Trace
+    from pulsar_doctor.examination import Judge
+    from pulsar_doctor.report.checkup import Checkup
+    from pulsar_doctor.settings import Settings
 
-NAMED_MOST = 10
+FORMATS = ("table", "json", "junit", "github", "nagios", "prometheus")
+EVERY_LEAST_SECONDS = 5.0
+UNREAD_SAID_MOST = 5
+FROM_A_BROKER = {
+    "namespaces": "--namespace",
+    "everything": "--all",
+    "load_topics": "--load-topics",
+    "system_topics": "--system-topics",
+    "save": "--save",
+    "watch": "--watch",
+}
+
+F = Callable[..., Any]
 
 
-@click.command()
+def source_options(command: F) -> F:
+    """Adds what tells where the verdict comes from."""
+    for option in reversed(
+        (
+            click.option(
+                "--window", "window_seconds", type=DURATION, default="10s", show_default=True,
+                help="How long a broker is watched; 0s judges one sample.",
+            ),
+            click.option(
+                "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
+                help="From one sample to the next; also between files without a time.",
+            ),
+            click.option(
+                "--namespace", "namespaces", metavar="NS", multiple=True,
+                help="All topics of tenant/namespace; may be repeated.",
+            ),
+            click.option(
+                "--all", "everything", is_flag=True,
+                help="All topics of all namespaces that these credentials can list.",
+            ),
+            click.option(
+                "--load-topics", is_flag=True,
+                help="Read topics too that no broker has loaded: that loads them.",
+            ),
+            click.option(
+                "--system-topics", is_flag=True, help="Do not leave out Pulsar's own topics."
+            ),
+            click.option(
+                "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
+                help="Questions to the brokers at once.",
+            ),
+            click.option(
+                "--save", metavar="FILE", type=click.Path(path_type=Path),
+                help="Keep the samples, for --stats.",
+            ),
+            click.option(
+                "--stats", "stats_files", metavar="FILE", multiple=True,
+                help="Judge a file of --save, or what `pulsar-admin topics stats` (or "
+                "partitioned-stats) printed; - is stdin. Repeated: samples, the oldest first.",
+            ),
+            click.option(
+                "--internal-stats", "internal_files", metavar="FILE", multiple=True,
+                help="What `pulsar-admin topics stats-internal` printed at the same moment.",
+            ),
+            click.option(
+                "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
+            ),
+            click.option(
+                "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+                help="Judge what went over the wire, as `tap` or `consume` recorded it.",
+            ),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+class ForMonitors(click.Command):
+    """With -o nagios wrong usage too is UNKNOWN: its own code, 2, is CRITICAL to a monitor."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Click's own step from arguments to values."""
+        given = " ".join(args).replace("=", " ")
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if not re.search(r"(-o ?|--output )nagios\b", given):
+                raise
+            _say_unknown(error.format_message())
+            raise click.exceptions.Exit(DoctorError.exit_code) from None
+
+
+def _say_unknown(why: str) -> None:
+    click.echo(f"PULSAR STALL-CHECK UNKNOWN - {why.replace('|', '/')}")
+
+
+@click.command(cls=ForMonitors)
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 @click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
-@click.option(
-    "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
-    help="Judge what went over the wire, as `tap` or `consume` recorded it.",
-)  # fmt: skip
+@source_options
 @set_option
 @click.option("--skip", metavar="CODE", multiple=True, help="Leave out a rule; may be repeated.")
 @click.option(
     "--fail-on", type=click.Choice(["stalled", "warning", "never"]), default="stalled",
     show_default=True, help="From which verdict on the exit code is 1.",
 )  # fmt: skip
-@output_option("table", "json")
+@click.option("--watch", is_flag=True, help="Check again and again, until Ctrl-C.")
+@click.option(
+    "--every", "every_seconds", type=DURATION, default="30s", show_default=True,
+    help="With --watch: from one check to the next, at least 5s.",
+)  # fmt: skip
+@output_option(*FORMATS)
 @connection_options
-def command(
-    topics: tuple[str, ...],
-    *,
-    subscription: str | None,
-    trace_dir: Path | None,
-    changes: tuple[str, ...],
-    skip: tuple[str, ...],
-    fail_on: FailOn,
-    output: str,
-) -> int:
+def command(topics: tuple[str, ...], **asked: Any) -> int:
     """Says of each subscription whether it stands still, why, and what to do.
 
-    A TOPIC is a full name or its last part; a partitioned topic stands for its partitions. A
-    subscription whose consumers are all closed is judged as it stood just before they were.
+    Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic
+    stands for its partitions. A namespace is looked through by what each broker tells of the
+    topics that it has loaded; topics that look suspicious are then watched, and topics that no
+    broker has loaded are listed, not woken.
 
     \b
-    pulsar-doctor stall-check --trace incident.ptrace
-    pulsar-doctor stall-check orders -s billing --trace incident.ptrace -o json
+    pulsar-doctor stall-check orders -s billing
+    pulsar-doctor stall-check --namespace public/default -o json
+    pulsar-doctor stall-check --all --watch --every 1m
+    pulsar-doctor stall-check orders --save incident.gz
+    pulsar-doctor stall-check --stats incident.gz
+    pulsar-admin topics stats orders | pulsar-doctor stall-check orders --stats -
     pulsar-doctor stall-check --trace incident.ptrace --set permits-exhausted.refill_wait=2m
 
-    Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage or a trace
-    that cannot be read; 3 where a verdict is unknown, the trace has no consumer at all, or none
-    on the TOPIC or SUB that was asked for. 1 outranks 3.
+    Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage or input that
+    cannot be read; 3 where a verdict is unknown or something could not be read. 1 outranks 3. With
+    -o nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
     """
-    if trace_dir is None:
+    if asked["output"] != "nagios":
+        return _check(topics, asked)
+    try:
+        return _check(topics, asked)
+    except DoctorError as error:  # a monitor reads stdout and the codes of its plug-ins only
+        _say_unknown(str(error))
+        return DoctorError.exit_code
+
+
+def _check(topics: tuple[str, ...], asked: dict[str, Any]) -> int:
+    _refuse_contradictions(topics, asked)
+    judge = _judge(asked)
+    if asked["trace_dir"] is not None:
+        return _report(_of_trace(topics, judge, asked), asked)
+    if asked["stats_files"] or asked["internal_files"]:
+        return _report(_of_files(topics, judge, asked), asked)
+    with ExitStack() as stack:
+        where = settings()
+        if where.sandbox:
+            from pulsar_doctor.sandbox import connected
+
+            where = stack.enter_context(connected(where, say))
+        if asked["watch"]:
+            return _watch(lambda: _of_broker(where, topics, judge, asked), asked)
+        return _report(_of_broker(where, topics, judge, asked), asked)
+
+
+def _refuse_contradictions(topics: tuple[str, ...], asked: dict[str, Any]) -> None:
+    """Raises InputError where the arguments do not say one thing."""
+    files = bool(asked["stats_files"] or asked["internal_files"])
+    trace, fleet = asked["trace_dir"] is not None, asked["namespaces"] or asked["everything"]
+    if trace and files:
+        raise InputError("--trace and --stats are two sources; give one of them")
+    if trace or files:
+        source = "--trace" if trace else "--stats"
+        for name, option in FROM_A_BROKER.items():
+            if asked[name]:
+                raise InputError(f"{option} asks a broker, {source} asks none; leave one out")
+    if asked["at"] is not None and not files:
+        raise InputError("--at is the time of a file; it needs --stats")
+    if asked["namespaces"] and asked["everything"]:
+        raise InputError("--all is every namespace; leave it out, or leave out --namespace")
+    if topics and fleet:
+        raise InputError("name topics, or give --namespace or --all; not both")
+    if not (topics or fleet or trace or files):
         raise InputError(
-            "in this version a verdict comes from a trace: add --trace DIR; "
-            "`pulsar-doctor tap --trace DIR` or `pulsar-doctor consume --trace DIR` records one"
+            "what is to be checked? Name a TOPIC, or give --namespace NS, --all, --stats FILE "
+            "or --trace DIR"
         )
-    from pulsar_doctor.diagnosis import Evidence, diagnose, exit_code, limits_of
-    from pulsar_doctor.report import verdict
+    if asked["watch"] and asked["every_seconds"] < EVERY_LEAST_SECONDS:
+        raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s: a cluster is no toy")
+
+
+def _judge(asked: dict[str, Any]) -> Judge:
+    from pulsar_doctor.diagnosis import limits_of
+    from pulsar_doctor.examination import Judge
     from pulsar_doctor.rules import load, named
 
-    left_out = {rule.code for rule in named(skip)}
-    limits = limits_of(load(), changes)
+    left_out = {rule.code for rule in named(asked["skip"])}
+    limits = limits_of(load(), asked["changes"])
     rules = [rule for rule in load() if rule.code not in left_out]
-    trace = _open(trace_dir)
-    timeline = trace.timeline()
-    say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
-    wires = _asked_for(trace_dir, timeline.subscriptions(), topics, subscription)
-    diagnoses = [diagnose(Evidence(wire), rules, limits) for wire in wires]
-    if output == "json":
-        window = _length_seconds(trace, timeline)
-        click.echo(json.dumps(verdict.document(diagnoses, source="trace", window_seconds=window)))
-    else:
-        verdict.print_diagnoses(diagnoses)
-    return exit_code(diagnoses, fail_on)
+    return Judge(rules, limits, asked["subscription"])
 
 
-def _open(folder: Path) -> Trace:
-    try:
-        from pulsar_doctor.sealing import open_trace
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("pyarrow", "google"):
-            raise MissingExtra("trace", "reading a trace") from None
-        raise
-    trace = open_trace(folder)
-    for note in trace.notes:
-        say(f"pulsar-doctor: {note}")
-    return trace
+def _of_trace(topics: tuple[str, ...], judge: Judge, asked: dict[str, Any]) -> Checkup:
+    from pulsar_doctor.examination import of_trace
+
+    return of_trace(asked["trace_dir"], topics, judge, say=say, say_more=say_more)
 
 
-def _length_seconds(trace: Trace, timeline: Timeline) -> float:
-    """From the start of the trace to its end; 0 where it does not tell when it began."""
-    began_ns = trace.meta.clocks.get("mono_ns", timeline.now_ns)
-    return max(0, timeline.now_ns - began_ns) / 1e9
+def _of_files(topics: tuple[str, ...], judge: Judge, asked: dict[str, Any]) -> Checkup:
+    from pulsar_doctor.examination import of_files
+    from pulsar_doctor.samples import moment_ms
 
-
-def _asked_for(
-    folder: Path, wires: Sequence[Subscription], topics: Sequence[str], subscription: str | None
-) -> list[Subscription]:
-    """What the arguments name; DoctorError where one of them names nothing."""
-    if not wires:
-        raise DoctorError(f"{folder} has no consumer: nothing to judge; was its client on the tap?")
-    of_topics = [wire for wire in wires if not topics or any(_is(wire, t) for t in topics)]
-    found = [wire for wire in of_topics if subscription in (None, wire.subscription)]
-    strange = [repr(t) for t in topics if not any(_is(wire, t) for wire in wires)]
-    if not strange and found:
-        return found
-    what = f"topic {', '.join(strange)}" if strange else f"subscription {subscription!r}"
-    where = " of this topic" if topics and not strange else ""
-    names = [f"{wire.subscription} on {_full(wire)}" for wire in wires]
-    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
-    raise DoctorError(
-        f"{folder} has no {what}{where}; it has {', '.join(names[:NAMED_MOST])}{more}"
+    return of_files(
+        asked["stats_files"],
+        asked["internal_files"],
+        judge,
+        topics=topics,
+        at_ms=None if asked["at"] is None else moment_ms(asked["at"]),
+        interval_seconds=asked["interval_seconds"],
+        say=say,
     )
 
 
-def _full(wire: Subscription) -> str:
-    return wire.topic if wire.partition is None else f"{wire.topic}-partition-{wire.partition}"
+def _of_broker(
+    where: Settings, topics: tuple[str, ...], judge: Judge, asked: dict[str, Any]
+) -> Checkup:
+    from pulsar_doctor.examination import Asking, of_fleet, of_topics
+    from pulsar_doctor.fleet import Scope
+    from pulsar_doctor.report.progress import Progress
+    from pulsar_doctor.sampling import Plan
+
+    asking = Asking(
+        where,
+        Plan(asked["window_seconds"], asked["interval_seconds"]),
+        asked["concurrency"],
+        asked["save"],
+        say,
+        Progress(quiet=told("quiet") or _streams(asked)),
+    )
+    if topics:
+        return of_topics(asking, topics, judge)
+    scope = Scope(asked["namespaces"], system=asked["system_topics"], load=asked["load_topics"])
+    return of_fleet(asking, scope, judge)
 
 
-def _is(wire: Subscription, topic: str) -> bool:
-    names = (wire.topic, _full(wire))
-    return any(name == topic or name.endswith(f"/{topic}") for name in names)
+def _streams(asked: dict[str, Any]) -> bool:
+    """Whether verdicts are written to the terminal while the next ones are looked for."""
+    return asked["output"] != "table" and sys.stdout.isatty()
+
+
+def _report(checkup: Checkup, asked: dict[str, Any]) -> int:
+    """Writes the verdicts; returns the exit code."""
+    from pulsar_doctor.diagnosis import FAILS
+    from pulsar_doctor.report import formats, nagios
+    from pulsar_doctor.report.checkup import Wanted
+
+    fails = FAILS[asked["fail_on"]]
+    wanted = Wanted(fails, verbose=told("verbose"))
+    if asked["output"] == "table":
+        if checkup.diagnoses == [] and checkup.unreachable and not checkup.not_loaded:
+            raise DoctorError("; ".join(_unread(checkup)))
+        if asked["watch"]:
+            click.clear()
+    tally = formats.write(asked["output"], checkup, sys.stdout, wanted=wanted)
+    if asked["output"] != "table":
+        for sentence in _unread(checkup):
+            click.echo(f"pulsar-doctor: {sentence}", err=True)
+    if asked["output"] == "nagios":
+        return nagios.exit_code(tally)
+    if any(tally.counts[status] for status in fails):
+        return 1
+    return DoctorError.exit_code if tally.counts["unknown"] or tally.unreachable else 0
+
+
+def _unread(checkup: Checkup) -> list[str]:
+    """A sentence for each reason why something could not be read, of the first few."""
+    from pulsar_doctor.report.words import printable
+
+    those: dict[str, list[str]] = {}
+    for topic, reason in checkup.unreachable:
+        those.setdefault(reason, []).append(topic)
+    said = [_because(topics, reason) for reason, topics in those.items()]
+    if len(said) > UNREAD_SAID_MOST:
+        said[UNREAD_SAID_MOST:] = [f"and {len(said) - UNREAD_SAID_MOST} more: see -o json"]
+    return [printable(sentence) for sentence in said]
+
+
+def _because(topics: list[str], reason: str) -> str:
+    if len(topics) > 1:
+        return f"{len(topics)} could not be read: {reason}"
+    return reason if topics[0] in reason else f"{topics[0]}: {reason}"
+
+
+def _watch(check: Callable[[], Checkup], asked: dict[str, Any]) -> int:
+    """Checks again and again; Ctrl-C and SIGTERM are the normal end, with the last check's code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` leaves it ignored
+    # The same way out for both: asyncio has its own for SIGINT while it runs.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    code = 130
+    try:
+        while True:
+            began = time.monotonic()
+            try:
+                code = _report(check(), asked)
+            except DoctorError as error:
+                if isinstance(error, InputError):
+                    raise
+                click.echo(f"pulsar-doctor: {error}", err=True)
+                code = error.exit_code
+            time.sleep(max(0.0, began + asked["every_seconds"] - time.monotonic()))
+    except KeyboardInterrupt:
+        return code

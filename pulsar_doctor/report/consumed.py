@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import Diagnosis, verdict_of
-from pulsar_doctor.report.verdict import finding_json
+from pulsar_doctor.report.document import finding_json
 
 SCHEMA = "pulsar-doctor/consume/1"
 

@@ -1,0 +1,82 @@
+"""Small runs of stall-check, made up, for the tests of the report."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Severity, Status, Unknown
+from pulsar_doctor.report.checkup import Checkup, Wanted
+from pulsar_doctor.report.formats import write
+
+ORDERS = "persistent://public/default/orders"
+AT = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+REMEDY = "Give this consumer a smaller receiver queue."
+STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")
+
+texts = st.text(st.characters(), max_size=12)  # any character, halves of characters too
+names = st.text(st.characters(), min_size=1, max_size=12)
+
+
+def finding(
+    code: str = "permits-exhausted",
+    severity: Severity = "stalled",
+    consumer: str | None = "worker-3",
+    summary: str = "worker-3 holds 500 messages and has 0 permits",
+) -> Finding:
+    numbers = (Measure("available_permits", 0, "permits"), Measure("last_ack", 720, "seconds"))
+    return Finding(code, severity, 0.9, consumer, summary, numbers, REMEDY)
+
+
+def verdict(
+    status: Status = "healthy",
+    subscription: str = "billing",
+    topic: str = ORDERS,
+    **more: Any,
+) -> Diagnosis:
+    """A verdict with what belongs to its status; `more` are fields of the diagnosis."""
+    severe: dict[Status, Severity] = {"stalled": "stalled", "warning": "warning"}
+    findings = (finding(severity=severe[status]),) if status in severe else ()
+    told = {"partition": None, "type": "Shared", "backlog": 498, "findings": findings}
+    if status == "unknown":
+        told["not_told"] = ("broker-read-stuck: one sample does not show whether it moves",)
+        told["unknown"] = (Unknown("one sample does not show whether it moves"),)
+    told = {"not_told": (), **told, **more}
+    return Diagnosis(topic=topic, subscription=subscription, status=status, **told)
+
+
+def checkup(diagnoses: Iterable[Diagnosis], **more: Any) -> Checkup:
+    """Of ten seconds of a broker, unless said otherwise; a generator is read once."""
+    told: dict[str, Any] = {"window_seconds": 10.0, "samples": 11, "checked_at": AT, **more}
+    return Checkup("broker", (diagnosis for diagnosis in diagnoses), **told)
+
+
+def written(name: str, run: Checkup, **wanted: Any) -> str:
+    """The report in this format."""
+    out = io.StringIO(newline="")
+    write(name, run, out, wanted=Wanted(**wanted))
+    return out.getvalue()
+
+
+@st.composite
+def any_verdict(draw: st.DrawFn) -> Diagnosis:
+    """One with names of any characters."""
+    status = draw(st.sampled_from(STATUSES))
+    found = finding(
+        severity="warning" if status == "warning" else "stalled",
+        consumer=draw(st.none() | names),
+        summary=draw(texts),
+    )
+    return verdict(
+        status,
+        draw(names),
+        draw(names),
+        partition=draw(st.none() | st.integers(0, 3)),
+        backlog=draw(st.none() | st.integers(-1, 10**12)),
+        findings=(found,) if status in ("stalled", "warning") else (),
+        not_told=(draw(texts),) if status == "unknown" else (),
+    )

@@ -1,0 +1,24 @@
+"""States of a real broker: one for each cause of a standstill, and healthy ones that look alike.
+
+Not among them, because no healthy broker with real clients can be brought there:
+- broker-read-stuck: the broker would have to lose a read of its own;
+- permit-leak: the stats do not show what the application has taken.
+Hand-made documents (tests/rules/*.yaml) stand for these.
+"""
+
+from scenarios import acks, healthy, key_shared, limits, miscounting, queues
+from scenarios.scene import Scene
+from scenarios.table import SCENARIOS, Scenario, stage
+
+__all__ = [
+    "SCENARIOS",
+    "Scenario",
+    "Scene",
+    "acks",
+    "healthy",
+    "key_shared",
+    "limits",
+    "miscounting",
+    "queues",
+    "stage",
+]

@@ -1,0 +1,101 @@
+"""Key_Shared: keys that wait for somebody else's acks, and consumers that are only listed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from scenarios.scene import Scene
+from scenarios.table import HEALTHY, LAST, SHORT, scenario, stalled
+
+TESTS = Path(__file__).parents[1]
+KEYS = [f"key-{number}" for number in range(40)]
+
+
+@scenario("permits-exhausted-key-shared-one-stuck", stalled("permits-exhausted"), settings=SHORT)
+def _one_stuck(scene: Scene) -> None:
+    """One of two hangs with a full queue; the other works on its own keys."""
+    scene.begin("key_shared")
+    stuck = scene.consume("stuck", "key_shared")
+    scene.work(scene.consume("works", "key_shared"), 0.01)
+    scene.produce_on(50, keys=KEYS)
+    scene.take(stuck, 4)
+    scene.until(lambda: scene.consumer("stuck")["availablePermits"] <= 0)
+    scene.until_quiet(name="stuck")
+
+
+@scenario("key-shared-blocked", stalled("key-shared-blocked"), settings=SHORT)
+def _blocked(scene: Scene) -> None:
+    """The first holds 40 keys and acknowledges none; the second owns half of them by now."""
+    scene.begin("key_shared")
+    first = scene.consume("first", "key_shared", 1000)
+    scene.produce(80, keys=KEYS)
+    scene.take(first, 80)
+    scene.work(scene.consume("second", "key_shared", 1000))
+    scene.produce(200, keys=KEYS)
+    scene.until(lambda: scene.consumer("first").get("drainingHashesCount", 0) > 0)
+    scene.until_quiet()
+
+
+@scenario(
+    "key-shared-third-joins",
+    HEALTHY,
+    during=lambda scene: scene.work(scene.consume("third", "key_shared", 100), 0.005),
+)
+def _third_joins(scene: Scene) -> None:
+    scene.begin("key_shared")
+    for name in ("first", "second"):
+        scene.work(scene.consume(name, "key_shared", 100), 0.005)
+    scene.produce_on(100, keys=KEYS)
+    scene.until(
+        lambda: scene.stats()["consumers"] and scene.consumer("first")["msgOutCounter"] > 99
+    )
+
+
+@scenario("exclusive-zombie-key-shared", stalled("exclusive-zombie"), settings=SHORT, turn=LAST)
+def _zombie_key_shared(scene: Scene) -> None:
+    zombie(scene, "key_shared")
+
+
+@scenario("exclusive-zombie-failover", stalled("exclusive-zombie"), settings=SHORT, turn=LAST)
+def _zombie_failover(scene: Scene) -> None:
+    scene.on_a_partition()
+    zombie(scene, "failover")
+
+
+@scenario("healthy-successor-of-a-zombie", HEALTHY, turn=LAST)
+def _successor(scene: Scene) -> None:
+    """On a topic without partitions the newer one of equal names becomes the active one."""
+    zombie(scene, "failover")
+
+
+def zombie(scene: Scene, kind: str) -> None:
+    """A client that died with messages in hand, and its successor of the same name.
+
+    The broker closes the dead one 30 to 60 seconds after its last sign (keepAliveIntervalSeconds).
+    """
+    scene.begin(kind)
+    scene.produce(60, keys=KEYS)
+    frozen = frozen_client(scene, kind)
+    scene.stack.enter_context(frozen)  # waits for its end
+    scene.stack.callback(frozen.kill)
+    scene.work(scene.consume("billing", kind))
+    scene.produce(60, keys=KEYS)
+    scene.until(lambda: len(scene.stats()["consumers"]) == 2)
+    scene.until_quiet()
+
+
+def frozen_client(scene: Scene, kind: str) -> subprocess.Popen[str]:
+    """A process that has taken three messages and is stopped by a signal: no ping is answered."""
+    client = subprocess.Popen(
+        [sys.executable, "-m", "scenarios.silent_client", scene.service_url, scene.topic, kind],
+        cwd=str(TESTS),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert client.stdout is not None
+    assert client.stdout.readline() == "holding\n"
+    client.send_signal(signal.SIGSTOP)
+    return client

@@ -1,0 +1,74 @@
+"""Limits and delays that the cluster or the producer set: unacked limits, rates, later delivery."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from scenarios.scene import Scene
+from scenarios.table import HEALTHY, Expected, scenario, stalled, warning
+
+HOUR = timedelta(hours=1)
+TEN_A_SECOND = {
+    "dispatchThrottlingRateInMsg": 10,
+    "dispatchThrottlingRateInByte": -1,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 1,
+}
+
+
+@scenario("blocked-on-unacked-consumer", stalled("blocked-on-unacked-consumer"))
+def _consumer(scene: Scene) -> None:
+    scene.begin()
+    scene.policy("maxUnackedMessagesOnConsumer", 20)
+    scene.produce(60)
+    scene.take(scene.consume("never-acks"), 20)
+    scene.until(lambda: scene.consumer("never-acks")["blockedConsumerOnUnackedMsgs"])
+
+
+@scenario("blocked-on-unacked-subscription", stalled("blocked-on-unacked-subscription"))
+def _subscription(scene: Scene) -> None:
+    """Two consumers that never acknowledge."""
+    scene.begin()
+    scene.policy("maxUnackedMessagesOnSubscription", 20)
+    scene.produce(60)
+    for name in ("never-acks-1", "never-acks-2"):
+        scene.work(scene.consume(name), act=lambda consumer, message: None)
+    scene.until(lambda: scene.stats()["blockedSubscriptionOnUnackedMsgs"])
+
+
+def throttled(scene: Scene, policy: str) -> None:
+    """A worker that could do far more than the 10 messages a second that the policy allows."""
+    scene.begin()
+    scene.policy(policy, TEN_A_SECOND)
+    scene.produce(2000)
+    scene.work(scene.consume("quick", queue=100))
+    scene.until(lambda: scene.consumer("quick").get("msgOutCounter", 0) > 30)
+
+
+@scenario("dispatch-throttled-subscription", warning("dispatch-throttled"))
+def _subscription_rate(scene: Scene) -> None:
+    throttled(scene, "subscriptionDispatchRate")
+
+
+@scenario("dispatch-throttled-topic", warning("dispatch-throttled"))
+def _topic_rate(scene: Scene) -> None:
+    throttled(scene, "dispatchRate")
+
+
+@scenario("delayed-messages", Expected("healthy", "delayed-messages"))
+def _delayed(scene: Scene) -> None:
+    """Nothing is due for an hour: information, not a fault."""
+    scene.begin()
+    scene.work(scene.consume("waits"))
+    scene.produce(50, deliver_after=HOUR)
+    scene.until(lambda: scene.stats()["msgDelayed"] == 50)
+
+
+@scenario("delayed-messages-among-others", HEALTHY)
+def _delayed_among_others(scene: Scene) -> None:
+    """What is due is worked on, what is not due waits."""
+    scene.begin()
+    scene.work(scene.consume("works"))
+    scene.produce(50, deliver_after=HOUR)
+    scene.produce_on(50)
+    scene.until(lambda: scene.consumer("works").get("msgOutCounter", 0) > 50)

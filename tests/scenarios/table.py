@@ -1,0 +1,96 @@
+"""The list of scenarios: a name, what is to be found, and how the state is produced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from scenarios.scene import Scene, scene
+
+Play = Callable[[Scene], None]
+
+DEFAULT: tuple[str, ...] = ()
+FIRST, MIDDLE, LAST = TURNS = range(3)
+# Nobody can wait five minutes here: what has stood still for six seconds shall count as long.
+SHORT = (
+    *(
+        f"{code}.refill_wait=5s"
+        for code in (
+            "permits-exhausted",
+            "prefetch-hogging",
+            "negative-permits",
+            "zero-queue-unsupported",
+        )
+    ),
+    "not-acknowledging.silent_for=5s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The verdict on the subscription. code: the first finding's; None: nothing beyond info."""
+
+    status: str
+    code: str | None = None
+
+
+HEALTHY = Expected("healthy")
+UNKNOWN = Expected("unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One state of a real broker.
+
+    play: produces the state, returns when it is settled; it is held until the scene closes.
+    settings: thresholds for `--set`, for what cannot wait five minutes. during: what happens in
+    the middle of the window. turn: FIRST where it is much work that others would slow down, LAST
+    where it does not hold long.
+    """
+
+    name: str
+    expects: Expected
+    play: Play
+    settings: tuple[str, ...] = DEFAULT
+    during: Play | None = None
+    turn: int = MIDDLE
+
+
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def stalled(code: str) -> Expected:
+    """A standstill with this cause first."""
+    return Expected("stalled", code)
+
+
+def warning(code: str) -> Expected:
+    """Something to look at, with this cause first."""
+    return Expected("warning", code)
+
+
+def scenario(
+    name: str,
+    expects: Expected,
+    *,
+    settings: tuple[str, ...] = DEFAULT,
+    during: Play | None = None,
+    turn: int = MIDDLE,
+) -> Callable[[Play], Play]:
+    """Enters the decorated function into SCENARIOS."""
+
+    def enter(play: Play) -> Play:
+        assert name not in SCENARIOS, name
+        SCENARIOS[name] = Scenario(name, expects, play, settings, during, turn)
+        return play
+
+    return enter
+
+
+@contextmanager
+def stage(played: Scenario, service_url: str, admin_url: str, topic: str) -> Iterator[Scene]:
+    """The scene with the state settled in it; it is held until the end of the block."""
+    with scene(service_url, admin_url, topic) as opened:
+        played.play(opened)
+        yield opened

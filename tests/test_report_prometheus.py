@@ -1,0 +1,112 @@
+"""Prometheus: what node exporter's text file collector takes, for any names."""
+
+from __future__ import annotations
+
+import re
+
+from checkups import any_verdict, checkup, finding, verdict, written
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pulsar_doctor.diagnosis import Diagnosis
+
+Sample = tuple[str, dict[str, str], float]
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)')
+LINE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (-?[0-9.e+]+)", re.DOTALL)
+PLAIN = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+
+
+def parsed(text: str) -> list[Sample]:
+    """All samples; each metric must begin with its HELP and TYPE and stand together."""
+    samples: list[Sample] = []
+    known: list[str] = []
+    lines = text.split("\n")
+    assert lines.pop() == ""
+    for line in lines:
+        if line.startswith("# HELP "):
+            known.append(line.split(" ")[2])
+        elif line.startswith("# TYPE "):
+            assert line == f"# TYPE {known[-1]} gauge"
+        else:
+            samples.append(sample(line))
+            assert samples[-1][0] == known[-1]
+    assert len(known) == len(set(known))
+    return samples
+
+
+def sample(line: str) -> Sample:
+    match = LINE.fullmatch(line)
+    assert match, line
+    name, told, value = match.groups()
+    labels = {}
+    while told:
+        label = LABEL.match(told)
+        assert label, told
+        labels[label[1]] = re.sub(r"\\.", lambda found: PLAIN[found[0]], label[2])
+        told = told[label.end() :]
+    return name, labels, float(value)
+
+
+def test_a_whole_page() -> None:
+    run = checkup(
+        [verdict("stalled", partition=3), verdict("healthy", "audit", backlog=None)],
+        unreachable=[("persistent://a/b/gone", "404")],
+    )
+    orders = 'topic="persistent://public/default/orders"'
+    billing = f'{orders},partition="3",subscription="billing"'
+    audit = f'{orders},partition="",subscription="audit"'
+    lines = written("prometheus", run).splitlines()
+    assert [line for line in lines if not line.startswith("# HELP ")] == [
+        "# TYPE pulsar_doctor_subscription_status gauge",
+        f'pulsar_doctor_subscription_status{{{billing},status="stalled"}} 1',
+        f'pulsar_doctor_subscription_status{{{billing},status="unknown"}} 0',
+        f'pulsar_doctor_subscription_status{{{billing},status="warning"}} 0',
+        f'pulsar_doctor_subscription_status{{{billing},status="healthy"}} 0',
+        f'pulsar_doctor_subscription_status{{{audit},status="stalled"}} 0',
+        f'pulsar_doctor_subscription_status{{{audit},status="unknown"}} 0',
+        f'pulsar_doctor_subscription_status{{{audit},status="warning"}} 0',
+        f'pulsar_doctor_subscription_status{{{audit},status="healthy"}} 1',
+        "# TYPE pulsar_doctor_subscription_backlog_entries gauge",
+        f"pulsar_doctor_subscription_backlog_entries{{{billing}}} 498",
+        "# TYPE pulsar_doctor_finding gauge",
+        f'pulsar_doctor_finding{{{billing},code="permits-exhausted",severity="stalled"}} 1',
+        "# TYPE pulsar_doctor_subscriptions gauge",
+        'pulsar_doctor_subscriptions{status="stalled"} 1',
+        'pulsar_doctor_subscriptions{status="unknown"} 0',
+        'pulsar_doctor_subscriptions{status="warning"} 0',
+        'pulsar_doctor_subscriptions{status="healthy"} 1',
+        "# TYPE pulsar_doctor_topics_not_loaded gauge",
+        "pulsar_doctor_topics_not_loaded 0",
+        "# TYPE pulsar_doctor_topics_unreachable gauge",
+        "pulsar_doctor_topics_unreachable 1",
+        "# TYPE pulsar_doctor_checked_at_seconds gauge",
+        "pulsar_doctor_checked_at_seconds 1777636800.25",
+    ]
+
+
+def test_a_cause_of_several_consumers_is_one_series() -> None:
+    findings = tuple(finding(consumer=name) for name in ("a", "b"))
+    text = written("prometheus", checkup([verdict("stalled", findings=findings)]))
+    assert sum(name == "pulsar_doctor_finding" for name, _, _ in parsed(text)) == 1
+
+
+@settings(deadline=None)
+@given(st.lists(any_verdict(), max_size=4))
+def test_any_name_comes_back(diagnoses: list[Diagnosis]) -> None:
+    samples = parsed(written("prometheus", checkup(diagnoses)))
+    had = [
+        (labels["topic"], labels["partition"], labels["subscription"], labels["status"])
+        for name, labels, value in samples
+        if name == "pulsar_doctor_subscription_status" and value == 1
+    ]
+    whole = [re.sub("[\ud800-\udfff]", "\ufffd", one.subscription) for one in diagnoses]
+    assert [subscription for _, _, subscription, _ in had] == whole
+    assert [status for *_, status in had] == [one.status for one in diagnoses]
+    backlogs = [value for name, _, value in samples if name.endswith("_backlog_entries")]
+    assert backlogs == [one.backlog for one in diagnoses if one.backlog is not None]
+
+
+def test_quotes_backslashes_line_ends_and_half_characters_in_a_name() -> None:
+    text = written("prometheus", checkup([verdict(subscription='a\\n"b\nc\ud800é')]))
+    assert 'subscription="a\\\\n\\"b\\nc\ufffdé",status="healthy"} 1\n' in text
+    assert parsed(text)[3][1]["subscription"] == 'a\\n"b\nc\ufffdé'
