@@ -25,10 +25,9 @@ JUST_NOW_MS = 5000
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Messages to take until the broker may send again. at_most: it may be sooner."""
+    """Messages to take until the next FLOW, at most: it may come sooner."""
 
     messages: int
-    at_most: bool
     pace_seconds: float
 
     @property
@@ -49,6 +48,11 @@ class Starving:
     def holds_nothing(self) -> bool:
         """Whether all that was sent to it is acknowledged."""
         return self.held is not None and self.held.most == 0
+
+    @property
+    def certainly_holds(self) -> bool:
+        """Whether several messages are with it for sure, so that its queue is not 0 or 1."""
+        return self.held is not None and self.held.least + self.permits > 2
 
     @property
     def one_by_one(self) -> bool:
@@ -94,27 +98,26 @@ class Starving:
 
     @property
     def wait(self) -> Wait | None:
-        """When the broker may send again; None while no pace is known."""
+        """When the next FLOW comes; None while no pace is known."""
         pace = self.pace_seconds
         if pace is None or self.held is None:
             return None
-        known = self._wait_by_queue(pace)
+        known = self._messages_by_queue
         if known is not None:
-            return known
-        needed = max(1, self.held.most + self.permits)
+            return Wait(known, pace)
+        most = max(1, self.held.most + self.permits)
         starved = self.standing.starved
-        if starved is None or not starved.exact:
-            return Wait(max(1, needed // 2 - self.permits), True, pace)
-        since_flow = min(needed, int(starved.ms / 1000 / pace))
-        return Wait(max(1, (needed - since_flow) // 2 - self.permits), True, pace)
+        told = starved is not None and starved.exact
+        since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told else 0
+        return Wait(max(1, (most - since_flow) // 2), pace)
 
-    def _wait_by_queue(self, pace: float) -> Wait | None:
+    @property
+    def _messages_by_queue(self) -> int | None:
+        """Until half of a queue that is known is taken."""
         size, returned = self.standing.receiver_queue_size, self._returned_in_life
         if size is None or returned is None or size < 2:
             return None
-        threshold = size // 2
-        flows = -self.permits // threshold + 1
-        return Wait(max(1, flows * threshold - returned), True, pace)
+        return max(1, size // 2 - returned)
 
     @property
     def _done(self) -> int | None:
@@ -144,13 +147,13 @@ class Starving:
 
     @property
     def outlook(self) -> str:
-        """When the next messages come, as a person says it."""
+        """When the next FLOW comes, as a person says it."""
         wait = self.wait
         if wait is None:
-            return "cannot tell when it asks for more"
+            return "cannot tell when its next FLOW comes"
         more = "message" if wait.messages == 1 else "messages"
         return (
-            f"it can be sent more after at most {wait.messages} {more}, in about "
+            f"next FLOW after at most {wait.messages} more {more}, in about "
             f"{duration(wait.seconds)} at {duration(wait.pace_seconds)} each"
         )
 
@@ -164,8 +167,8 @@ class Starving:
             Measure("held_entries_most", _held_entries(self.standing), "entries"),
             Measure("receiver_queue_size", self.standing.receiver_queue_size, "messages"),
             Measure("msg_out_counter", now.msg_out_counter, "messages"),
-            Measure("permits_after", wait.messages if wait else None, "messages"),
-            Measure("permits_in", round(wait.seconds, 3) if wait else None, "seconds"),
+            Measure("next_flow_after", wait.messages if wait else None, "messages"),
+            Measure("next_flow_in", round(wait.seconds, 3) if wait else None, "seconds"),
             Measure("pace", wait.pace_seconds if wait else None, "seconds/message"),
             Measure("quiet_for", quiet.ms / 1000 if quiet else None, "seconds"),
             Measure("since_last_flow", starved.ms / 1000 if starved else None, "seconds"),

@@ -317,7 +317,8 @@ def _unread(checkup: Checkup) -> list[str]:
 def _because(topics: list[str], reason: str) -> str:
     if len(topics) > 1:
         return f"{len(topics)} could not be read: {reason}"
-    return reason if topics[0] in reason else f"{topics[0]}: {reason}"
+    named = topics[0] in re.sub(r"\(.*\)", "", reason)  # in brackets stand the broker's words
+    return reason if named else f"{topics[0]}: {reason}"
 
 
 def _watch(check: Callable[[], Checkup], asked: dict[str, Any]) -> int:

@@ -36,7 +36,9 @@ from pulsar_doctor.diagnosis import (
 )
 from pulsar_doctor.durations import duration
 from pulsar_doctor.standing import Standing, standings
+from pulsar_doctor.starvation import starving
 from pulsar_doctor.stats.observed import Observed
+from pulsar_doctor.stats.sample import Age
 from pulsar_doctor.stats.topic import SubscriptionStats
 
 THRESHOLDS = (
@@ -152,16 +154,20 @@ def _stuck(active: Standing, limits: Limits) -> Iterator[Finding | Unknown]:
         yield Unknown(f"since when {active.label} is silent is not told", active.label)
     elif _silent(active, limits):
         yield from _silent_for_long(active)
-    elif silence.exact and silence.ms < limits["quiet_after"] * 1000:
+    elif silence.exact and _younger(silence, limits["quiet_after"]):
         return
-    elif active.moved is None or silence.ms < limits["quiet_after"] * 1000:
+    elif not silence.exact and (active.moved is None or _younger(silence, limits["quiet_after"])):
         yield Unknown(
             f"{active.label} has no permits, silent for {silence}: whether it works is shown by "
             "several samples and the broker's clock",
             active.label,
         )
     else:
-        yield _stuck_finding(active, "warning", 0.6)
+        yield _stuck_finding(active, "warning", 0.4 if active.moved is None else 0.6)
+
+
+def _younger(age: Age, seconds: float) -> bool:
+    return age.ms < seconds * 1000
 
 
 def _silent(standing: Standing, limits: Limits) -> bool:
@@ -172,12 +178,13 @@ def _silent(standing: Standing, limits: Limits) -> bool:
 
 def _silent_for_long(active: Standing) -> Iterator[Finding | Unknown]:
     """With no permits and no sign for refill_wait."""
-    held, sent = active.observed.held, active.now.msg_out_counter
+    held, sent, consumer = active.observed.held, active.now.msg_out_counter, starving(active)
     several = held is not None and held.least > 1
     never_acked = "last_acked_timestamp_ms" in active.now.never and (sent or 0) > 1
-    if several or never_acked or (active.permits or 0) < 0:
-        sure = 0.6 if active.moved is None else 0.8
-        yield _stuck_finding(active, "stalled", sure)
+    certain = several or never_acked or (active.permits or 0) < 0
+    if certain or (consumer is not None and not consumer.one_by_one):
+        sure = 0.8 if certain else 0.6
+        yield _stuck_finding(active, "stalled", sure - (0.2 if active.moved is None else 0))
     else:
         yield Unknown(
             f"{active.label} has been silent for {active.silence} and may have one message in "

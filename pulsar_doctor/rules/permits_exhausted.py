@@ -178,7 +178,7 @@ def _waiting(consumer: Starving, limits: Limits) -> Finding | Unknown | None:
     if consumer.one_by_one:
         return _one_by_one(consumer, patience)
     if _quiet(consumer, patience):
-        return _stats_finding(consumer, "stalled", 0.7 if consumer.held is None else 0.8)
+        return _stats_finding(consumer, "stalled", 0.8 if consumer.certainly_holds else 0.6)
     if not quiet.exact:
         return _cannot_tell_stats(consumer, "the broker's clock is not told (see --at)")
     if quiet.ms >= limits["quiet_after"] * 1000:
