@@ -297,7 +297,7 @@ def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, d
 
 
 def _number(text: str, threshold: Threshold, change: str) -> float:
-    plain = re.fullmatch(r"\d+(?:\.\d+)?", text)
+    plain = re.fullmatch(r"\d+(?:\.\d+)?", text) or text == f"{threshold.default:g}"
     seconds = seconds_of(text) if threshold.unit == "seconds" else None
     if plain or seconds is not None:
         return float(text) if seconds is None else seconds

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from pulsar_doctor.admin import Admin
+from pulsar_doctor.admin import Admin, topic_name
 from pulsar_doctor.consumers import Subscription
 from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, RuleLimits, diagnose
 from pulsar_doctor.errors import DoctorError, MissingExtra
@@ -238,12 +238,13 @@ def of_topics(asking: Asking, topics: Sequence[str], judge: Judge) -> Checkup:
     What could not be read is in `unreachable`. Raises DoctorError where all could be read and none
     has the subscription that is asked for, InputError for what is no name.
     """
+    admin, _ = asking.admin(), [topic_name(topic) for topic in topics]  # before a file is replaced
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(asking.save)) if asking.save else None
         stack.callback(asking.no_more_progress)
         keep = recorder.add if recorder else None
         watch = Watch(keep, judge.is_decided, asking.of_samples)
-        sampled = asyncio.run(_sample(asking, topics, watch))
+        sampled = asyncio.run(_sample(admin, topics, asking.plan, watch))
         if recorder:
             for window in sampled.windows:
                 recorder.limits(_full(window), window.limits)
@@ -272,12 +273,12 @@ def of_fleet(asking: Asking, scope: Scope, judge: Judge) -> Checkup:
 
 
 def _of_fleet(asking: Asking, scope: Scope, judge: Judge, checkup: Checkup) -> Iterator[Diagnosis]:
-    found = False
+    found, admin = False, asking.admin()  # wrong credentials are told before a file is replaced
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(asking.save)) if asking.save else None
         stack.callback(asking.no_more_progress)
         triage, keep = Triage(judge), recorder.add if recorder else None
-        fleet = Fleet(asking.admin(), scope, triage.is_healthy, asking.plan, keep, asking.progress)
+        fleet = Fleet(admin, scope, triage.is_healthy, asking.plan, keep, asking.progress)
         for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder)):
             found = True
             yield diagnosis
@@ -357,9 +358,9 @@ async def _some(
     return some, None
 
 
-async def _sample(asking: Asking, topics: Sequence[str], watch: Watch) -> Sampled:
-    async with asking.admin() as admin:
-        return await sample(admin, topics, asking.plan, watch)
+async def _sample(admin: Admin, topics: Sequence[str], plan: Plan, watch: Watch) -> Sampled:
+    async with admin:
+        return await sample(admin, topics, plan, watch)
 
 
 def _checkup(

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis import Measure
+from pulsar_doctor.diagnosis import Limits, Measure, Threshold
 from pulsar_doctor.durations import duration
 from pulsar_doctor.standing import Standing
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.stats.sample import Age
 
+RECEIVER_QUEUE_SIZE = Threshold(
+    "receiver_queue_size", -1, "messages", "of the consumers, where you know it; -1: not told"
+)
 PACE_NEEDS = 2  # messages, before the window's pace says anything
 JUST_NOW_MS = 5000
 
@@ -43,6 +46,13 @@ class Starving:
     standing: Standing
     permits: int
     held: Between | None  # messages it holds; None: not told
+    told_size: int | None = None  # its RQS, where the user told it
+
+    @property
+    def receiver_queue_size(self) -> int | None:
+        """As told, or as the counters show; None where nothing tells."""
+        known = self.standing.receiver_queue_size
+        return known if self.told_size is None else self.told_size
 
     @property
     def holds_nothing(self) -> bool:
@@ -57,6 +67,8 @@ class Starving:
     @property
     def one_by_one(self) -> bool:
         """Whether its RQS may be 0 or 1, so that it waits for the message in hand only."""
+        if self.told_size is not None:
+            return self.told_size == 0
         return self.held is not None and self.held.most + self.permits <= 2
 
     @property
@@ -114,6 +126,9 @@ class Starving:
     @property
     def _messages_by_queue(self) -> int | None:
         """Until half of a queue that is known is taken."""
+        if self.told_size is not None and self.held is not None:
+            taken = max(0, self.told_size - self.permits - self.held.most)
+            return max(1, self.told_size // 2 - taken)
         size, returned = self.standing.receiver_queue_size, self._returned_in_life
         if size is None or returned is None or size < 2:
             return None
@@ -165,7 +180,7 @@ class Starving:
             Measure("available_permits", self.permits, "permits"),
             Measure("unacked_messages", self.standing.unacked, "messages"),
             Measure("held_entries_most", _held_entries(self.standing), "entries"),
-            Measure("receiver_queue_size", self.standing.receiver_queue_size, "messages"),
+            Measure("receiver_queue_size", self.receiver_queue_size, "messages"),
             Measure("msg_out_counter", now.msg_out_counter, "messages"),
             Measure("next_flow_after", wait.messages if wait else None, "messages"),
             Measure("next_flow_in", round(wait.seconds, 3) if wait else None, "seconds"),
@@ -175,16 +190,17 @@ class Starving:
         )
 
 
-def starving(standing: Standing) -> Starving | None:
+def starving(standing: Standing, limits: Limits | None = None) -> Starving | None:
     """The consumer, where the broker may not send to it though something is not consumed.
 
-    None too for whom silence is nothing: standbys, readers and other non-durable subscriptions,
-    and where the backlog is 0.
+    limits: of a rule, which may tell RECEIVER_QUEUE_SIZE. None too for whom silence is nothing:
+    standbys, readers and other non-durable subscriptions, and where the backlog is 0.
     """
     permits = standing.permits
     if permits is None or permits > 0 or not standing.active or quiet_is_fine(standing.observed):
         return None
-    return Starving(standing, permits, _held(standing))
+    size = int((limits or {}).get(RECEIVER_QUEUE_SIZE.name, RECEIVER_QUEUE_SIZE.default))
+    return Starving(standing, permits, _held(standing), None if size < 0 else size)
 
 
 def quiet_is_fine(observed: Observed) -> bool:

@@ -11,9 +11,10 @@ broker send again is further away than `refill_wait` at its pace. A shorter sile
 of its rhythm is a warning from `quiet_after` on.
 
 By the broker's stats the same, with less to go by: the receiver queue size is not in them, so the
-next FLOW is known as "after at most", and silence is the age of the last ack, FLOW and delivery. A
-consumer that has never asked for anything while a backlog waits is stalled after `refill_wait` too.
-Readers, other non-durable subscriptions and standbys are not judged: there quiet is not stalled.
+next FLOW is known as "after at most" (`receiver_queue_size` tells it, of all consumers that are
+checked), and silence is the age of the last ack, FLOW and delivery. A consumer that has never asked
+for anything while a backlog waits is stalled after `refill_wait` too. Readers, other non-durable
+subscriptions and standbys are not judged: there quiet is not stalled.
 
 A zero queue asks when the application does and is never judged here. A queue of 1 asks after each
 message: as long as it works in its rhythm, no smaller queue could do better, however long one
@@ -43,7 +44,7 @@ from pulsar_doctor.diagnosis import (
 from pulsar_doctor.durations import duration
 from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.standing import standings
-from pulsar_doctor.starvation import Starving, quiet_is_fine, starving
+from pulsar_doctor.starvation import RECEIVER_QUEUE_SIZE, Starving, quiet_is_fine, starving
 from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     QUIET_AFTER,
@@ -58,7 +59,7 @@ from pulsar_doctor.waiting import (
     zero_or_one,
 )
 
-THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
+THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole"})
 REMEDY = (
@@ -149,7 +150,7 @@ def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]
     for standing in standings(observed):
         if standing.permits is None and standing.active and not standing.moved:
             yield Unknown(f"available_permits of {standing.label} is not told", standing.label)
-        consumer = starving(standing)
+        consumer = starving(standing, limits)
         if consumer is None or (consumer.asked and _recent(consumer, limits)):
             continue
         answer = _idle(consumer, limits) if consumer.holds_nothing else _waiting(consumer, limits)
@@ -166,13 +167,10 @@ def _recent(consumer: Starving, limits: Limits) -> bool:
 def _waiting(consumer: Starving, limits: Limits) -> Finding | Unknown | None:
     """Of a consumer that may hold messages."""
     wait, quiet, patience = consumer.wait, consumer.quiet, limits["refill_wait"]
-    if wait is not None and not consumer.one_by_one and not _quiet(consumer, patience):
-        if wait.seconds > patience:
-            return _stats_finding(consumer, "stalled", 0.7)
-        if consumer.working:
-            return None
-    if consumer.working:
-        return None
+    if not _quiet(consumer, patience):
+        far = wait is not None and wait.seconds > patience and not consumer.one_by_one
+        if far or consumer.working:
+            return _stats_finding(consumer, "stalled", 0.7) if far else None
     if quiet is None:
         return _cannot_tell_stats(consumer, "one sample without moments does not show movement")
     if consumer.one_by_one:

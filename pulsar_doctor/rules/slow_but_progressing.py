@@ -7,7 +7,7 @@ is of 1 and could not be smaller.
 
 By the broker's stats: it has acknowledged within the window, no FLOW came in it, and the next one
 is further away than `slow_wait` at the window's pace; or, where no pace can be told, none has come
-for so long.
+for so long. The receiver queue size is not in them; `receiver_queue_size` tells it.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """
@@ -29,7 +29,7 @@ from pulsar_doctor.diagnosis import (
 )
 from pulsar_doctor.durations import duration
 from pulsar_doctor.standing import standings
-from pulsar_doctor.starvation import Starving, starving
+from pulsar_doctor.starvation import RECEIVER_QUEUE_SIZE, Starving, starving
 from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     SLOW_WAIT,
@@ -40,7 +40,7 @@ from pulsar_doctor.waiting import (
     without_permits,
 )
 
-THRESHOLDS = (SLOW_WAIT,)
+THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
@@ -103,7 +103,7 @@ def _finding(consumer: Consumer, now_ns: int) -> Finding:
 
 def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding]:
     for standing in standings(observed):
-        consumer = starving(standing)
+        consumer = starving(standing, limits)
         if consumer is not None and _is_slow_by_stats(consumer, limits):
             yield _stats_finding(consumer)
 
