@@ -1,0 +1,72 @@
+"""States of the real broker as they were recorded (4.0.8), each judged whole and cut.
+
+tests/states/SCENARIO.jsonl.gz is what `stall-check --save` keeps of a scenario of tests/scenarios,
+11 samples, recorded with `python -m scenarios record`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scenarios import SCENARIOS
+
+from pulsar_doctor.diagnosis import Diagnosis, Evidence, diagnose, limits_of
+from pulsar_doctor.rules import load
+from pulsar_doctor.samples import read
+from pulsar_doctor.stats.observed import Observed
+from pulsar_doctor.stats.sample import Sample
+from pulsar_doctor.stats.window import Window
+
+FOLDER = Path(__file__).parent / "states"
+RECORDED = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
+HEALTHY = [name for name in RECORDED if SCENARIOS[name].expects.status == "healthy"]
+RULES = load()
+
+
+def recorded(name: str) -> Observed:
+    [window] = read([str(FOLDER / f"{name}.jsonl.gz")]).windows
+    [observed] = window.subscriptions()
+    return observed
+
+
+def judged(name: str, observed: Observed) -> Diagnosis:
+    return diagnose(Evidence(stats=observed), RULES, limits_of(RULES, SCENARIOS[name].settings))
+
+
+def of(
+    observed: Observed, samples: tuple[Sample, ...], *, interval_ms: int | None = None
+) -> Observed:
+    window = Window(samples, interval_ms=interval_ms)
+    return Observed(observed.topic, observed.partition, observed.subscription, window)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_verdict_on_a_recorded_state(name: str) -> None:
+    verdict = judged(name, recorded(name))
+    expects = SCENARIOS[name].expects
+    assert verdict.status == expects.status, (verdict.findings, verdict.not_told)
+    if expects.code is None:
+        assert all(found.severity == "info" for found in verdict.findings), verdict.findings
+    else:
+        assert verdict.findings[0].code == expects.code
+
+
+def without_internal(sample: Sample) -> Sample:
+    return replace(sample, internal=None)
+
+
+def without_clock(sample: Sample) -> Sample:
+    return replace(sample, taken_ms=None)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_no_cut_of_a_healthy_state_is_an_alarm(name: str) -> None:
+    whole = recorded(name)
+    samples = whole.window.samples
+    cuts = [samples[:1], samples[-1:], samples[:3], samples[-2:], samples[::5], samples[::10]]
+    for cut in (samples, *cuts):
+        for change in (lambda sample: sample, without_internal, without_clock):
+            verdict = judged(name, of(whole, tuple(map(change, cut)), interval_ms=1000))
+            assert verdict.status in ("healthy", "unknown"), (len(cut), change, verdict.findings)
