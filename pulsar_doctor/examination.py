@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pulsar_doctor.admin import Admin, topic_name
+from pulsar_doctor.admin.topics import namespace_path
 from pulsar_doctor.consumers import Subscription
 from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, RuleLimits, diagnose
 from pulsar_doctor.errors import DoctorError, MissingExtra
@@ -262,9 +263,9 @@ def of_fleet(asking: Asking, scope: Scope, judge: Judge) -> Checkup:
     """The verdicts on whole namespaces, as they come; what could not be read is told by the end.
 
     Raises DoctorError where nothing can be known of the cluster, or where all could be read and no
-    topic has the subscription that is asked for.
+    topic has the subscription that is asked for. InputError for what is no namespace.
     """
-    plan = asking.plan
+    plan, _ = asking.plan, [namespace_path(each) for each in scope.namespaces]
     checkup = Checkup("broker", (), plan.window_seconds, plan.samples)
     diagnoses = _of_fleet(asking, scope, judge, checkup)
     first = list(islice(diagnoses, 1))  # what is refused is refused before a report begins

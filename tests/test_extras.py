@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 from command_line import environment
+from recorded import stats_of
 
 # A finder in front of all others that knows no package of the extras.
 WITHOUT = """
@@ -51,3 +53,13 @@ def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
 def test_the_base_explains_its_rules_without_any_extra():
     assert without(EXTRAS, "explain", "permits-exhausted").returncode == 0
     assert without(EXTRAS, "--help").returncode == 0
+
+
+def test_the_base_judges_files_and_asks_brokers_without_any_extra(tmp_path):
+    stats = json.dumps(stats_of("4.0.8-shared-moving"))
+    (tmp_path / "stats.json").write_text(stats)
+    run = without(EXTRAS, "stall-check", "--stats", str(tmp_path / "stats.json"), "-o", "json")
+    assert json.loads(run.stdout)["source"] == "files", run.stderr
+    run = without(EXTRAS, "stall-check", "orders", "--admin-url", "http://127.0.0.1:1")
+    assert run.returncode == 3
+    assert "nothing listens at http://127.0.0.1:1" in run.stderr

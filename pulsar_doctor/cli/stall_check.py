@@ -214,6 +214,8 @@ def _refuse_contradictions(topics: tuple[str, ...], asked: dict[str, Any]) -> No
             "what is to be checked? Name a TOPIC, or give --namespace NS, --all, --stats FILE "
             "or --trace DIR"
         )
+    if asked["interval_seconds"] <= 0:
+        raise InputError("samples cannot lie 0s apart; see --interval")
     if asked["watch"] and asked["every_seconds"] < EVERY_LEAST_SECONDS:
         raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s: a cluster is no toy")
 

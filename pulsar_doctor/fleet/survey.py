@@ -148,19 +148,22 @@ class Fleet:
             self.not_loaded += stored
 
     async def _sampled(self) -> AsyncGenerator[TopicWindow, None]:
-        """The suspects, wave by wave."""
+        """The suspects, wave by wave; one wave is let go before the next is sampled."""
         for done, wave in self._waves():
-            watch = Watch(keep=self.keep, progress=self._progress_from(done))
-            sampled = await sample(self.admin, wave, self._as_named(), watch)
-            # A topic that no list names has just been deleted.
-            self.unread += [
-                unread
-                for unread in sampled.unread
-                if not unread.gone or unread.topic not in self._unlisted
-            ]
-            self.notes += sampled.notes
-            for window in sampled.windows:
+            for window in await self._wave(done, wave):
                 yield window
+
+    async def _wave(self, done: int, wave: Sequence[str]) -> tuple[TopicWindow, ...]:
+        watch = Watch(keep=self.keep, progress=self._progress_from(done))
+        sampled = await sample(self.admin, wave, self._as_named(), watch)
+        # A topic that no list names has just been deleted.
+        self.unread += [
+            unread
+            for unread in sampled.unread
+            if not unread.gone or unread.topic not in self._unlisted
+        ]
+        self.notes += sampled.notes
+        return sampled.windows
 
     def _waves(self) -> Iterator[tuple[int, list[str]]]:
         for begin in range(0, len(self._suspects), WAVE_TOPICS):

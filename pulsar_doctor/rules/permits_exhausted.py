@@ -44,7 +44,13 @@ from pulsar_doctor.diagnosis import (
 from pulsar_doctor.durations import duration
 from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.standing import standings
-from pulsar_doctor.starvation import RECEIVER_QUEUE_SIZE, Starving, quiet_is_fine, starving
+from pulsar_doctor.starvation import (
+    JUST_NOW_MS,
+    RECEIVER_QUEUE_SIZE,
+    Starving,
+    quiet_is_fine,
+    starving,
+)
 from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
     QUIET_AFTER,
@@ -227,6 +233,8 @@ def _stats_finding(consumer: Starving, severity: Severity, confidence: float) ->
         holds = ", has never asked for a message"
     quiet = consumer.quiet
     since = "" if quiet is None else f" and has been quiet for {quiet}"
+    if consumer.working and not _quiet(consumer, JUST_NOW_MS / 1000):
+        since = " and works on slowly"
     return Finding(
         code="permits-exhausted",
         severity=severity,
