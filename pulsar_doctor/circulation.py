@@ -25,6 +25,7 @@ from pulsar_doctor.standing import standings
 from pulsar_doctor.stats.observed import SHARING, Observed, entries_from
 from pulsar_doctor.stats.sample import Sample
 from pulsar_doctor.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.stats.window import consumers_of, identity
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
@@ -99,6 +100,22 @@ def _life(observed: Observed) -> _Life | None:
     if not messages or not sizes or not stock or backlog is None:
         return None
     return _Life(messages, sizes, stock, max(0, backlog))
+
+
+def came_and_left(observed: Observed) -> int:
+    """Consumers that came and left again within the window, were sent messages, and never acked.
+
+    0 where anybody whom the window shows has acknowledged, or mark-delete moved in it.
+    """
+    samples, name = observed.window.samples, observed.subscription
+    seen = [each for sample in samples for each in consumers_of(sample, name) or ()]
+    moved = samples[-1].age(observed.now.last_mark_delete_advanced_timestamp_ms)
+    lately = moved is not None and moved.ms <= (observed.window.span_ms or 0)
+    if lately or not all("last_acked_timestamp_ms" in each.never for each in seen):
+        return 0
+    there = {identity(each) for each in consumers_of(samples[0], name) or ()}
+    gone = observed.window.left(name) or ()
+    return sum(bool(each.msg_out_counter) and identity(each) not in there for each in gone)
 
 
 def no_ack_came(observed: Observed) -> bool:

@@ -148,6 +148,12 @@ class Case:
         return None if interval is None else (len(self.readings) - 1) * interval / 1000
 
     @property
+    def unread_before(self) -> int:
+        """Entries beyond the read position since the window began, at least: not new ones."""
+        came = self.observed.window.topic().growth(attrgetter("msg_in_counter"))
+        return 0 if came is None else self.unread_least - came
+
+    @property
     def asked(self) -> Age | None:
         """Since the last of those that could receive connected or asked."""
         connected = [standing.now.connected_since_ms for standing in self.ready]

@@ -101,10 +101,34 @@ class Standing:
         """Since the last sign of life; None where nothing tells."""
         now = self.now
         connected = now.connected_since_ms
-        signs = [now.last_acked_timestamp_ms, now.last_consumed_flow_timestamp_ms, connected]
+        signs = [now.last_acked_timestamp_ms, self.last_flow_ms, connected]
         if now.msg_out_counter != 0:  # an attempt to send leaves its moment too
             signs.append(now.last_consumed_timestamp_ms)
-        return self._age_of(signs)
+        age = self._age_of(signs)
+        if age is None or not self.flow_unseen:
+            return age
+        since = self._age_of([*signs, self.observed.now.last_consumed_flow_timestamp_ms])
+        return age if since is None or since.ms >= age.ms else Age(since.ms, False)
+
+    @property
+    def last_flow_ms(self) -> int | None:
+        """When its last FLOW came; older brokers tell that of the whole subscription only."""
+        own = self.now.last_consumed_flow_timestamp_ms
+        if self._flow_told or len(self.observed.consumers) > 1:
+            return own
+        return self.observed.now.last_consumed_flow_timestamp_ms
+
+    @property
+    def flow_unseen(self) -> bool:
+        """Whether a FLOW of it may have left no trace: its moment is not told, and below 0 permits
+        nothing is sent upon it."""
+        one_of_many = len(self.observed.consumers) > 1
+        return one_of_many and not self._flow_told and (self.permits or 0) < 0
+
+    @property
+    def _flow_told(self) -> bool:
+        name = "last_consumed_flow_timestamp_ms"
+        return self.now.last_consumed_flow_timestamp_ms is not None or name in self.now.never
 
     @property
     def without_work(self) -> Age | None:
@@ -113,7 +137,7 @@ class Standing:
         return self._age_of(
             [
                 now.last_acked_timestamp_ms,
-                now.last_consumed_flow_timestamp_ms,
+                self.last_flow_ms,
                 now.connected_since_ms,
             ]
         )
@@ -121,7 +145,7 @@ class Standing:
     @property
     def starved(self) -> Age | None:
         """Since the last FLOW: for so long no permit came."""
-        return self._age_of([self.now.last_consumed_flow_timestamp_ms])
+        return self._age_of([self.last_flow_ms])
 
     def _age_of(self, moments: list[int | None]) -> Age | None:
         told = [moment for moment in moments if moment is not None]

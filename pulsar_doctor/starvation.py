@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pulsar_doctor.diagnosis import Limits, Measure, Threshold
 from pulsar_doctor.durations import duration
 from pulsar_doctor.standing import Standing
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.stats.observed import COMPACTION, SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.stats.sample import Age
 
 RECEIVER_QUEUE_SIZE = Threshold(
@@ -69,7 +69,7 @@ class Starving:
         """Whether its RQS may be 0 or 1, so that it waits for the message in hand only."""
         if self.told_size is not None:
             return self.told_size == 0
-        return self.held is not None and self.held.most + self.permits <= 2
+        return self.held is not None and 0 <= self.held.most + self.permits <= 2
 
     @property
     def never_asked(self) -> bool:
@@ -141,7 +141,19 @@ class Starving:
             return self.standing.returned
         entries = self.standing.observed.cursor.growth(lambda c: c.messages_consumed_counter)
         each = max(1, self.standing.now.avg_messages_per_entry or 1)
+        if entries is None and each == 1:
+            entries = self._done_by_backlog
         return None if entries is None else entries * each
+
+    @property
+    def _done_by_backlog(self) -> int | None:
+        """Single messages by which the backlog fell, and that came in; where all are counted."""
+        observed = self.standing.observed
+        added = observed.window.topic().growth(lambda topic: topic.msg_in_counter)
+        risen = observed.course.change(lambda subscription: subscription.msg_backlog)
+        if observed.unread is None or added is None or risen is None:
+            return None
+        return max(0, added - risen)
 
     @property
     def _returned_in_life(self) -> int | None:
@@ -206,7 +218,9 @@ def starving(standing: Standing, limits: Limits | None = None) -> Starving | Non
 def quiet_is_fine(observed: Observed) -> bool:
     """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
     backlog = observed.now.msg_backlog
-    return observed.now.is_durable is False or (backlog is not None and backlog <= 0)
+    if observed.now.is_durable is False or observed.subscription == COMPACTION:
+        return True
+    return backlog is not None and backlog <= 0
 
 
 def _held(standing: Standing) -> Between | None:

@@ -14,6 +14,7 @@
       gone: {old: {left: 2, ...}}  a consumer that is there in the first so many samples only
       cursor: {readPosition: "5:10", markDeletePosition: "5:-1"}    internal stats, otherwise none
       internal: {lastConfirmedEntry: "5:59"}
+      internal in: last            the internal stats of one sample only, the first or the last
 
 Names are the broker's. A list is one value for each sample (of a field that is a list: a list of
 lists). `6m ago` is before the last sample; a sample before that moment tells an earlier one, as old
@@ -120,7 +121,8 @@ def milliseconds(text: str) -> int:
 def observed(case: Mapping[str, Any]) -> Observed:
     """The subscription that a case's `stats` speaks of."""
     known = {"type", "samples", "clock", "topic", "subscription", "consumers", "gone", "cursor"}
-    assert set(case) <= known | {"internal", "interval", "limits", "name"}, set(case) - known
+    known |= {"internal", "internal in", "interval", "limits", "name"}
+    assert set(case) <= known, set(case) - known
     times = [milliseconds(text) for text in case.get("samples", ["0s", "5s", "10s"])]
     written = [Written(case, times, at) for at in range(len(times))]
     told = case.get("clock") != "not told"
@@ -144,7 +146,8 @@ class Written:
 
     def __init__(self, case: Mapping[str, Any], times: list[int], at: int) -> None:
         self.case, self.times, self.at = case, times, at
-        self.has_internal = "cursor" in case or "internal" in case
+        only = {"first": 0, "last": len(times) - 1}.get(case.get("internal in", ""), at)
+        self.has_internal = ("cursor" in case or "internal" in case) and at == only
 
     def topic(self) -> dict[str, Any]:
         told = self.case.get("consumers") or {}
@@ -156,7 +159,7 @@ class Written:
         consumers += [
             self.consumer(name, fields)
             for name, fields in (self.case.get("gone") or {}).items()
-            if self.at < fields["left"]
+            if fields.get("came", 0) <= self.at < fields["left"]
         ]
         subscription = self.filled(IDLE_SUBSCRIPTION, self.case.get("subscription"))
         subscription |= {"type": self.case.get("type", "Shared"), "consumers": consumers}

@@ -287,7 +287,7 @@ def test_the_binary_port_answers():
          "what {url} says of the stats of {topic} cannot be unpacked", 1),
         (Reply(document=STATS, cut=True), Unreachable,
          "{url} closed the connection while asked for the stats of {topic}; "
-         "does it want https://?", 3),
+         "does it want https://, or is it the broker's binary port? See --admin-url", 3),
     ],
 )  # fmt: skip
 def test_a_refusal_is_one_sentence_and_is_repeated_only_where_that_may_help(

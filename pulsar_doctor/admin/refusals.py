@@ -78,7 +78,8 @@ def of_connection(error: BaseException, url: httpx.URL, what: str) -> AdminError
         )
     return Unreachable(
         f"{where} closed the connection while asked for {what}; does it want "
-        + ("https://?" if url.scheme == "http" else "a client certificate?"),
+        + ("https://, or" if url.scheme == "http" else "a client certificate, or")
+        + " is it the broker's binary port? See --admin-url",
         again=True,
     )
 

@@ -32,7 +32,8 @@ class Duration(SecondsType):
         """Seconds; wrong usage where the text is no duration."""
         if isinstance(value, int | float):
             return float(value)
-        seconds = seconds_of(str(value).strip())
+        text = str(value).strip()
+        seconds = 0.0 if text == "0" else seconds_of(text)
         if seconds is None:
             self.fail(f"{value!r} is no duration; write 250ms, 10s, 5m, 2h or 1d", param, ctx)
         return seconds

@@ -337,8 +337,8 @@ def _watch(check: Callable[[], Checkup], asked: dict[str, Any]) -> int:
             except DoctorError as error:
                 if isinstance(error, InputError):
                     raise
-                click.echo(f"pulsar-doctor: {error}", err=True)
                 code = error.exit_code
+                click.echo(f"pulsar-doctor: {error}", err=True)
             time.sleep(max(0.0, began + asked["every_seconds"] - time.monotonic()))
     except KeyboardInterrupt:
         return code

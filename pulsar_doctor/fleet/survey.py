@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.admin import Admin, AdminError, LoadedTopic, Refused, topic_name
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.fleet.listing import Listing, listing
 from pulsar_doctor.fleet.scope import Scope
 from pulsar_doctor.samples import Reading
@@ -47,7 +47,7 @@ class Fleet:
     _loaded: set[str] = field(default_factory=set, init=False)
     _unlisted: set[str] = field(default_factory=set, init=False)  # suspects that no list names
     _suspects: list[str] = field(default_factory=list, init=False)
-    _brokers_unread: dict[str, AdminError] = field(default_factory=dict, init=False)
+    _brokers_unread: dict[str, DoctorError] = field(default_factory=dict, init=False)
 
     async def windows(self) -> AsyncGenerator[TopicWindow, None]:
         """Each topic once: the quiet ones with one sample that has no time, then the suspects.
@@ -80,7 +80,7 @@ class Fleet:
             self._brokers_unread["the list of brokers"] = error
             return []
 
-    def _without_right(self, error: AdminError) -> None:
+    def _without_right(self, error: DoctorError) -> None:
         """Goes on without knowing what is loaded, or says what that would cost."""
         why = f"what the brokers have loaded cannot be seen, which needs a superuser ({error})"
         cost = f"each of the {len(self._asleep)} topics is read by itself, which loads those"
@@ -98,7 +98,7 @@ class Fleet:
                         window = self._first_look(topic)
                         if window is not None:
                             yield window
-            except AdminError as error:
+            except (AdminError, InputError) as error:  # of a broker, or of what its name is
                 self._brokers_unread[broker] = error
 
     def _first_look(self, topic: LoadedTopic) -> TopicWindow | None:

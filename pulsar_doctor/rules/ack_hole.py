@@ -8,7 +8,7 @@ On Shared and Key_Shared acknowledgements out of order are ordinary, and so are 
 as a message takes. The rule speaks where mark-delete has stood still for `hole_after` with a
 consumer connected all that time, and where the gap is as old as that: nothing has been acknowledged
 for as long either, so the ranges are at least so old; or the acknowledgements went on for so long
-after mark-delete had stopped. If the pace in the window shows that all of them have come in less
+after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace in the window shows that all of them have come in less
 time than that (a burst after a quiet night), it is silent. Where the broker has not moved
 mark-delete since it loaded the topic, the time counts from the oldest consumer's connection.
 
@@ -97,14 +97,21 @@ def _moved(observed: Observed) -> bool:
 
 
 def _since_ms(observed: Observed) -> int | None:
-    """When mark-delete stopped with a consumer there: its last advance or the first to connect."""
+    """When mark-delete stopped before something: its last advance, with a consumer and a backlog."""
     now = observed.now
     connected = [standing.now.connected_since_ms for standing in standings(observed)]
     oldest = min((moment for moment in connected if moment is not None), default=None)
     advanced = now.last_mark_delete_advanced_timestamp_ms
     if oldest is None or (advanced is None and MARK_DELETE not in now.never):
         return None
-    return oldest if advanced is None else max(advanced, oldest)
+    return max(oldest, advanced or oldest, _emptied_ms(observed) or oldest)
+
+
+def _emptied_ms(observed: Observed) -> int | None:
+    """When the backlog was last seen to be 0 within the window: no gap is older."""
+    seen = zip(observed.window.samples, observed.course.values, strict=True)
+    empty = [sample for sample, value in seen if value and value.msg_backlog == 0]
+    return empty[-1].now_ms if empty else None
 
 
 def _stood(observed: Observed) -> Age | None:

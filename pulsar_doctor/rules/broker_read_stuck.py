@@ -12,7 +12,10 @@ A healthy reader passes through each of these flags, and one sample can be stale
 `samples` or more with the same picture, over at least `still_for`, in each of which a consumer
 could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
 was left to send, and in which nothing moved: nothing delivered, read position and mark-delete
-unchanged. A consumer that connected or asked within `still_for` is not waited for yet.
+unchanged. A consumer that connected or asked within `still_for` is not waited for yet. Internal
+stats of the last sample alone do, where nothing was delivered in as many samples of the topic, or
+for `retried_within`, and what is unread was there before: a healthy reader passes through these
+flags only on its way to a delivery.
 
 It is unknown, not found, where something else looks the same: a read under way in a slow storage,
 an open transaction, delayed messages that pause the dispatcher, acknowledged ranges at the limit
@@ -119,15 +122,26 @@ def _too_few(case: Case) -> str | None:
     span = case.span
     if span is None:
         return "the time between the samples is not told (--interval)"
-    if len(case.readings) >= case.limits["samples"] and span >= case.limits["still_for"]:
+    enough = len(case.readings) >= case.limits["samples"] and span >= case.limits["still_for"]
+    if enough or _last_alone_tells(case):
         return None
     return f"{len(case.readings)} samples over {duration(span)} are too few; take a longer window"
+
+
+def _last_alone_tells(case: Case) -> bool:
+    """Whether the topic's samples show the standstill, and the last one's flags how it came."""
+    window = case.observed.window
+    if case.readings[-1].sample is not window.last or case.unread_before <= 0:
+        return False
+    span, limits = (window.span_ms or 0) / 1000, case.limits
+    looked = len(window.samples) >= limits["samples"] and span >= limits["still_for"]
+    return looked or span >= limits["retried_within"]
 
 
 def _not_told(case: Case) -> str | None:
     blocked = [case.observed.now.blocked_subscription_on_unacked_msgs]
     blocked += [standing.now.blocked_consumer_on_unacked_msgs for standing in case.ready]
-    if any(reading.unread is None or reading.replay is None for reading in case.readings):
+    if any(_left_not_told(case, reading) for reading in case.readings):
         return "what is left to send is not told"
     if case.observed.type not in SINGLE_ACTIVE and None in blocked:
         return "whether it is blocked on unacknowledged messages is not told"
@@ -136,6 +150,13 @@ def _not_told(case: Case) -> str | None:
     if case.observed.course.growth(attrgetter("msg_out_counter")) is None:
         return "how much was delivered is not told"
     return None
+
+
+def _left_not_told(case: Case, reading: Reading) -> bool:
+    """What waits to be sent again does not matter on Shared where something is unread."""
+    if reading.unread is None:
+        return True
+    return reading.replay is None and not (case.observed.type == "Shared" and reading.unread)
 
 
 def _not_throughout(case: Case) -> str | None:
@@ -268,11 +289,13 @@ def _sure(case: Case) -> float:
     sure = 0.9 if case.stands >= case.limits["retried_within"] else 0.75
     if case.unread_least == 0 or (case.face is Face.ASLEEP and last == first):
         sure -= 0.15  # a replay that nobody counts; a bound of reading that nobody tells
+    elif len(case.readings) < case.limits["samples"]:
+        sure -= 0.15
     return round(sure, 2)
 
 
 def _finding(case: Case) -> Finding:
-    reading, cursor = case.readings[-1], case.readings[-1].cursor
+    window, reading, cursor = case.observed.window, case.readings[-1], case.readings[-1].cursor
     assert case.face is not None
     assert cursor.read_position is not None
     position = "{}:{}".format(*cursor.read_position)
@@ -283,8 +306,8 @@ def _finding(case: Case) -> Finding:
         consumer=None,
         summary=(
             f"{_who(case.ready)}, {case.left_least} or more entries are left to send, and in "
-            f"{len(case.readings)} samples over {duration(case.span or 0)} nothing moved: "
-            f"{case.face.value}, the read position stays at {position}"
+            f"{len(window.samples)} samples over {duration((window.span_ms or 0) / 1000)} nothing "
+            f"moved: {case.face.value}, the read position stays at {position}"
         ),
         evidence=(
             Measure("available_permits", sum(s.permits or 0 for s in case.ready), "permits"),

@@ -7,8 +7,9 @@ taken or acknowledged, permits are still below zero, and neither a message nor a
 `refill_wait`. Then the two sides have counted differently, and only a new start evens them out.
 
 By the broker's stats that shows on Shared and Key_Shared, where unacknowledged messages are
-counted, and on Exclusive and Failover where the internal stats tell how far the broker has read. It
-is only told while a backlog waits.
+counted: also where some are held, but fewer than are missing, so that taking them all leaves
+permits below zero. On Exclusive and Failover it shows where the internal stats tell how far the
+broker has read and all of that is consumed. It is only told while a backlog waits.
 
 Source: PersistentDispatcherMultipleConsumers debits by messages and reads by entries unless
 preciseDispatcherFlowControl is on.
@@ -106,7 +107,7 @@ def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]
         return
     for standing in standings(observed):
         consumer = starving(standing)
-        if consumer is None or consumer.permits >= 0 or not consumer.holds_nothing:
+        if consumer is None or consumer.permits >= 0 or not _beyond_help(consumer):
             continue
         quiet = consumer.quiet
         if standing.moved or quiet is None:
@@ -115,10 +116,25 @@ def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]
             yield _stats_finding(consumer, quiet.ms / 1000, left.least)
         elif not quiet.exact:
             yield Unknown(
-                f"{standing.label} stands at {consumer.permits} permits and holds nothing; for how "
-                "long needs the broker's clock (see --at)",
+                f"{standing.label} stands at {consumer.permits} permits and holds too little to "
+                "bring them back; for how long needs the broker's clock (see --at)",
                 standing.label,
             )
+
+
+def _beyond_help(consumer: Starving) -> bool:
+    """Whether permits stay below zero when all that it holds is taken.
+
+    Permits, queued and unsent messages together are the receiver queue size, so that permits and
+    unacknowledged messages are never below zero together unless the two sides counted differently
+    (or FLOWs are set aside, while it is blocked on unacknowledged messages).
+    """
+    unacked = consumer.standing.unacked
+    if consumer.holds_nothing:
+        return True
+    if unacked is None or consumer.standing.now.blocked_consumer_on_unacked_msgs:
+        return False
+    return unacked + consumer.permits < 0
 
 
 def _stats_finding(consumer: Starving, silent: float, left: int) -> Finding:
@@ -129,9 +145,15 @@ def _stats_finding(consumer: Starving, silent: float, left: int) -> Finding:
         confidence=consumer.sure(0.8),
         consumer=label,
         summary=(
-            f"{label} stands at {consumer.permits} permits and holds nothing that it could take; "
+            f"{label} stands at {consumer.permits} permits and {_holds(consumer)}; "
             f"no FLOW and no message for {duration(silent)}, while at least {left} entries wait"
         ),
         evidence=(*consumer.measures(), Measure("left_entries_least", left, "entries")),
         remedy=REMEDY,
     )
+
+
+def _holds(consumer: Starving) -> str:
+    if consumer.holds_nothing:
+        return "holds nothing that it could take"
+    return f"holds {consumer.standing.unacked} messages, too few to bring them back"

@@ -30,10 +30,8 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.stats.observed import Observed
+from pulsar_doctor.stats.observed import COMPACTION, Observed
 from pulsar_doctor.stats.topic import SubscriptionStats
-
-COMPACTION = "__compaction"
 
 THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "after a load consumers are back by then"),

@@ -184,7 +184,9 @@ def _waiting(consumer: Starving, limits: Limits) -> Finding | Unknown | None:
     if _quiet(consumer, patience):
         return _stats_finding(consumer, "stalled", 0.8 if consumer.certainly_holds else 0.6)
     if not quiet.exact:
-        return _cannot_tell_stats(consumer, "the broker's clock is not told (see --at)")
+        unseen = "its last FLOW is not told, only that of all consumers together"
+        clock = "the broker's clock is not told (see --at)"
+        return _cannot_tell_stats(consumer, unseen if consumer.standing.flow_unseen else clock)
     if quiet.ms >= limits["quiet_after"] * 1000:
         return _stats_finding(consumer, "warning", 0.6)
     return None

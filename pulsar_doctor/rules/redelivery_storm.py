@@ -12,7 +12,8 @@ By the broker's stats the window is that of the samples. What came back is what 
 is unacknowledged or acknowledged since; messages came three times where more than twice as many
 were sent as there are. A negative acknowledgement may wait longer than a window: where consumers
 have never acknowledged anything, all their life counts, unless the same message comes less often
-than once in `round`. Where messages came back, but perhaps only once, it is unknown.
+than once in `round`. Where messages came back, but perhaps only once, it is unknown; so it is where
+consumers come and go within the window, are sent messages, and nobody acknowledges any.
 
 Source: CommandMessage.redelivery_count counts on Shared and Key_Shared. On Exclusive and Failover
 it stays 0: there a message at or below the highest position seen counts as delivered again, and
@@ -25,7 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.circulation import Sent, at_most_twice, sent_in_life, sent_in_window
+from pulsar_doctor.circulation import (
+    Sent,
+    at_most_twice,
+    came_and_left,
+    sent_in_life,
+    sent_in_window,
+)
 from pulsar_doctor.consumers import Subscription
 from pulsar_doctor.diagnosis import (
     CLEAR,
@@ -127,9 +134,14 @@ def _finding(
 
 
 def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
-    sent = sent_in_window(observed)
+    sent, gone = sent_in_window(observed), came_and_left(observed)
     if _nothing_comes_again(observed, limits):
         return
+    if gone:
+        yield Unknown(
+            f"{gone} of its consumers came and left within the window, were sent messages and "
+            "acknowledged none: see why the application stops"
+        )
     if sent is not None and sent.in_circles and _comes_back(sent, limits):
         span_ms = observed.window.span_ms
         within = f"in {duration(span_ms / 1000)}" if span_ms else "in the window"

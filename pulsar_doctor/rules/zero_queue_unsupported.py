@@ -11,8 +11,9 @@ copes with batches: there it takes `refill_wait` of silence, and the confidence 
 having taken nothing, says so itself.
 
 By the broker's stats it shows where no more than one message would fit into the receiver queue, the
-permits are below zero, and a batch is out: all that was ever granted is 1, or what it holds is one
-more than it was sent beyond its permits. That too fits a queue of 1 with slow work.
+permits are below zero, and a batch is out: all that was ever granted is 1, or 2 when the next
+receive hangs, or what it holds is one or two more than it was sent beyond its permits. That too
+fits a queue of 1 with slow work.
 
 Source: ZeroQueueConsumerImpl in the Java and C++ clients; CommandMessage's metadata,
 num_messages_in_batch.
@@ -169,9 +170,9 @@ def _batch_for_one(consumer: Starving) -> bool:
     if consumer.permits >= 0 or consumer.holds_nothing:
         return False
     if standing.unacked is not None:
-        return standing.unacked + consumer.permits <= 2
+        return 0 <= standing.unacked + consumer.permits <= 2
     sent = standing.now.msg_out_counter
-    return sent is not None and sent + consumer.permits == 1
+    return sent is not None and 1 <= sent + consumer.permits <= 2
 
 
 def _stats_finding(consumer: Starving) -> Finding:

@@ -117,10 +117,10 @@ class NamedTopic:
 
     def notes(self) -> Iterator[str]:
         """What was read in part only."""
-        for part in self._in_order():
-            if part.failure is None:
-                yield from part.notes()
-        if self._internal_failure and self.is_read:
+        judged = [part for part in self._in_order() if part.failure is None]
+        for part in judged:
+            yield from part.notes()
+        if self._internal_failure and judged and self.is_read:
             yield f"{self.name}: judged without internal stats: {self._internal_failure}"
 
     async def _ask(self, internal: bool) -> tuple[Answer, Mapping[str, Any]]:
