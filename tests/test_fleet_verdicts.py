@@ -11,7 +11,8 @@ from replayed import HEALTHY, cluster, states
 
 from pulsar_doctor.diagnosis import CLEAR, STATS, Clear, Diagnosis, Evidence, Limits, Rule
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.examination import AT_ONCE, Asking, Judge, of_fleet
+from pulsar_doctor.examination import Asking, Judge, of_fleet
+from pulsar_doctor.examination.live import AT_ONCE
 from pulsar_doctor.fleet import Scope
 from pulsar_doctor.sampling import Plan
 from pulsar_doctor.settings import Settings

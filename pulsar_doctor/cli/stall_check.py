@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 import time
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "json", "junit", "github", "nagios", "prometheus")
 EVERY_LEAST_SECONDS = 5.0
-UNREAD_SAID_MOST = 5
 FROM_A_BROKER = {
     "namespaces": "--namespace",
     "everything": "--all",
@@ -284,43 +282,24 @@ def _report(checkup: Checkup, asked: dict[str, Any]) -> int:
     from pulsar_doctor.diagnosis import FAILS
     from pulsar_doctor.report import formats, nagios
     from pulsar_doctor.report.checkup import Wanted
+    from pulsar_doctor.report.unread import sentences
 
     fails = FAILS[asked["fail_on"]]
     wanted = Wanted(fails, verbose=told("verbose"))
     if asked["output"] == "table":
         if checkup.diagnoses == [] and checkup.unreachable and not checkup.not_loaded:
-            raise DoctorError("; ".join(_unread(checkup)))
+            raise DoctorError("; ".join(sentences(checkup)))
         if asked["watch"]:
             click.clear()
     tally = formats.write(asked["output"], checkup, sys.stdout, wanted=wanted)
     if asked["output"] != "table":
-        for sentence in _unread(checkup):
+        for sentence in sentences(checkup):
             click.echo(f"pulsar-doctor: {sentence}", err=True)
     if asked["output"] == "nagios":
         return nagios.exit_code(tally)
     if any(tally.counts[status] for status in fails):
         return 1
     return DoctorError.exit_code if tally.counts["unknown"] or tally.unreachable else 0
-
-
-def _unread(checkup: Checkup) -> list[str]:
-    """A sentence for each reason why something could not be read, of the first few."""
-    from pulsar_doctor.report.words import printable
-
-    those: dict[str, list[str]] = {}
-    for topic, reason in checkup.unreachable:
-        those.setdefault(reason, []).append(topic)
-    said = [_because(topics, reason) for reason, topics in those.items()]
-    if len(said) > UNREAD_SAID_MOST:
-        said[UNREAD_SAID_MOST:] = [f"and {len(said) - UNREAD_SAID_MOST} more: see -o json"]
-    return [printable(sentence) for sentence in said]
-
-
-def _because(topics: list[str], reason: str) -> str:
-    if len(topics) > 1:
-        return f"{len(topics)} could not be read: {reason}"
-    named = topics[0] in re.sub(r"\(.*\)", "", reason)  # in brackets stand the broker's words
-    return reason if named else f"{topics[0]}: {reason}"
 
 
 def _watch(check: Callable[[], Checkup], asked: dict[str, Any]) -> int:

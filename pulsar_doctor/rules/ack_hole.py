@@ -8,9 +8,10 @@ On Shared and Key_Shared acknowledgements out of order are ordinary, and so are 
 as a message takes. The rule speaks where mark-delete has stood still for `hole_after` with a
 consumer connected all that time, and where the gap is as old as that: nothing has been acknowledged
 for as long either, so the ranges are at least so old; or the acknowledgements went on for so long
-after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace in the window shows that all of them have come in less
-time than that (a burst after a quiet night), it is silent. Where the broker has not moved
-mark-delete since it loaded the topic, the time counts from the oldest consumer's connection.
+after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace
+in the window shows that all of them have come in less time than that (a burst after a quiet night),
+it is silent. Where the broker has not moved mark-delete since it loaded the topic, the time counts
+from the oldest consumer's connection.
 
 It is silent while delayed messages are in the backlog: these are gaps, too, until they are due. A
 message that takes longer than `hole_after`, or one that is given back again and again, does hold
@@ -97,7 +98,7 @@ def _moved(observed: Observed) -> bool:
 
 
 def _since_ms(observed: Observed) -> int | None:
-    """When mark-delete stopped before something: its last advance, with a consumer and a backlog."""
+    """When mark-delete stopped, as far as a consumer was there and something was in the backlog."""
     now = observed.now
     connected = [standing.now.connected_since_ms for standing in standings(observed)]
     oldest = min((moment for moment in connected if moment is not None), default=None)

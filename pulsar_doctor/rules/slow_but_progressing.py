@@ -5,9 +5,9 @@ messages in its usual rhythm. At its pace the broker may send again only after `
 is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the queue
 is of 1 and could not be smaller.
 
-By the broker's stats: it has acknowledged within the window, no FLOW came in it, and the next one
-is further away than `slow_wait` at the window's pace; or, where no pace can be told, none has come
-for so long. The receiver queue size is not in them; `receiver_queue_size` tells it.
+By the broker's stats: it has acknowledged within the window, no FLOW came in it or for `slow_wait`,
+and the next one is further away than `slow_wait` at the window's pace; or, where no pace can be
+told, none has come for so long. The receiver queue size is not in them; `receiver_queue_size` tells it.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """
@@ -109,9 +109,12 @@ def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding]:
 
 
 def _is_slow_by_stats(consumer: Starving, limits: Limits) -> bool:
-    if not consumer.working or consumer.asked or consumer.one_by_one or consumer.holds_nothing:
+    if not consumer.working or consumer.one_by_one or consumer.holds_nothing:
         return False
     wait, starved = consumer.wait, consumer.standing.starved
+    recent = starved is None or starved.ms < limits["slow_wait"] * 1000
+    if consumer.asked and (recent or wait is None):
+        return False
     if wait is not None:
         return wait.seconds > limits["slow_wait"]
     return starved is not None and starved.ms > limits["slow_wait"] * 1000
