@@ -68,15 +68,19 @@ def may_receive(consumer: ConsumerStats) -> bool:
 
 
 def moves(observed: Observed) -> bool:
-    """Whether anything was delivered, read or acknowledged in order, or has been just now."""
+    """Whether anything was delivered or read, or has been just now.
+
+    Where the read position is not told over time, mark-delete may have moved with it (an entry
+    filter); where it is told and stands, mark-delete shows acks of what was delivered before.
+    """
     last = observed.window.last.age(observed.now.last_consumed_timestamp_ms)
-    cursor = observed.cursor
+    read = observed.cursor.moved(attrgetter("read_position"))
+    skipped = observed.course.passed("last_mark_delete_advanced_timestamp_ms")
     return bool(
         observed.course.growth(attrgetter("msg_out_counter"))
         or any(standing.delivered for standing in standings(observed))
-        or cursor.moved(attrgetter("read_position"))
-        or cursor.moved(attrgetter("mark_delete_position"))
-        or observed.course.passed("last_mark_delete_advanced_timestamp_ms")
+        or read
+        or (read is None and skipped)
         or observed.course.passed("last_consumed_timestamp_ms")  # also where nothing could be sent
         or (last is not None and last.exact and last.ms <= CLOCK_SLACK_MS)
     )
@@ -136,6 +140,16 @@ class Case:
         return min(
             ((reading.unread or 0) + (reading.replay or 0) for reading in self.readings), default=0
         )
+
+    @property
+    def last_alone_tells(self) -> bool:
+        """Whether the topic's samples show the standstill, and the last one's flags how it came."""
+        window, limits = self.observed.window, self.limits
+        if self.readings[-1].sample is not window.last or self.unread_before <= 0:
+            return False
+        span = (window.span_ms or 0) / 1000
+        looked = len(window.samples) >= limits["samples"] and span >= limits["still_for"]
+        return looked or span >= limits["retried_within"]
 
     @property
     def span(self) -> float | None:

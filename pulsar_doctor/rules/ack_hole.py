@@ -40,7 +40,7 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import acknowledged_ranges, standings
+from pulsar_doctor.standing import standings
 from pulsar_doctor.stats.observed import Observed, entries_from
 from pulsar_doctor.stats.sample import Age, Moment
 
@@ -66,7 +66,7 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
 
 
 def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
-    now, ranges = observed.now, acknowledged_ranges(observed)
+    now, ranges = observed.now, observed.acknowledged_ranges
     if now.is_durable is False or observed.persistent is False or _empty(observed):
         return
     if ranges is None:

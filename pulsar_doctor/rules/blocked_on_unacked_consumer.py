@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pulsar_doctor.ack_waiting import AckWait, ack_wait, acks_to_release
 from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import (
     STATS,
@@ -38,7 +39,7 @@ from pulsar_doctor.diagnosis import (
 )
 from pulsar_doctor.durations import duration
 from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.standing import AckWait, Standing, ack_wait, acks_to_release, standings
+from pulsar_doctor.standing import Standing, standings
 from pulsar_doctor.stats.observed import SHARING
 from pulsar_doctor.stats.sample import Age
 from pulsar_doctor.waiting import in_rhythm, pace

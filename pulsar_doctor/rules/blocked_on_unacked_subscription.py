@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pulsar_doctor.ack_waiting import AckWait, acks_to_release, rhythm, without_ack
 from pulsar_doctor.diagnosis import (
     STATS,
     Evidence,
@@ -35,14 +36,7 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import (
-    AckWait,
-    Standing,
-    acks_to_release,
-    rhythm,
-    standings,
-    without_ack,
-)
+from pulsar_doctor.standing import Standing, standings
 from pulsar_doctor.stats.observed import SHARING, Observed
 from pulsar_doctor.stats.sample import Age
 

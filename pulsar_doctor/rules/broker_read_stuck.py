@@ -11,11 +11,12 @@ stats (`pulsar-admin topics stats-internal`) show the broken chain in three ways
 A healthy reader passes through each of these flags, and one sample can be stale. So the rule wants
 `samples` or more with the same picture, over at least `still_for`, in each of which a consumer
 could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
-was left to send, and in which nothing moved: nothing delivered, read position and mark-delete
-unchanged. A consumer that connected or asked within `still_for` is not waited for yet. Internal
-stats of the last sample alone do, where nothing was delivered in as many samples of the topic, or
-for `retried_within`, and what is unread was there before: a healthy reader passes through these
-flags only on its way to a delivery.
+was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Acks
+of what was delivered before do not count as movement, where the read position is told. A consumer
+that connected or asked within `still_for` is not waited for yet. Internal stats of the last sample
+alone do, where nothing was delivered in as many samples of the topic, or for `retried_within`, and
+what is unread was there before: a healthy reader passes through these flags only on its way to a
+delivery.
 
 It is unknown, not found, where something else looks the same: a read under way in a slow storage,
 an open transaction, delayed messages that pause the dispatcher, acknowledged ranges at the limit
@@ -58,7 +59,7 @@ from pulsar_doctor.dispatcher import (
     ready_throughout,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import Standing, acknowledged_ranges, standings
+from pulsar_doctor.standing import Standing, standings
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
@@ -123,19 +124,9 @@ def _too_few(case: Case) -> str | None:
     if span is None:
         return "the time between the samples is not told (--interval)"
     enough = len(case.readings) >= case.limits["samples"] and span >= case.limits["still_for"]
-    if enough or _last_alone_tells(case):
+    if enough or case.last_alone_tells:
         return None
     return f"{len(case.readings)} samples over {duration(span)} are too few; take a longer window"
-
-
-def _last_alone_tells(case: Case) -> bool:
-    """Whether the topic's samples show the standstill, and the last one's flags how it came."""
-    window = case.observed.window
-    if case.readings[-1].sample is not window.last or case.unread_before <= 0:
-        return False
-    span, limits = (window.span_ms or 0) / 1000, case.limits
-    looked = len(window.samples) >= limits["samples"] and span >= limits["still_for"]
-    return looked or span >= limits["retried_within"]
 
 
 def _not_told(case: Case) -> str | None:
@@ -229,7 +220,7 @@ def _transaction(case: Case) -> str | None:
 def _paused(case: Case) -> str | None:
     now = case.observed.now
     limit = case.observed.limits.max_unacked_ranges_to_persist or RANGES_LIMIT
-    ranges = acknowledged_ranges(case.observed)
+    ranges = case.observed.acknowledged_ranges
     if case.observed.type not in SINGLE_ACTIVE and now.msg_delayed != 0:
         return "delayed messages can pause the dispatcher"
     if ranges is not None and ranges >= limit:

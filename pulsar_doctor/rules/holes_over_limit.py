@@ -36,7 +36,6 @@ from pulsar_doctor.diagnosis import (
     Threshold,
     found,
 )
-from pulsar_doctor.standing import acknowledged_ranges
 from pulsar_doctor.stats.observed import Observed
 
 DEFAULT = 10_000.0
@@ -61,7 +60,7 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
 
 
 def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | NotTold]:
-    ranges = acknowledged_ranges(observed)
+    ranges = observed.acknowledged_ranges
     if observed.now.is_durable is False or observed.persistent is False:
         return
     if ranges is None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pulsar_doctor.ack_waiting import AckWait, ack_wait
 from pulsar_doctor.diagnosis import (
     CLEAR,
     STATS,
@@ -37,7 +38,7 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import AckWait, Standing, ack_wait, standings
+from pulsar_doctor.standing import Standing, standings
 from pulsar_doctor.stats.fields import Position
 from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.stats.topic import ConsumerStats, DrainingHash

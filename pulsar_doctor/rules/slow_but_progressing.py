@@ -7,7 +7,8 @@ is of 1 and could not be smaller.
 
 By the broker's stats: it has acknowledged within the window, no FLOW came in it or for `slow_wait`,
 and the next one is further away than `slow_wait` at the window's pace; or, where no pace can be
-told, none has come for so long. The receiver queue size is not in them; `receiver_queue_size` tells it.
+told, none has come for so long. The receiver queue size is not in them; `receiver_queue_size` tells
+it.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """

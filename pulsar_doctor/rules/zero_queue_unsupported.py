@@ -37,7 +37,7 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import standings
+from pulsar_doctor.standing import Standing, standings
 from pulsar_doctor.starvation import Starving, starving
 from pulsar_doctor.stats.observed import Observed
 from pulsar_doctor.waiting import (
@@ -172,7 +172,14 @@ def _batch_for_one(consumer: Starving) -> bool:
     if standing.unacked is not None:
         return 0 <= standing.unacked + consumer.permits <= 2
     sent = standing.now.msg_out_counter
-    return sent is not None and 1 <= sent + consumer.permits <= 2
+    granted = None if sent is None else sent + consumer.permits
+    return granted == 1 or (granted == 2 and _asked_after_the_batch(standing))
+
+
+def _asked_after_the_batch(standing: Standing) -> bool:
+    """Whether its last FLOW came after what it was sent; RQS 2 asks for both at once, before."""
+    flow, sent = standing.last_flow_ms, standing.now.last_consumed_timestamp_ms
+    return flow is not None and sent is not None and flow > sent
 
 
 def _stats_finding(consumer: Starving) -> Finding:

@@ -161,6 +161,17 @@ class Observed:
         return Between(-(-messages // self._entry_messages), messages)
 
     @property
+    def acknowledged_ranges(self) -> int | None:
+        """Ranges of acknowledged entries after mark-delete, in the last sample; None: not told."""
+        told, cursor = self.now.non_contiguous_deleted_messages_ranges, self.cursor_now
+        if told is not None or cursor is None:
+            return told
+        if cursor.total_non_contiguous_deleted_messages_range is not None:
+            return cursor.total_non_contiguous_deleted_messages_range
+        written = cursor.individually_deleted_messages
+        return None if written is None else written.count("..")
+
+    @property
     def _entry_messages(self) -> int:
         """Messages in an entry, about the most; the broker rounds its average."""
         told = [course.values[-1] for course in self.consumers]
