@@ -24,11 +24,15 @@ FOLDER = Path(__file__).parent / "states"
 RECORDED = sorted(
     (path.parent.name, path.name.partition(".")[0]) for path in FOLDER.glob("*/*.jsonl.gz")
 )
-# What an older broker does not tell: throttled reads, and which hashes drain.
+# What older brokers do not tell: throttled reads, and which hashes drain.
 DIFFERS = {
-    ("2.11.0", "dispatch-throttled-subscription"): HEALTHY,
-    ("2.11.0", "dispatch-throttled-topic"): HEALTHY,
-    ("2.11.0", "exclusive-zombie-key-shared"): stalled("permits-exhausted"),
+    (version, name): expected
+    for version in ("2.11.0", "3.3.5")
+    for name, expected in (
+        ("dispatch-throttled-subscription", HEALTHY),
+        ("dispatch-throttled-topic", HEALTHY),
+        ("exclusive-zombie-key-shared", stalled("permits-exhausted")),
+    )
 }
 QUIET = [each for each in RECORDED if SCENARIOS[each[1]].expects.status == "healthy"]
 RULES = load()
@@ -51,9 +55,9 @@ def of(
     return Observed(observed.topic, observed.partition, observed.subscription, window)
 
 
-def test_both_versions_are_there() -> None:
-    assert {version for version, _ in RECORDED} == {"2.11.0", "4.0.8"}
-    assert len(RECORDED) > 90
+def test_three_versions_are_there() -> None:
+    assert {version for version, _ in RECORDED} == {"2.11.0", "3.3.5", "4.0.8"}
+    assert len(RECORDED) > 135
 
 
 @pytest.mark.parametrize(("version", "name"), RECORDED)
