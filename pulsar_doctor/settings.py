@@ -23,6 +23,8 @@ CLIENT_CONF_KEYS = {
     "auth_plugin": "authPlugin",
     "auth_params": "authParams",
     "tls_trust_certs": "tlsTrustCertsFilePath",
+    "tls_certificate": "tlsCertificateFilePath",
+    "tls_key": "tlsKeyFilePath",
     "tls_allow_insecure": "tlsAllowInsecureConnection",
 }
 FLAGS = frozenset({"tls_allow_insecure", "sandbox"})
@@ -37,14 +39,23 @@ class Settings:
     auth_plugin: str | None = None
     auth_params: str | None = field(default=None, repr=False)
     tls_trust_certs: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
     tls_allow_insecure: bool = False
     sandbox: bool = False
     pulsar_home: Path | None = None
     told: frozenset[str] = frozenset()
 
+    @property
+    def certificate(self) -> tuple[Path, Path] | None:
+        """Our own certificate and its key, as client.conf names them beside any authentication."""
+        if self.tls_certificate is None or self.tls_key is None:
+            return None
+        return self.tls_certificate, self.tls_key
+
 
 NAMES = tuple(name for name in Settings.__dataclass_fields__ if name != "told")
-PATHS = frozenset({"tls_trust_certs", "pulsar_home"})
+PATHS = frozenset({"tls_trust_certs", "tls_certificate", "tls_key", "pulsar_home"})
 
 
 def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:

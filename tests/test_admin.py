@@ -542,6 +542,8 @@ def test_a_client_certificate_is_shown_where_it_is_wanted(server_side, pem):
     with always(Reply(document=STATS), tls=server_side) as broker:
         answer = ask(broker.url, stats, auth_plugin=java, auth_params=params, **trust)
         assert answer.document == STATS
+        of_client_conf = {"tls_certificate": pem / "cert.pem", "tls_key": pem / "key.pem"}
+        assert ask(broker.url, stats, **of_client_conf, **trust).document == STATS
         with pytest.raises(
             AdminError, match=r"wants? a client certificate"
         ):  # TLS 1.3: may be late

@@ -112,3 +112,11 @@ def test_an_authentication_that_is_not_supported_is_named_and_its_parameters_are
     with pytest.raises(InputError, match="athenz") as error:
         attach.authentication(Settings(auth_plugin="athenz", auth_params="canary"))
     assert "canary" not in str(error.value)
+
+
+def test_a_client_certificate_of_client_conf_takes_both_of_its_files(tmp_path):
+    conf = tmp_path / "client.conf"
+    conf.write_text("tlsCertificateFilePath=/tls/me.pem\ntlsKeyFilePath=/tls/me.key\n")
+    assert load({"client_conf": conf}, {}).certificate == (Path("/tls/me.pem"), Path("/tls/me.key"))
+    conf.write_text("tlsCertificateFilePath=/tls/me.pem\n")
+    assert load({"client_conf": conf}, {}).certificate is None

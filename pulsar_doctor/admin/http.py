@@ -67,7 +67,7 @@ class Http:
         self._hosts = {base.host for base in self._bases}
         self._strangers: dict[str, str] = {}  # host -> why nothing is sent to it
         self._listing = asyncio.Lock()
-        certificate = self._credentials.certificate
+        certificate = self._credentials.certificate or settings.certificate
         self._client = httpx.AsyncClient(
             transport=ReadOnly(
                 self._hosts,
