@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from pulsar_doctor import ledger as ledgers
 from pulsar_doctor.ledger import Ledger
 
-PARTITION = "-partition-"
+PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,13 @@ class Subscription:
 
 def split_partition(topic: str) -> tuple[str, int | None]:
     """A topic's name without its partition, and the partition; None where it has none."""
-    base, found, number = topic.rpartition(PARTITION)
-    return (base, int(number)) if found and number.isdecimal() else (topic, None)
+    match = PARTITION.fullmatch(topic)
+    return (match[1], int(match[2])) if match else (topic, None)
+
+
+def full_name(topic: str, partition: int | None) -> str:
+    """The other way round: the name of a topic or of one of its partitions."""
+    return topic if partition is None else f"{topic}-partition-{partition}"
 
 
 def state_of(consumer: Consumer) -> dict[str, Any]:

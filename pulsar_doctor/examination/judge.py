@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pulsar_doctor.consumers import Subscription
+from pulsar_doctor.consumers import Subscription, full_name
 from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, RuleLimits, diagnose
 from pulsar_doctor.stats.observed import Observed, TopicWindow
 
@@ -102,4 +102,4 @@ def named(those: Sequence[Subscription | Observed]) -> str:
 
 def full(of: Subscription | Observed | TopicWindow) -> str:
     """The full name of its topic or partition."""
-    return of.topic if of.partition is None else f"{of.topic}-partition-{of.partition}"
+    return full_name(of.topic, of.partition)

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
+from pulsar_doctor.consumers import full_name
 from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status
 from pulsar_doctor.durations import duration
 from pulsar_doctor.report.checkup import STATUSES
@@ -43,8 +44,7 @@ def listed(names: Sequence[str], most: int) -> str:
 
 def full_topic(diagnosis: Diagnosis) -> str:
     """The topic as the broker names it, with its partition."""
-    end = "" if diagnosis.partition is None else f"-partition-{diagnosis.partition}"
-    return f"{diagnosis.topic}{end}"
+    return full_name(diagnosis.topic, diagnosis.partition)
 
 
 def backlog(entries: int | None) -> str:

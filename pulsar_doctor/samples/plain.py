@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from typing import Any
 
+from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.samples.files import (
     INTERNAL,
@@ -23,7 +24,7 @@ from pulsar_doctor.samples.files import (
     located,
     stranger,
 )
-from pulsar_doctor.samples.reading import check_found, is_called, parted
+from pulsar_doctor.samples.reading import check_found, is_called
 from pulsar_doctor.stats.internal import (
     InternalStats,
     internal_stats,
@@ -124,14 +125,16 @@ def plain_windows(
     check_alike(files)
     last = files[-1]
     if UNNAMED in last.samples:
-        topic, partition = parted(topics[0] if topics else UNKNOWN)
+        topic, partition = split_partition(topics[0] if topics else UNKNOWN)
         whole = last.kind == TOTALS
         return [
             TopicWindow(topic, None if whole else partition, _window(files, UNNAMED, interval_ms))
         ]
     check_found(topics, last.samples, called(last.name))
     asked = [name for name in last.samples if not topics or is_called(name, topics[0])]
-    windows = [TopicWindow(*parted(name), _window(files, name, interval_ms)) for name in asked]
+    windows = [
+        TopicWindow(*split_partition(name), _window(files, name, interval_ms)) for name in asked
+    ]
     return sorted(windows, key=lambda each: each.partition or 0)
 
 
@@ -170,7 +173,7 @@ def check_alike(files: Sequence[Plain]) -> None:
                 f"{called(first.name)} is the output of {first.kind} and {called(plain.name)} that "
                 f"of {plain.kind}; give samples of one kind"
             )
-    names = sorted({parted(name)[0] for plain in files for name in plain.samples})
+    names = sorted({split_partition(name)[0] for plain in files for name in plain.samples})
     if len(names) > 1:
         raise InputError(f"the files are of several topics, {names[0]} and {names[1]}; give one")
 

@@ -12,11 +12,11 @@ subscriptions as they like (metadata, properties) is not in it: it may be secret
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.stats.internal import internal_stats
 from pulsar_doctor.stats.reading import topic_stats
@@ -25,7 +25,6 @@ from pulsar_doctor.stats.sample import Sample
 SCHEMA = "pulsar-doctor/samples/"
 VERSION = 1
 NAMED_MOST = 10
-PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})")
 
 USERS_OWN = frozenset({"metadata", "properties", "subscriptionProperties"})
 # Objects whose keys are names, so that a subscription called "metadata" stays.
@@ -87,15 +86,9 @@ def counts(key: str, value: Any) -> bool:
     return key == "properties" and numbers
 
 
-def parted(topic: str) -> tuple[str, int | None]:
-    """The name without its partition, and the partition; None where it is none."""
-    match = PARTITION.fullmatch(topic)
-    return (match[1], int(match[2])) if match else (topic, None)
-
-
 def is_called(topic: str, asked: str) -> bool:
     """Whether a full name is what was asked for: full or its last part, topic or partition."""
-    names = (topic, parted(topic)[0])
+    names = (topic, split_partition(topic)[0])
     return any(name == asked or name.endswith(f"/{asked}") for name in names)
 
 
@@ -104,7 +97,7 @@ def check_found(asked: Sequence[str], there: Collection[str], where: str) -> Non
     strange = [repr(each) for each in asked if not any(is_called(name, each) for name in there)]
     if not strange:
         return
-    names = sorted({parted(name)[0] for name in there})
+    names = sorted({split_partition(name)[0] for name in there})
     more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
     raise DoctorError(
         f"{where} has no topic {', '.join(strange)}; it has {', '.join(names[:NAMED_MOST])}{more}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, BinaryIO
 
+from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.samples.files import called, located
 from pulsar_doctor.samples.reading import (
@@ -14,7 +15,6 @@ from pulsar_doctor.samples.reading import (
     Reading,
     check_found,
     is_called,
-    parted,
 )
 from pulsar_doctor.stats.fields import ROOT, Fields, as_object, document_of
 from pulsar_doctor.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
@@ -67,7 +67,7 @@ class Saved:
         return [self._window(topic) for topic in sorted(self.samples, key=_place)]
 
     def _window(self, topic: str) -> TopicWindow:
-        base, partition = parted(topic)
+        base, partition = split_partition(topic)
         limits = self.limits.get(topic) or self.limits.get(base) or NOTHING_TOLD
         with located(f"{called(self.name)}, {topic}"):
             window = Window(tuple(self.samples[topic]))
@@ -131,5 +131,5 @@ def _limits(told: Fields) -> ClusterLimits:
 
 
 def _place(topic: str) -> tuple[str, int]:
-    base, partition = parted(topic)
+    base, partition = split_partition(topic)
     return base, -1 if partition is None else partition
