@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
+import ssl
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -54,3 +58,30 @@ def admin(broker: Sandbox) -> Iterator[httpx.Client]:
     """The broker's REST API, for tests that set the scene: they may write."""
     with httpx.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin:
         yield admin
+
+
+@pytest.fixture(scope="session")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for 127.0.0.1 and its key, in one folder."""
+    if not shutil.which("openssl"):
+        pytest.skip("needs the openssl binary")
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "2", "-subj", "/CN=throw-away", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    subprocess.run(
+        ["openssl", "pkey", "-in", folder / "key.pem", "-aes256", "-passout", "pass:x",
+         "-out", folder / "locked.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def server_side(pem: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem / "cert.pem", pem / "key.pem")
+    return context

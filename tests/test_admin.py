@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -479,33 +476,6 @@ def test_a_redirect_to_no_address_of_a_broker_is_told(location):
 
 
 # TLS, with certificates made for the moment
-
-
-@pytest.fixture(scope="session")
-def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for 127.0.0.1 and its key, in one folder."""
-    if not shutil.which("openssl"):
-        pytest.skip("needs the openssl binary")
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-days", "2", "-subj", "/CN=throw-away", "-addext",
-         "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    subprocess.run(
-        ["openssl", "pkey", "-in", folder / "key.pem", "-aes256", "-passout", "pass:x",
-         "-out", folder / "locked.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return folder
-
-
-@pytest.fixture
-def server_side(pem: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem / "cert.pem", pem / "key.pem")
-    return context
 
 
 def test_a_certificate_that_is_trusted_by_file_or_by_nobody(server_side, pem):

@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import resource
-import shutil
 import socket
 import ssl
 import subprocess
@@ -263,27 +262,6 @@ def test_a_slow_answer_is_a_time_out(check: Check, monkeypatch: pytest.MonkeyPat
 # TLS
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not shutil.which("openssl"):
-        pytest.skip("needs the openssl binary")
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-days", "2", "-subj", "/CN=throw-away", "-addext",
-         "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return folder
-
-
-@pytest.fixture
-def tls(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
-    return context
-
-
 @pytest.mark.parametrize("which", [NAMED, FLEET])
 def test_https_to_a_port_without_tls(check: Check, which: tuple[str, ...]) -> None:
     with cluster({"orders": states(HEALTHY)}) as broker:
@@ -294,8 +272,10 @@ def test_https_to_a_port_without_tls(check: Check, which: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize("which", [NAMED, FLEET])
-def test_http_to_a_port_with_tls(check: Check, tls: ssl.SSLContext, which: tuple[str, ...]) -> None:
-    with serving(lambda asked: GONE, tls=tls) as broker:
+def test_http_to_a_port_with_tls(
+    check: Check, server_side: ssl.SSLContext, which: tuple[str, ...]
+) -> None:
+    with serving(lambda asked: GONE, tls=server_side) as broker:
         told = check(broker.url.replace("https:", "http:"), *which)
         assert (told.code, told.out) == (3, "")
         assert "https://" in told.sentence()
@@ -304,9 +284,9 @@ def test_http_to_a_port_with_tls(check: Check, tls: ssl.SSLContext, which: tuple
 
 @pytest.mark.parametrize("which", [NAMED, FLEET])
 def test_a_certificate_that_nobody_trusts(
-    check: Check, tls: ssl.SSLContext, which: tuple[str, ...]
+    check: Check, server_side: ssl.SSLContext, which: tuple[str, ...]
 ) -> None:
-    with serving(lambda asked: GONE, tls=tls) as broker:
+    with serving(lambda asked: GONE, tls=server_side) as broker:
         told = check(broker, *which)
         assert (told.code, told.out) == (3, "")
         assert f"the certificate of {broker.url} is not trusted" in told.sentence()
