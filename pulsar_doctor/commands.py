@@ -7,12 +7,12 @@ bytes to the tests. What a command does to permits stands in permits.py, not her
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import NAMES, OURS, TAKEN, MessageId, Row
-from pulsar_doctor.journal import DIRECTIONS, EVENT, KNOWN, NO_CONNECTION, Block, Record
+from pulsar_doctor.framing import MESSAGE
+from pulsar_doctor.journal import DIRECTIONS, EVENT, KNOWN, NO_CONNECTION, Batch, Block, Record
 
 SUBSCRIPTION_TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
 ACK_TYPES = ("individual", "cumulative")
@@ -38,13 +38,12 @@ INT64_MOST = 2**63 - 1
 MILLISECOND_MOST = INT64_MOST // 1000  # Long.MAX stands for "never" and "latest": null here
 
 # Rows read from a journal or written by us carry these; the timeline fills in the rest.
-Reader = Callable[[Row, Any, bytes | None], None]
+# Of a command they get the parsed message, and the parsed MessageMetadata where there is one.
+Reader = Callable[[Row, Any, Any], None]
 
 
-def ack_words(words: Any) -> bytes | None:
-    """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes; None where it has none."""
-    if not words:
-        return None
+def ack_words(words: Any) -> bytes:
+    """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes."""
     return b"".join((word & (2**64 - 1)).to_bytes(8, "little") for word in words)
 
 
@@ -54,13 +53,15 @@ def signed(number: int) -> int | None:
 
 
 def _one_id(row: Row, message_id: Any) -> None:
-    row.ledger_id = signed(message_id.ledger_id)
-    row.entry_id = signed(message_id.entry_id)
-    row.ack_set = ack_words(message_id.ack_set)
-    if message_id.HasField("partition") and message_id.partition >= 0:
-        row.partition = message_id.partition
-    if message_id.HasField("batch_index") and message_id.batch_index >= 0:
-        row.batch_index = message_id.batch_index
+    ledger_id, entry_id = message_id.ledger_id, message_id.entry_id
+    row.ledger_id = ledger_id if ledger_id <= INT64_MOST else None
+    row.entry_id = entry_id if entry_id <= INT64_MOST else None
+    if (partition := message_id.partition) >= 0:  # -1 where there is none, as the proto says
+        row.partition = partition
+    if (batch_index := message_id.batch_index) >= 0:
+        row.batch_index = batch_index
+    if words := message_id.ack_set:
+        row.ack_set = ack_words(words)
 
 
 def _ids(row: Row, ids: Any) -> None:
@@ -68,7 +69,9 @@ def _ids(row: Row, ids: Any) -> None:
         _one_id(row, ids[0])
     elif ids:
         row.message_ids = [
-            MessageId(signed(i.ledger_id) or 0, signed(i.entry_id) or 0, ack_words(i.ack_set))
+            MessageId(
+                signed(i.ledger_id) or 0, signed(i.entry_id) or 0, ack_words(i.ack_set) or None
+            )
             for i in ids
         ]
 
@@ -83,29 +86,29 @@ def _error(row: Row, command: Any) -> None:
         row.error_message = command.message or None
 
 
-def _only_request(row: Row, command: Any, _: bytes | None) -> None:
+def _only_request(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id) if command.HasField("request_id") else None
 
 
-def _nothing(row: Row, command: Any, _: bytes | None) -> None:
+def _nothing(row: Row, command: Any, _: Any) -> None:
     pass
 
 
-def _connect(row: Row, command: Any, _: bytes | None) -> None:
+def _connect(row: Row, command: Any, _: Any) -> None:
     row.client_version = command.client_version or None
 
 
-def _topic_request(row: Row, command: Any, _: bytes | None) -> None:
+def _topic_request(row: Row, command: Any, _: Any) -> None:
     row.topic = command.topic or None
     row.request_id = signed(command.request_id)
 
 
-def _answer(row: Row, command: Any, _: bytes | None) -> None:
+def _answer(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id)
     _error(row, command)
 
 
-def _subscribe(row: Row, command: Any, _: bytes | None) -> None:
+def _subscribe(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id)
     row.topic = command.topic
     row.subscription = command.subscription
@@ -115,58 +118,59 @@ def _subscribe(row: Row, command: Any, _: bytes | None) -> None:
     row.consumer_name = command.consumer_name or None
 
 
-def _producer(row: Row, command: Any, _: bytes | None) -> None:
+def _producer(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id)
     row.topic = command.topic
     row.producer_id = signed(command.producer_id)
 
 
-def _metadata(row: Row, metadata: bytes | None) -> Any:
-    if metadata is None:
-        return None
-    known = wire.MessageMetadata.FromString(metadata)
-    if known.publish_time and known.publish_time <= MILLISECOND_MOST:
-        row.publish_time = known.publish_time * 1000
-    if known.HasField("deliver_at_time") and 0 < known.deliver_at_time <= MILLISECOND_MOST:
-        row.deliver_at = known.deliver_at_time * 1000
-    if known.HasField("key_hash") and not known.HasField("num_messages_in_batch"):
-        row.key_hash = known.key_hash
-    return known
+def _metadata(row: Row, metadata: Any) -> int:
+    """Fills in what the metadata says; returns the size of the batch, 0 where it is none."""
+    publish_time, deliver_at = metadata.publish_time, metadata.deliver_at_time
+    batch: int = metadata.num_messages_in_batch
+    if publish_time and publish_time <= MILLISECOND_MOST:
+        row.publish_time = publish_time * 1000
+    if 0 < deliver_at <= MILLISECOND_MOST:
+        row.deliver_at = deliver_at * 1000
+    single = not batch and not metadata.HasField("num_messages_in_batch")
+    if single and metadata.HasField("key_hash"):
+        row.key_hash = metadata.key_hash
+    return batch
 
 
-def _send(row: Row, command: Any, metadata: bytes | None) -> None:
+def _send(row: Row, command: Any, metadata: Any) -> None:
     row.producer_id = signed(command.producer_id)
-    row.messages = command.num_messages if command.HasField("num_messages") else 1
-    _metadata(row, metadata)
+    row.messages = command.num_messages
+    if metadata is not None:
+        _metadata(row, metadata)
 
 
-def _send_receipt(row: Row, command: Any, _: bytes | None) -> None:
+def _send_receipt(row: Row, command: Any, _: Any) -> None:
     row.producer_id = signed(command.producer_id)
     if command.HasField("message_id"):
         _one_id(row, command.message_id)
 
 
-def _send_error(row: Row, command: Any, _: bytes | None) -> None:
+def _send_error(row: Row, command: Any, _: Any) -> None:
     row.producer_id = signed(command.producer_id)
     _error(row, command)
 
 
-def _message(row: Row, command: Any, metadata: bytes | None) -> None:
+def _message(row: Row, command: Any, metadata: Any) -> None:
     """MESSAGE and its debit: `message_permits` (PIP-491), or the batch less its acknowledged."""
     row.consumer_id = signed(command.consumer_id)
     _one_id(row, command.message_id)
     row.redelivery_count = command.redelivery_count
-    known = _metadata(row, metadata)
-    batch = known.num_messages_in_batch if known and known.num_messages_in_batch > 0 else 1
-    batch = min(batch, BATCH_MOST)
-    row.messages = batch
-    row.ack_set = ack_words(command.ack_set)
+    batch = 0 if metadata is None else _metadata(row, metadata)
+    batch = min(batch, BATCH_MOST) if batch > 0 else 1
+    row.messages = row.permits = batch
+    if words := command.ack_set:
+        row.ack_set = ack_set = ack_words(words)
+        row.permits = open_indexes(ack_set, batch)
+    else:
+        row.ack_set = None
     if command.HasField("message_permits"):
         row.permits = command.message_permits
-    elif row.ack_set is not None:
-        row.permits = open_indexes(row.ack_set, batch)
-    else:
-        row.permits = batch
 
 
 def open_indexes(ack_set: bytes, batch: int) -> int:
@@ -174,7 +178,7 @@ def open_indexes(ack_set: bytes, batch: int) -> int:
     return (int.from_bytes(ack_set, "little") & ((1 << batch) - 1)).bit_count()
 
 
-def _ack(row: Row, command: Any, _: bytes | None) -> None:
+def _ack(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
     if command.HasField("request_id"):
         row.request_id = signed(command.request_id)
@@ -185,45 +189,45 @@ def _ack(row: Row, command: Any, _: bytes | None) -> None:
         row.error_code = _name(VALIDATION_ERRORS, command.validation_error)
 
 
-def _ack_response(row: Row, command: Any, _: bytes | None) -> None:
+def _ack_response(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
     _answer(row, command, None)
 
 
-def _flow(row: Row, command: Any, _: bytes | None) -> None:
+def _flow(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
     row.permits = command.message_permits
 
 
-def _redeliver(row: Row, command: Any, _: bytes | None) -> None:
+def _redeliver(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
     row.messages = len(command.message_ids)  # 0: all that is not acknowledged
     _ids(row, command.message_ids)
 
 
-def _of_consumer(row: Row, command: Any, _: bytes | None) -> None:
+def _of_consumer(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
     if command.HasField("request_id"):
         row.request_id = signed(command.request_id)
 
 
-def _seek(row: Row, command: Any, _: bytes | None) -> None:
+def _seek(row: Row, command: Any, _: Any) -> None:
     _of_consumer(row, command, None)
     if command.HasField("message_id"):
         _one_id(row, command.message_id)
 
 
-def _active_change(row: Row, command: Any, _: bytes | None) -> None:
+def _active_change(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
     row.messages = int(command.is_active)  # 1: now the active consumer, 0: a standby
 
 
-def _close_producer(row: Row, command: Any, _: bytes | None) -> None:
+def _close_producer(row: Row, command: Any, _: Any) -> None:
     row.producer_id = signed(command.producer_id)
     row.request_id = signed(command.request_id)
 
 
-def _last_message_id(row: Row, command: Any, _: bytes | None) -> None:
+def _last_message_id(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id)
     if command.HasField("last_message_id"):
         _one_id(row, command.last_message_id)
@@ -289,8 +293,18 @@ CODES = {known.name: code for code, known in COMMANDS.items()}
 
 def rows_of(block: Block) -> Iterator[Row]:
     """The rows of a journal block, as far as the commands themselves tell."""
+    for part in block.parts:
+        if isinstance(part, Batch):
+            yield from (
+                _plain_messages(block, part) if _plain(part) else _each(block, part.records())
+            )
+        else:
+            yield from _each(block, (part,))
+
+
+def _each(block: Block, records: Iterable[Record]) -> Iterator[Row]:
     direction = DIRECTIONS[block.direction]
-    for record in block.records:
+    for record in records:
         row = Row()
         row.ts = block.ts
         row.mono_ns = block.mono_ns
@@ -298,6 +312,49 @@ def rows_of(block: Block) -> Iterator[Row]:
             row.conn_id = block.conn_id
             row.direction = direction
         read_record(row, record)
+        yield row
+
+
+def _plain(batch: Batch) -> bool:
+    """Whether these are messages with nothing that only a few have."""
+    codes = batch.codes
+    if not codes.count(MESSAGE) == len(codes) == len(batch.metadata):
+        return False
+    message, metadata = batch.everything.commands.message, batch.everything.metadata
+    rare = (
+        message.ack_set
+        or message.HasField("message_permits")
+        or message.message_id.HasField("batch_index")
+        or metadata.HasField("deliver_at_time")
+        or metadata.HasField("key_hash")
+    )
+    return not rare
+
+
+def _plain_messages(block: Block, batch: Batch) -> Iterator[Row]:
+    """What `_message` makes of such, without looking for what is not there: most rows are these."""
+    sizes = iter(batch.sizes)
+    ts, mono_ns, conn_id = block.ts, block.mono_ns, block.conn_id
+    direction, name = DIRECTIONS[block.direction], COMMANDS[MESSAGE].name
+    for command, known, total, command_bytes in zip(
+        batch.commands, batch.metadata, sizes, sizes, strict=False
+    ):
+        message = command.message
+        message_id = message.message_id
+        row = Row()
+        row.ts, row.mono_ns, row.conn_id, row.direction = ts, mono_ns, conn_id, direction
+        row.command, row.command_code = name, MESSAGE
+        row.frame_bytes, row.payload_bytes = total + 4, total - 4 - command_bytes
+        row.consumer_id = number if (number := message.consumer_id) <= INT64_MOST else None
+        row.ledger_id = number if (number := message_id.ledger_id) <= INT64_MOST else None
+        row.entry_id = number if (number := message_id.entry_id) <= INT64_MOST else None
+        if (number := message_id.partition) >= 0:
+            row.partition = number
+        row.redelivery_count = message.redelivery_count
+        number = known.num_messages_in_batch
+        row.messages = row.permits = min(number, BATCH_MOST) if number > 0 else 1
+        if 0 < (number := known.publish_time) <= MILLISECOND_MOST:
+            row.publish_time = number * 1000
         yield row
 
 
@@ -315,8 +372,7 @@ def read_record(row: Row, record: Record) -> None:
         row.raw = record.command
         return
     row.command = known.name
-    command = getattr(wire.BaseCommand.FromString(record.command), known.field)
-    known.read(row, command, record.metadata)
+    known.read(row, getattr(record.command, known.field), record.metadata)
 
 
 def _read_event(row: Row, record: Record) -> None:

@@ -6,13 +6,12 @@ a ledger of one way would be wrong. Whatever passes afterwards passes unseen, up
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pulsar_doctor.columns import CLOSE, OPEN, UNPARSED
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.framing import Frame
-from pulsar_doctor.journal import DIRECTIONS, Mask, pack_event, redact
+from pulsar_doctor.framing import Frames
+from pulsar_doctor.journal import DIRECTIONS, Mask, pack_event
 from pulsar_doctor.journal_file import JournalFile
+from pulsar_doctor.redaction import redact
 
 
 class ConnectionJournal:
@@ -30,13 +29,13 @@ class ConnectionJournal:
         self.opened = True
         self._event(OPEN, client_addr=client_addr, broker_addr=broker_addr)
 
-    def frames(self, frames: Sequence[Frame], direction: int) -> None:
+    def frames(self, frames: Frames, direction: int) -> None:
         """What one read has completed. direction: index of journal.DIRECTIONS."""
         if not self._observed:
             return
         try:
-            records = [self._mask.pack(frame) for frame in frames]
-            self._journal.add(records, self._conn_id, direction)
+            records = self._mask.pack_all(frames)
+            self._journal.add(records, self._conn_id, direction, len(frames))
         except Exception as error:
             self.unparsed(error, direction)
 

@@ -200,6 +200,13 @@ def diagnose(evidence: Evidence, rules: Sequence[Rule], limits: RuleLimits) -> D
     )
 
 
+def diagnose_wire(
+    subscriptions: Iterable[Subscription], rules: Sequence[Rule], limits: RuleLimits
+) -> list[Diagnosis]:
+    """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
+    return [diagnose(Evidence(wire), rules, limits) for wire in subscriptions]
+
+
 def _weigh(weighed: _Weighed, rule: Rule, outcome: Outcome) -> None:
     if isinstance(outcome, Found):
         weighed.findings.extend((rule, finding) for finding in outcome.findings)

@@ -9,38 +9,45 @@ something that happened): one time stamp, one CRC-32, then its records. What is 
 - of an unknown command nothing but field numbers, wire types and lengths.
 
 The salt lives in the memory of one relay and is written nowhere.
+
+Frames of the frequent kinds that one read brings are one record, a Batch: joined to one protobuf,
+parsed once, stripped of what is not on the list, written once (since version 2). A frame that
+protobuf refuses sends its neighbours the other way, too, one by one, where it alone is blanked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import TO_BROKER, TO_CLIENT
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.framing import Frame
+from pulsar_doctor.framing import WITH_METADATA, Frame, Frames
+from pulsar_doctor.redaction import blanked, redact
 
 MAGIC = b"PDJRNL"
-VERSION = 1
+VERSION = 2
 FILE_HEADER = MAGIC + VERSION.to_bytes(2, "little")
 
-KNOWN, UNKNOWN, EVENT = 1, 2, 3  # kinds of records
+KNOWN, UNKNOWN, EVENT, BATCH = 1, 2, 3, 4  # kinds of records
 NO_CONNECTION = -1
 DIRECTIONS = (TO_BROKER, TO_CLIENT)
 
 # The number of a command's type is also the number of its field in BaseCommand.
 KNOWN_CODES = frozenset(field.number for field in wire.BaseCommand.DESCRIPTOR.fields) - {1}
-RAW_BYTES_MOST = 65536
-ERROR_CHARACTERS = 200
+ACK_RESPONSE = 38
+FREQUENT_CODES = frozenset(field.number for field in wire.Frequent.DESCRIPTOR.fields)
+KEYS_REMEMBERED = 10_000  # hashes of keys, so that a key that comes again costs little
 
 _BLOCK = struct.Struct("<IIqqiB")  # body bytes, crc32, wall us, monotonic ns, connection, direction
 _RECORD = struct.Struct("<BhIiIi")  # kind, code, frame, payload or -1, command, metadata or -1
+CONNECT = 2
 _ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
     8: "send_error",
     14: "error",
@@ -48,35 +55,63 @@ _ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
     24: "lookup_response",
     38: "ack_response",
 }
-_SECRETS = re.compile(
-    r"ey[JA][\w-]+(?:\.[\w-]*)*"  # a JSON web token, or what is left of one
-    r"|(?<=//)[^/\s@]+(?=@)"  # the user of a URL
-    r"|(?i:(?:token|passw(?:or)?d|secret|credentials?|authorization|key)[\"']?\s*[=:]\s*"
-    r"(?:(?:bearer|basic)\s+)?\S+)"
-    r"|(?i:bearer|basic|passw(?:or)?d|secret)\s+\S+"
-    r"|(?i:token|key)\s+(?=\S*\d)\S+"  # "token expired" may stay
-)
 
 
 class Record(NamedTuple):
-    """One command, or one event, as it was written."""
+    """One command, or one event, as it was written.
+
+    command: of a known one the parsed BaseCommand (of a batch its Frequent, which has the same
+    fields); of others bytes. metadata: the parsed MessageMetadata, None where there is none.
+    """
 
     kind: int
     code: int
     frame_bytes: int
     payload_bytes: int | None
-    command: bytes
-    metadata: bytes | None
+    command: Any
+    metadata: Any
+
+
+class Batch(NamedTuple):
+    """Many frequent commands in one record.
+
+    codes: a number each. sizes: two each, `total` and the command size, as on the wire.
+    commands: a parsed Frequent each. metadata: a parsed MessageMetadata of each that has some.
+    everything: the parsed AllOfBatch, which has each field that any of them has.
+    """
+
+    codes: bytes
+    sizes: tuple[int, ...]
+    commands: Sequence[Any]
+    metadata: Sequence[Any]
+    everything: Any
+
+    def records(self) -> Iterator[Record]:
+        """One by one."""
+        metadata = iter(self.metadata)
+        sizes = iter(self.sizes)
+        for code, command, total, command_bytes in zip(
+            self.codes, self.commands, sizes, sizes, strict=False
+        ):
+            payload_bytes = total - 4 - command_bytes or None
+            known = None if payload_bytes is None or code not in WITH_METADATA else next(metadata)
+            yield Record(KNOWN, code, total + 4, payload_bytes, command, known)
 
 
 class Block(NamedTuple):
-    """What happened at one moment on one connection; no records: only the time goes on."""
+    """What happened at one moment on one connection; no parts: only the time goes on."""
 
     ts: int  # wall clock, microseconds since 1970, UTC
     mono_ns: int
     conn_id: int  # NO_CONNECTION where there is none
     direction: int  # index of DIRECTIONS
-    records: tuple[Record, ...]
+    parts: tuple[Record | Batch, ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All of them, one by one."""
+        parts = (part.records() if isinstance(part, Batch) else (part,) for part in self.parts)
+        return tuple(record for records in parts for record in records)
 
 
 class Mask:
@@ -84,6 +119,42 @@ class Mask:
 
     def __init__(self, salt: bytes) -> None:
         self._salt = salt
+        self._hashes: dict[str, int] = {}
+
+    def pack_all(self, frames: Frames) -> list[bytes]:
+        """The records of what one read completed. Never raises, as `pack`."""
+        if not FREQUENT_CODES.issuperset(frames.codes):
+            return [record for run in _runs(frames) for record in self._pack_run(run)]
+        return self._pack_run(frames)
+
+    def _pack_run(self, frames: Frames) -> list[bytes]:
+        if frames and frames.codes[0] in FREQUENT_CODES:
+            try:
+                return [self._batch(frames)]
+            except Exception:  # a hostile frame: one by one, so that only it is blanked
+                pass
+        return [self.pack(frame) for frame in frames]
+
+    def _batch(self, frames: Frames) -> bytes:
+        codes = frames.codes
+        joined = b"\x0a" + b"\x0a".join(frames.commands)  # fields 1 and 2 of a Batch
+        if frames.metadata:
+            joined = b"%b\x12%b" % (joined, b"\x12".join(frames.metadata))
+        batch = wire.Batch.FromString(joined)
+        batch.DiscardUnknownFields()
+        masked = batch.SerializeToString()
+        if frames.metadata or ACK_RESPONSE in codes:
+            found = wire.AllOfBatch.FromString(masked)
+            if found.commands.ack_response.HasField("message"):
+                raise ValueError("an error to be redacted")
+            if found.metadata.HasField("partition_key") or found.metadata.HasField("key_hash"):
+                for metadata in batch.metadata:
+                    self._hash_key(metadata)
+                masked = batch.SerializeToString()
+        sizes = struct.pack(f"<{len(frames.sizes)}I", *frames.sizes)
+        count = len(codes)
+        head = _RECORD.pack(BATCH, -1, count, -1, len(masked), count + len(sizes))
+        return b"".join((head, masked, bytes(codes), sizes))
 
     def pack(self, frame: Frame) -> bytes:
         """The record of a frame. Never raises: what cannot be parsed is blanked."""
@@ -91,13 +162,14 @@ class Mask:
         try:
             if code not in KNOWN_CODES:
                 return _pack_unknown(frame)
-            known = wire.BaseCommand.FromString(command)
-            known.DiscardUnknownFields()
+            known = _only(code, command)
+            if code == CONNECT:  # what a client wants may be anything, a password too
+                known.connect.ClearField("proxy_to_broker_url")
             if code in _ERRORS:
                 answer = getattr(known, _ERRORS[code])
                 if answer.message:
                     answer.message = redact(answer.message)
-            command = known.SerializeToString()
+            command = bytes(known.SerializeToString())
             metadata = None if metadata is None else self._metadata(metadata)
         except Exception:  # upb's DecodeError, and whatever a hostile frame may bring
             return _pack_unknown(frame)
@@ -117,13 +189,47 @@ class Mask:
     def _metadata(self, metadata: bytes) -> bytes:
         known = wire.MessageMetadata.FromString(metadata)
         known.DiscardUnknownFields()
+        self._hash_key(known)
+        return known.SerializeToString()
+
+    def _hash_key(self, known: wire.MessageMetadata) -> None:
+        """Puts a salted hash in the place of the key; a hash that came with it is not ours."""
         known.ClearField("key_hash")
         if known.HasField("partition_key"):
-            key = known.partition_key.encode()
-            digest = hashlib.blake2b(key, digest_size=8, key=self._salt).digest()
+            known.key_hash = self._hash_of(known.partition_key)
             known.ClearField("partition_key")
-            known.key_hash = int.from_bytes(digest, "little", signed=True)
-        return known.SerializeToString()
+
+    def _hash_of(self, key: str) -> int:
+        found = self._hashes.get(key)
+        if found is None:
+            digest = hashlib.blake2b(key.encode(), digest_size=8, key=self._salt).digest()
+            found = int.from_bytes(digest, "little", signed=True)
+            if len(self._hashes) >= KEYS_REMEMBERED:
+                self._hashes.clear()
+            self._hashes[key] = found
+        return found
+
+
+def _runs(frames: Frames) -> Iterator[Frames]:
+    """Neighbours that can be masked together, and those that cannot."""
+    for _, run in groupby(frames, lambda frame: frame.code in FREQUENT_CODES):
+        together = Frames()
+        for frame in run:
+            together.add(frame.code, frame.command, frame.metadata, frame.frame_bytes - 4)
+        yield together
+
+
+def _only(code: int, command: bytes) -> Any:
+    """A command with nothing but what belongs to its type."""
+    if code in FREQUENT_CODES:  # as strict as for a Batch, where one more field is not looked at
+        known: Any = wire.Frequent.FromString(command)
+    else:
+        known = wire.BaseCommand.FromString(command)
+    known.DiscardUnknownFields()
+    for field, _ in known.ListFields():
+        if field.number not in (1, code):
+            known.ClearField(field.name)
+    return known
 
 
 def _pack_unknown(frame: Frame) -> bytes:
@@ -191,11 +297,15 @@ def read_blocks(data: bytes, at: int = 0) -> Iterator[tuple[Block, int]]:
             return
         if zlib.crc32(data[at + 8 : end]) != crc:
             raise TraceError(f"the block at byte {at} does not agree with its checksum")
-        yield Block(ts, mono_ns, conn_id, direction, tuple(_records(data, start, end))), end
+        try:
+            parts = tuple(_parts(data, start, end))
+        except Exception as error:  # struct's, upb's DecodeError: it was not us who wrote this
+            raise TraceError(f"the block at byte {at} has the checksum of other records") from error
+        yield Block(ts, mono_ns, conn_id, direction, parts), end
         at = end
 
 
-def _records(data: bytes, at: int, end: int) -> Iterator[Record]:
+def _parts(data: bytes, at: int, end: int) -> Iterator[Record | Batch]:
     while at < end:
         kind, code, frame_bytes, payload, command_bytes, metadata_bytes = _RECORD.unpack_from(
             data, at
@@ -203,86 +313,25 @@ def _records(data: bytes, at: int, end: int) -> Iterator[Record]:
         at += _RECORD.size
         behind = at + command_bytes
         last = behind + max(metadata_bytes, 0)
-        yield Record(
-            kind,
-            code,
-            frame_bytes,
-            None if payload < 0 else payload,
-            data[at:behind],
-            None if metadata_bytes < 0 else data[behind:last],
-        )
+        command = data[at:behind]
+        if kind == BATCH:
+            yield _read_batch(command, data[behind:last], frame_bytes)
+        else:
+            known = kind == KNOWN
+            yield Record(
+                kind,
+                code,
+                frame_bytes,
+                None if payload < 0 else payload,
+                wire.BaseCommand.FromString(command) if known else command,
+                wire.MessageMetadata.FromString(data[behind:last]) if metadata_bytes >= 0 else None,
+            )
         at = last
 
 
-def redact(message: str) -> str:
-    """An error as it may be kept: one line, short, without what looks like a credential."""
-    line = " ".join(message.split())[: 4 * ERROR_CHARACTERS]
-    line = _SECRETS.sub("[redacted]", line)
-    return line if len(line) <= ERROR_CHARACTERS else line[: ERROR_CHARACTERS - 1] + "…"
-
-
-def blanked(command: bytes) -> bytes:
-    """The shape of an unknown command: field numbers, wire types and lengths, values all zero.
-
-    b"" where it is no protobuf or too long to be worth its room.
-    """
-    if len(command) > RAW_BYTES_MOST:
-        return b""
-    try:
-        return _blank_message(command, inside=True)
-    except (IndexError, ValueError):
-        return b""
-
-
-def _blank_message(data: bytes, *, inside: bool) -> bytes:
-    out = bytearray()
-    at = 0
-    while at < len(data):
-        start = at
-        tag, at = _varint(data, at)
-        if not 8 <= tag < 1 << 32:
-            raise ValueError("a field number that cannot be")
-        out += data[start:at]
-        wire_type = tag & 7
-        if wire_type == 0:
-            start = at
-            _, at = _varint(data, at)
-            out += b"\x80" * (at - start - 1) + b"\x00"
-        elif wire_type in (1, 5):
-            width = 8 if wire_type == 1 else 4
-            out += bytes(width)
-            at += width
-        elif wire_type == 2:
-            start = at
-            length, at = _varint(data, at)
-            if length > len(data) - at:
-                raise ValueError("a field that ends behind its message")
-            out += data[start:at]
-            out += _blank_nested(data[at : at + length]) if inside else bytes(length)
-            at += length
-        else:
-            raise ValueError("a wire type that nothing uses")
-    if at != len(data):
-        raise ValueError("a field that ends behind its message")
-    return bytes(out)
-
-
-def _blank_nested(data: bytes) -> bytes:
-    # Every field of BaseCommand is a message; what is inside may be text, so it is not opened.
-    try:
-        return _blank_message(data, inside=False)
-    except (IndexError, ValueError):
-        return bytes(len(data))
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number that is too long")
+def _read_batch(masked: bytes, beside: bytes, count: int) -> Batch:
+    """beside: a byte for each code, then two u32 for the sizes of each."""
+    batch = wire.Batch.FromString(masked)
+    sizes = struct.unpack_from(f"<{2 * count}I", beside, count)
+    everything = wire.AllOfBatch.FromString(masked)
+    return Batch(beside[:count], sizes, batch.commands, batch.metadata, everything)

@@ -1,8 +1,12 @@
-"""The journal on the disk: buffered, rotated, and never in the way of the traffic.
+"""The journal on the disk: buffered, written by a thread, and never in the way of the traffic.
 
-Blocks are gathered and written at `tick`, ten times a second, or when the buffer is full. When
-nothing happens, an empty block a second says that the trace was still being watched. What cannot
-be written (disk full) is dropped and counted; the first write that works again begins with a GAP.
+Blocks are gathered and handed to the thread at `tick`, ten times a second, or when the buffer is
+full. When nothing happens, an empty block a second says that the trace was still being watched. A
+disk that hangs holds the thread and not the event loop: what waits for it is bounded, and what
+comes beyond is dropped, counted and told by a GAP as what the disk refuses (journal_disk.py).
+
+The two threads share a queue and counters that only one of them writes; there is no lock to wait
+for.
 """
 
 from __future__ import annotations
@@ -10,59 +14,68 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
+from typing import TypeVar
 
-from pulsar_doctor.columns import GAP
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.journal import FILE_HEADER, NO_CONNECTION, pack_block, pack_event
-from pulsar_doctor.trace.folder import RELAY_LOCK, journal_name
+from pulsar_doctor.journal import NO_CONNECTION, pack_block
+from pulsar_doctor.journal_disk import Chunk, JournalDisk, JournalLimits, Time
+from pulsar_doctor.trace.folder import RELAY_LOCK
 
-NUMBERED = re.compile(r"\.?(?:journal|seg|state)-(\d+)\b")
+__all__ = ["JournalFile", "JournalLimits"]
+
 BUFFER_BYTES_MOST = 1024 * 1024
-ROTATE_RECORDS = 500_000
-ROTATE_BYTES = 64 * 1024 * 1024
+WAITING_BYTES_MOST = 16 * 1024 * 1024
 BEAT_SECONDS = 1.0
+WAIT_SECONDS = 2.0  # for the disk, where somebody asked for it
+CLOSE_SECONDS = 5.0
+
+Answer = TypeVar("Answer")
 
 
 class JournalFile:
-    """Appends blocks to `.journal-NNNNNN.pdj` in a trace folder, and begins the next in time.
+    """What the relay saw, on its way to `.journal-NNNNNN.pdj` in a trace folder.
 
     Holds the lock that says: this trace is live. Raises DoctorError where another relay has it,
     OSError where the folder cannot be written to. Afterwards nothing is raised: what the disk
     refuses is counted.
+
+    seen: records that came; after a flush exactly written + dropped.
     """
 
-    def __init__(self, trace_dir: str, rotate_seconds: float) -> None:
-        self._dir = Path(trace_dir)
-        self._rotate_seconds = rotate_seconds
-        self._lock = os.open(self._dir / RELAY_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    def __init__(self, trace_dir: str, limits: JournalLimits) -> None:
+        folder = Path(trace_dir)
+        self._lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
             raise DoctorError(f"another tap writes to {trace_dir}") from error
-        self._number = max(self._numbers(), default=0)
-        self._fd = -1
-        self._buffer: list[bytes] = []
-        self._buffer_bytes = self._buffer_records = 0
-        self._file_bytes = self._file_records = 0
-        self._since = 0.0  # monotonic seconds of the file's first record
-        self._beat = 0.0
-        self._dropped = 0  # records that are not written and not yet told by a GAP
-        self._dropped_at = 0, 0  # when the last of them was: microseconds, monotonic nanoseconds
         try:
-            self._open()
+            self._disk = JournalDisk(folder, limits)
         except OSError:
             os.close(self._lock)
             raise
-
-    def _numbers(self) -> list[int]:
-        names = (NUMBERED.match(path.name) for path in self._dir.iterdir())
-        return [int(name[1]) for name in names if name]
+        self.seen = 0
+        self._beat = 0.0
+        self._ticks = self._ticks_done = 0
+        self._buffer: list[bytes] = []
+        self._buffer_bytes = self._buffer_records = 0
+        self._buffer_at: Time = (0, 0)
+        self._handed_bytes = self._done_bytes = 0
+        self._dropped = 0  # records that did not even reach the thread
+        self._lost = 0  # those of them that no chunk has told yet
+        self._lost_at: Time = (0, 0)
+        self._orders: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        # A disk that never answers must not keep the process: nobody waits for a daemon.
+        self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> JournalFile:
         return self
@@ -73,29 +86,42 @@ class JournalFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._add_beat()
-        self.flush()
-        self._close()
-        os.close(self._lock)
+        self._add_block([], 0)
+        self._hand_over()
+        self._orders.put(self._disk.end)
+        self._orders.put(None)
+        self._thread.join(CLOSE_SECONDS)
+        if not self._thread.is_alive():  # otherwise the trace is live until the process has ended
+            os.close(self._lock)
+
+    @property
+    def written(self) -> int:
+        """Records that are in a file."""
+        return self._disk.written
+
+    @property
+    def dropped(self) -> int:
+        """Records that are not, and never will be."""
+        return self._dropped + self._disk.dropped
 
     def add(
-        self, records: Sequence[bytes], conn_id: int = NO_CONNECTION, direction: int = 0
+        self,
+        records: Sequence[bytes],
+        conn_id: int = NO_CONNECTION,
+        direction: int = 0,
+        count: int | None = None,
     ) -> None:
-        """A block of packed records, with the time of now."""
+        """A block of packed records, with the time of now. count: how many, where they are batches.
+
+        The records of a block are written together or dropped together.
+        """
         if not records:
             return
-        block = pack_block(
-            records,
-            ts=time.time_ns() // 1000,
-            mono_ns=time.monotonic_ns(),
-            conn_id=conn_id,
-            direction=direction,
-        )
-        self._buffer.append(block)
-        self._buffer_bytes += len(block)
-        self._buffer_records += len(records)
+        count = len(records) if count is None else count
+        self.seen += count
+        self._add_block(records, count, conn_id, direction)
         if self._buffer_bytes >= BUFFER_BYTES_MOST:
-            self.flush()
+            self._hand_over()
 
     def tick(self, now: float) -> None:
         """To be called about ten times a second. now: monotonic seconds."""
@@ -103,76 +129,91 @@ class JournalFile:
             self._beat = now
         elif now - self._beat >= BEAT_SECONDS:
             self._beat = now
-            self._add_beat()
-        self.flush()
-        full = self._file_records >= ROTATE_RECORDS or self._file_bytes >= ROTATE_BYTES
-        if self._file_records and (full or now - self._since >= self._rotate_seconds):
-            self._close()
-            with contextlib.suppress(OSError):  # the next write tries again, and counts
-                self._open()
+            self._add_block([], 0)
+        self._hand_over()
+        if self._ticks == self._ticks_done:  # not another while the disk hangs
+            self._ticks += 1
+            self._orders.put(lambda: self._tick_disk(now))
 
-    def flush(self) -> None:
-        """Hands everything gathered to the operating system; drops and counts what it refuses."""
-        if not self._buffer:
+    def flushing(self) -> Future[None]:
+        """Done once everything that was seen stands in the journal, or is counted as dropped."""
+        self._hand_over()
+        return self._ask(lambda: None)
+
+    def flush(self, wait_seconds: float = WAIT_SECONDS) -> bool:
+        """Waits for that; False where the disk took longer."""
+        return _wait(self.flushing(), wait_seconds)
+
+    def rotating(self) -> Future[int | None]:
+        """Begins the next file: the number of the one that is complete, None if it has nothing."""
+        self._hand_over()
+        return self._ask(self._disk.rotate)
+
+    def rotate(self, wait_seconds: float = WAIT_SECONDS) -> int | None:
+        """Waits for that; None, too, where the disk took longer."""
+        complete = self.rotating()
+        return complete.result() if _wait(complete, wait_seconds) else None
+
+    def _ask(self, question: Callable[[], Answer]) -> Future[Answer]:
+        future: Future[Answer] = Future()
+
+        def order() -> None:
+            try:
+                future.set_result(question())
+            except Exception as error:
+                future.set_exception(error)
+
+        self._orders.put(order)
+        return future
+
+    def _add_block(
+        self, records: Sequence[bytes], count: int, conn_id: int = NO_CONNECTION, direction: int = 0
+    ) -> None:
+        ts, mono_ns = time.time_ns() // 1000, time.monotonic_ns()
+        block = pack_block(records, ts=ts, mono_ns=mono_ns, conn_id=conn_id, direction=direction)
+        self._buffer.append(block)
+        self._buffer_bytes += len(block)
+        self._buffer_records += count
+        self._buffer_at = ts, mono_ns
+
+    def _hand_over(self) -> None:
+        """Gives the thread what was gathered, if it has not too much already."""
+        if not self._buffer and not self._lost:
             return
-        data, records = b"".join(self._buffer), self._buffer_records
+        blocks, size, records = self._buffer, self._buffer_bytes, self._buffer_records
         self._buffer, self._buffer_bytes, self._buffer_records = [], 0, 0
-        if self._dropped:
-            gap = pack_event(GAP, dropped=self._dropped)
-            ts, mono_ns = self._dropped_at
-            data = pack_block([gap], ts=ts, mono_ns=mono_ns) + data
-        try:
-            self._write(data)
-        except OSError:
+        if self._handed_bytes - self._done_bytes + size > WAITING_BYTES_MOST:
             if records:
                 self._dropped += records
-                self._dropped_at = time.time_ns() // 1000, time.monotonic_ns()
+                self._lost += records
+                self._lost_at = self._buffer_at
             return
-        if not self._file_records:
-            self._since = time.monotonic()
-        self._file_records += records + bool(self._dropped)
-        self._dropped = 0
+        chunk = Chunk(blocks, records, self._buffer_at, self._lost, self._lost_at)
+        self._lost = 0
+        self._handed_bytes += size
+        self._orders.put(lambda: self._write(chunk, size))
 
-    def _write(self, data: bytes) -> None:
-        if self._fd < 0:
-            self._open()
-        rest = memoryview(data)
+    # The rest is called by the thread.
+
+    def _work(self) -> None:
+        while (order := self._orders.get()) is not None:
+            with contextlib.suppress(Exception):  # nothing may end this thread
+                order()
+
+    def _write(self, chunk: Chunk, size: int) -> None:
         try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
-        except OSError:
-            self._take_back()
-            raise
-        self._file_bytes += len(data)
+            self._disk.write(chunk)
+        finally:
+            self._done_bytes += size
 
-    def _take_back(self) -> None:
-        """Cuts the file to whole blocks; where even that fails, the next one begins a new file."""
-        try:
-            os.ftruncate(self._fd, self._file_bytes)
-        except OSError:
-            self._close()
+    def _tick_disk(self, now: float) -> None:
+        self._disk.tick(now)
+        self._ticks_done += 1
 
-    def _add_beat(self) -> None:
-        self._buffer.append(pack_block([], ts=time.time_ns() // 1000, mono_ns=time.monotonic_ns()))
 
-    def _open(self) -> None:
-        """Begins the next file, which is there with its whole header or not at all."""
-        name = self._dir / journal_name(self._number + 1)
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        try:
-            if os.write(fd, FILE_HEADER) != len(FILE_HEADER):
-                raise OSError(f"{name} cannot be begun")
-        except OSError:
-            os.close(fd)
-            name.unlink(missing_ok=True)
-            raise
-        self._number += 1
-        self._fd = fd
-        self._file_bytes, self._file_records = len(FILE_HEADER), 0
-
-    def _close(self) -> None:
-        fd, self._fd = self._fd, -1
-        self._file_records = 0
-        if fd >= 0:
-            with contextlib.suppress(OSError):  # what was written stays written
-                os.close(fd)
+def _wait(answer: Future[Answer], seconds: float) -> bool:
+    try:
+        answer.result(seconds)
+    except TimeoutError:
+        return False
+    return True

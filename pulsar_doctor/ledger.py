@@ -136,8 +136,9 @@ class Ledger:
     @property
     def parked_permits(self) -> int | None:
         """Permits set aside by the unacked limit, None where that is not known."""
-        known = self.unacked_limit is not None or not self.individual
-        return self.parked if known and not self.crossed else None
+        if self.crossed or (self.individual and self.unacked_limit is None):
+            return None
+        return self.parked
 
     @property
     def zero_queue(self) -> bool:
@@ -180,8 +181,10 @@ class Ledger:
         first = self.first_flow
         if first is None or size == 0 or (size is None and first == 1):
             return 0
-        credited = max(self.proven, self.taken or 0) + self.skipped
-        return max(0, credited - (self.granted - first))
+        taken = self.taken or 0
+        credited = (taken if taken > self.proven else self.proven) + self.skipped
+        unsent = credited - self.granted + first
+        return unsent if unsent > 0 else 0
 
     @property
     def queued_min(self) -> int:

@@ -1,14 +1,19 @@
 """The relay: the process that moves a client's bytes to the broker and back, and writes them down.
 
-Started by tap.py. One line of JSON on stdin says what to do (listen_host, listen_port,
-upstream_host, upstream_port, trace_dir, seal_every_seconds), one on stdout says where it listens or
-what is wrong. Then stdin carries control lines:
+Started by tap.py. One line of JSON on stdin says what to do (`Config`), one on stdout says where it
+listens or what is wrong. Then stdin carries control lines:
 
     {"command":"TAKEN", …}   an application took a message: goes to the journal as it is
-    {"command":"FLUSH"}      answered once everything that was seen stands in the journal
+    {"command":"FLUSH"}      answered once everything that was seen stands in the journal, or when
+                             the disk takes too long: {"flushed": …, "counters": {…}}
+    {"command":"ROTATE"}     begins the next journal: {"rotated": number of the last one or null}
+    {"command":"COUNTERS"}   what was counted: {"counters": {…}}
     {"command":"STOP"}       ends the relay; so do SIGTERM, the end of stdin, the parent's death
 
-What passes is in connections.py, what is changed of it in rewrites.py, the disk in journal_file.py.
+An "id" in a question stands in its answer again.
+
+What passes is in connection.py, what is changed of it in rewrites.py, which brokers it goes to in
+targets.py, the disk in journal_file.py.
 """
 
 from __future__ import annotations
@@ -22,17 +27,29 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future
+from dataclasses import asdict
+from typing import Any, TypeVar
 
+from pulsar_doctor import tls
+from pulsar_doctor.addresses import Address
 from pulsar_doctor.columns import TAKEN
-from pulsar_doctor.connections import Connections
+from pulsar_doctor.connections import CONNECTIONS_MOST, Connections
+from pulsar_doctor.dialling import Dialler
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.journal import pack_told
-from pulsar_doctor.journal_file import JournalFile
+from pulsar_doctor.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.migrations import Listeners
+from pulsar_doctor.sides import TO_BROKER, TO_CLIENT
 from pulsar_doctor.sockets import in_words
+from pulsar_doctor.targets import Targets
 
 TICK_SECONDS = 0.1
+DISK_SECONDS = 2.0  # for an answer that needs the disk
 TAKEN_LINE = b'{"command":"TAKEN",'  # as tap.py writes it: such a line need not be read
+SENTENCES_MOST = 32  # told on stderr, each once
+
+Answer = TypeVar("Answer")
 
 
 class Control(asyncio.Protocol):
@@ -43,6 +60,7 @@ class Control(asyncio.Protocol):
         self._over = over
         self._rest = b""
         self._taken: list[bytes] = []
+        self._answering: set[asyncio.Task[None]] = set()
 
     def data_received(self, data: bytes) -> None:
         """Several lines at once; a TAKEN for each message that an application took."""
@@ -60,27 +78,77 @@ class Control(asyncio.Protocol):
 
     def _obey(self, line: bytes) -> None:
         try:
-            command = json.loads(line)["command"]
+            values = json.loads(line)
+            command, number = values["command"], values.get("id")
         except (ValueError, TypeError, KeyError):  # no reason to leave the traffic alone
             return
         if command == TAKEN:
             self._taken.append(pack_told(line))
-        elif command == "FLUSH":
+        elif command in ("FLUSH", "ROTATE", "COUNTERS"):
             self._journal_taken()
-            self._connections.journal.flush()
-            answer({"flushed": True, "unreachable": self._connections.unreachable})
+            task = asyncio.get_running_loop().create_task(self._answer(command, number))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
         elif command == "STOP":
             self._over.set()
+
+    async def _answer(self, command: str, number: Any) -> None:
+        journal = self._connections.journal
+        told: dict[str, Any] = {} if number is None else {"id": number}
+        if command == "ROTATE":
+            told["rotated"], _ = await _in_time(journal.rotating())
+        elif command == "FLUSH":
+            _, told["flushed"] = await _in_time(journal.flushing())
+        if command != "ROTATE":
+            told["counters"] = counters(self._connections)
+        answer(told)
 
     def _journal_taken(self) -> None:
         taken, self._taken = self._taken, []
         self._connections.journal.add(taken)
 
 
+async def _in_time(promised: Future[Answer]) -> tuple[Answer | None, bool]:
+    """What the thread that writes the journal answers, and whether it did: a disk may hang."""
+    try:
+        async with asyncio.timeout(DISK_SECONDS):
+            return await asyncio.shield(asyncio.wrap_future(promised)), True
+    except TimeoutError:
+        return None, False
+
+
 def answer(values: dict[str, Any]) -> None:
     """One line on stdout, for whoever is still there to read it."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(values).encode() + b"\n")
+
+
+def counters(connections: Connections) -> dict[str, int]:
+    """What was counted since the relay began."""
+    journal = connections.journal
+    counted = asdict(connections.counters)
+    del counted["read_bytes"]
+    return counted | {
+        "bytes_to_broker": connections.read_bytes(TO_BROKER),
+        "bytes_to_client": connections.read_bytes(TO_CLIENT),
+        "records_seen": journal.seen,
+        "records_written": journal.written,
+        "records_dropped": journal.dropped,
+    }
+
+
+class Teller:
+    """Sentences for whoever runs the tap, on stderr, each once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, sentence: str) -> None:
+        """Nothing that goes wrong here matters to the traffic."""
+        if sentence not in self._told and len(self._told) < SENTENCES_MOST:
+            self._told.add(sentence)
+            with contextlib.suppress(OSError, ValueError):
+                print(f"pulsar-doctor: {sentence}", file=sys.stderr, flush=True)
 
 
 async def serve(config: dict[str, Any]) -> None:
@@ -90,17 +158,46 @@ async def serve(config: dict[str, Any]) -> None:
     loop.add_signal_handler(signal.SIGTERM, over.set)
     loop.set_exception_handler(_say_once)
     _allow_connections()
-    upstream = str(config["upstream_host"]), int(config["upstream_port"])
-    with JournalFile(config["trace_dir"], float(config["seal_every_seconds"])) as journal:
-        connections = Connections(upstream, journal)
-        server = await _listen(connections, str(config["listen_host"]), int(config["listen_port"]))
+    dialler = _dialler(config)
+    own = config.get("listen_tls")
+    listeners = Listeners(tls.towards_clients(own) if own else None)
+    with _journal(config) as journal:
+        most = int(config.get("max_connections") or CONNECTIONS_MOST)
+        connections = Connections(journal, migrate=listeners.migrate, say=Teller(), most=most)
+        listeners.connections = connections
+        server = await _listen(
+            listeners, dialler, str(config["listen_host"]), int(config["listen_port"])
+        )
         answer({"listening": in_words(server.sockets[0].getsockname())})
         await loop.connect_read_pipe(lambda: Control(connections, over), sys.stdin)
         ticker = loop.create_task(_tick(journal, over))
+        learner = loop.create_task(dialler.targets.learn())
         await over.wait()
         ticker.cancel()
-        server.close()
+        learner.cancel()
+        listeners.close()
         await connections.close()
+
+
+def _dialler(config: dict[str, Any]) -> Dialler:
+    files = config.get("upstream_tls")
+    targets = Targets(_addresses(config["upstream"]), _addresses(config.get("allow_brokers") or ()))
+    return Dialler(targets, tls.towards_brokers(files) if files else None)
+
+
+def _addresses(pairs: Any) -> list[Address]:
+    return [(str(host), int(port)) for host, port in pairs]
+
+
+def _journal(config: dict[str, Any]) -> JournalFile:
+    asked = {
+        "rotate_bytes": config.get("rotate_bytes"),
+        "unsealed_bytes_most": config.get("journal_bytes_most"),
+        "folder_bytes_most": config.get("trace_bytes_most"),
+    }
+    limits = {name: int(most) for name, most in asked.items() if most is not None}
+    seconds = float(config["seal_every_seconds"])
+    return JournalFile(config["trace_dir"], JournalLimits(rotate_seconds=seconds, **limits))
 
 
 def _say_once(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -117,9 +214,9 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _listen(connections: Connections, host: str, port: int) -> asyncio.Server:
+async def _listen(listeners: Listeners, dialler: Dialler, host: str, port: int) -> asyncio.Server:
     try:
-        return await asyncio.get_running_loop().create_server(connections.accept, host, port)
+        return await listeners.listen(dialler, host=host, port=port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise DoctorError(f"cannot listen on {host}:{port}: {why}") from error

@@ -18,10 +18,10 @@ from pulsar_doctor import attach
 from pulsar_doctor.attach import Budget, Plan, Worker
 from pulsar_doctor.columns import Row
 from pulsar_doctor.consumers import Consumer, Subscription
-from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, RuleLimits, diagnose
+from pulsar_doctor.diagnosis import Diagnosis, Rule, RuleLimits, diagnose_wire
 from pulsar_doctor.observer import Observer
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap import Relay, relaying, upstream_of
+from pulsar_doctor.tap import Relay, relaying, require_reachable
 from pulsar_doctor.timeline import Timeline
 
 POLL_SECONDS = 0.1
@@ -95,7 +95,7 @@ class Session:
 
     def diagnoses(self, rules: Sequence[Rule], limits: RuleLimits) -> list[Diagnosis]:
         """The verdict on each subscription."""
-        return [diagnose(Evidence(wire), rules, limits) for wire in self.subscriptions()]
+        return diagnose_wire(self.subscriptions(), rules, limits)
 
     def stop(self) -> None:
         """Closes all consumers; of a topic of our own nothing stays that keeps it alive."""
@@ -140,13 +140,14 @@ def session(
     they may take together. own_topic: nobody else knows it; its subscription is removed in the end,
     so that the broker deletes it. trace_dir: where the trace stays; None: it goes with the session.
     """
-    upstream = upstream_of(settings.service_url)
-    attach.require_broker(upstream.host, upstream.port)
+    require_reachable(settings.service_url, settings)
     with ExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pulsar-doctor-")))
         folder = trace_dir or own / "trace"
         told = {plan.name: plan.told for plan in plans}
-        relay = stack.enter_context(relaying(settings.service_url, folder, told=told))
+        relay = stack.enter_context(
+            relaying(settings.service_url, folder, settings=settings, told=told)
+        )
         observer = Observer(folder, on_row)
         stack.callback(observer.close)
         stack.callback(_finish, relay, observer)

@@ -83,6 +83,14 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     return Settings(**told, told=frozenset(told))
 
 
+def for_own_processes(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process of ours: without our settings, of which some are credentials.
+
+    What it needs of them it is told by pipe: arguments and environments can be read by others.
+    """
+    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+
+
 def _typed(name: str, value: Any) -> Any:
     if name in PATHS:
         return Path(value)

@@ -18,10 +18,21 @@ def reset_at_close(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
+def is_tls(transport: asyncio.BaseTransport) -> bool:
+    """Whether this end speaks TLS; such an end has no half-close."""
+    return transport.get_extra_info("ssl_object") is not None
+
+
 def peer_of(transport: asyncio.BaseTransport | None) -> str | None:
     """`ip:port` of the other end of a socket."""
     name = transport.get_extra_info("peername") if transport is not None else None
     return in_words(name) if name else None
+
+
+def peer_address(transport: asyncio.BaseTransport | None) -> tuple[str, int]:
+    """Host and port of the other end of a socket."""
+    name = transport.get_extra_info("peername") if transport is not None else None
+    return (str(name[0]), int(name[1])) if name else ("?", 0)
 
 
 def in_words(name: tuple[Any, ...]) -> str:

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import subprocess
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pulsar_doctor.columns import TAKEN
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
+from pulsar_doctor.settings import Settings, for_own_processes
 from pulsar_doctor.trace.folder import META, Meta
+from pulsar_doctor.upstream import (
+    Upstream,
+    broker_of,
+    listen_address,
+    own_tls,
+    require_reachable,
+    upstream_of,
+    upstream_tls,
+)
+
+__all__ = ["Relay", "listen_address", "relaying", "require_reachable", "upstream_of", "write_meta"]
 
 START_SECONDS = 15.0
 STOP_SECONDS = 5.0
-FLUSH_SECONDS = 10.0
-DEFAULT_PORT = 6650
+ANSWER_SECONDS = 10.0
+CONNECTIONS_MOST = 10_000
+JOURNAL_BYTES_MOST = 4 * 1024**3
+ROTATE_BYTES = 64 * 1024**2
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
     "payloads, properties, credentials and error details are not recorded; keys are hashed with "
@@ -36,12 +49,20 @@ REDACTION = (
 class Relay:
     """The relay process. Its methods may be called from any thread."""
 
-    def __init__(self, process: subprocess.Popen[bytes], listening: str, trace_dir: Path) -> None:
-        self.service_url = f"pulsar://{listening}"
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        listening: str,
+        trace_dir: Path,
+        scheme: str = "pulsar",
+    ) -> None:
+        self.service_url = f"{scheme}://{listening}"
         self.trace_dir = trace_dir
         self.pid = process.pid
         self._process = process
         self._lock = threading.Lock()
+        self._asked = 0
+        self._heard = b""
 
     def taken(
         self,
@@ -70,15 +91,45 @@ class Relay:
         with self._lock:
             self._send(values)
 
-    def flush(self) -> None:
-        """Returns when everything that the relay has seen stands in the journal."""
+    def flush(self) -> bool:
+        """Returns when everything that the relay has seen stands in the journal.
+
+        False where the disk takes too long for that.
+        """
+        return bool(self._ask("FLUSH")["flushed"])
+
+    def rotate(self) -> int | None:
+        """Begins the next journal; the number of the one that is complete now, None without any."""
+        number: int | None = self._ask("ROTATE")["rotated"]
+        return number
+
+    def counters(self) -> dict[str, int]:
+        """What the relay has counted since it began: connections, bytes, records, refusals."""
+        counted: dict[str, int] = self._ask("COUNTERS")["counters"]
+        return counted
+
+    def _ask(self, command: str) -> dict[str, Any]:
         with self._lock:
-            self._send({"command": "FLUSH"})
-            ready, _, _ = select.select([self._stdout], [], [], FLUSH_SECONDS)
+            self._asked += 1
+            self._send({"command": command, "id": self._asked})
+            until = time.monotonic() + ANSWER_SECONDS
+            while True:
+                answer: dict[str, Any] = json.loads(self._line(until))
+                if answer.get("id") == self._asked:  # not a late one to an earlier question
+                    return answer
+
+    def _line(self, until: float) -> bytes:
+        while b"\n" not in self._heard:
+            left = max(0.0, until - time.monotonic())
+            ready, _, _ = select.select([self._stdout], [], [], left)
             if not ready:
                 raise DoctorError(f"the relay (process {self.pid}) does not answer")
-            if not self._stdout.readline():
+            more = os.read(self._stdout.fileno(), 65536)
+            if not more:
                 raise self._died()
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
 
     def check(self) -> None:
         """Raises DoctorError where the relay is gone."""
@@ -122,34 +173,51 @@ class Relay:
 
 
 @contextlib.contextmanager
-def relaying(
+def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     service_url: str,
     trace_dir: Path,
     *,
     listen: str = "127.0.0.1:0",
+    allow_remote: bool = False,
+    listen_tls: tuple[Path, Path] | None = None,
+    settings: Settings | None = None,
+    allow_brokers: Sequence[str] = (),
+    max_connections: int = CONNECTIONS_MOST,
     seal_every_seconds: float = 60.0,
+    journal_bytes_most: int = JOURNAL_BYTES_MOST,
+    trace_bytes_most: int | None = None,
+    rotate_bytes: int = ROTATE_BYTES,
     told: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[Relay]:
     """A relay in front of service_url that writes its journal to trace_dir, made where missing.
 
-    listen: host:port on loopback, port 0 for a free one. told: what is known of consumers beside
-    the wire, by name. Raises InputError for addresses that cannot be used, DoctorError where the
-    relay cannot start.
+    listen: host:port, port 0 for a free one; on loopback, unless allow_remote. listen_tls: our own
+    certificate and key for clients. settings: how brokers are spoken to with TLS. allow_brokers:
+    `host:port` of brokers that may be dialled though no lookup names them. told: what is known of
+    consumers beside the wire, by name. Raises InputError for addresses and files that cannot be
+    used, DoctorError where the relay cannot start.
     """
     _require_extra()
     upstream = upstream_of(service_url)
-    listen_host, listen_port = listen_address(listen)
-    meta = write_meta(trace_dir, upstream=upstream, told=told or {})
+    listen_host, listen_port = listen_address(listen, allow_remote=allow_remote)
+    own = own_tls(listen_tls)
     config = {
         "listen_host": listen_host,
         "listen_port": listen_port,
-        "upstream_host": upstream.host,
-        "upstream_port": upstream.port,
+        "listen_tls": own,
+        "upstream": upstream.brokers,
+        "upstream_tls": upstream_tls(upstream, settings or Settings()),
+        "allow_brokers": [broker_of(text) for text in allow_brokers],
+        "max_connections": max_connections,
         "trace_dir": str(trace_dir),
         "seal_every_seconds": seal_every_seconds,
+        "journal_bytes_most": journal_bytes_most,
+        "trace_bytes_most": trace_bytes_most,
+        "rotate_bytes": rotate_bytes,
     }
+    meta = write_meta(trace_dir, upstream=upstream, told=told or {})
     process, listening = _start(config)
-    relay = Relay(process, listening, trace_dir)
+    relay = Relay(process, listening, trace_dir, "pulsar+ssl" if own else "pulsar")
     try:
         _write_for_owner(replace(meta, tap_address=listening), trace_dir)  # the port is known now
         yield relay
@@ -174,6 +242,7 @@ def _start(config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
         [sys.executable, "-P", "-m", "pulsar_doctor.relay"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env=for_own_processes(os.environ),
         start_new_session=True,
     )
     assert process.stdin is not None
@@ -191,53 +260,6 @@ def _start(config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
     process.stdout.close()
     process.wait(START_SECONDS)
     raise DoctorError(f"the tap cannot start: {answer['error']}")
-
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """The broker that the relay connects to first."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def upstream_of(service_url: str) -> Upstream:
-    """The first broker of a service URL, `pulsar://a:6650,b:6650`, that can be read.
-
-    Raises InputError for other schemes and where none can.
-    """
-    scheme, _, rest = service_url.strip().partition("://")
-    if scheme in ("http", "https"):
-        raise InputError(
-            f"{scheme}:// looks topics up over HTTP, past the tap: give a pulsar:// service URL"
-        )
-    if scheme == "pulsar+ssl":
-        raise InputError("this version taps pulsar:// only, not yet pulsar+ssl://")
-    for part in rest.split(","):
-        address = urlsplit(f"//{part.strip()}")
-        with contextlib.suppress(ValueError):  # a port that is none
-            if scheme == "pulsar" and address.hostname:
-                return Upstream(address.hostname, address.port or DEFAULT_PORT)
-    shown = rest.rpartition("@")[2]  # it may have a password in front
-    raise InputError(f"{scheme}://{shown} is no service URL; write pulsar://host:6650")
-
-
-def listen_address(listen: str) -> tuple[str, int]:
-    """Host and port to listen on. Raises InputError where it is not on loopback."""
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise InputError(f"--listen takes HOST:PORT, such as 127.0.0.1:6651, not {listen!r}")
-    host = host.strip("[]")
-    try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        raise InputError(f"{host!r} is not on loopback: the tap listens on this machine only")
-    return host, int(port)
 
 
 def write_meta(

@@ -28,6 +28,7 @@ from pulsar_doctor.consumers import (
 from pulsar_doctor.ledger import Ledger
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
+PRODUCERS_KEPT_MOST = 10_000  # of a connection: the newest
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 
 
@@ -74,20 +75,22 @@ class Timeline:
         self.next_seq += 1
         self.now_us = row.ts
         self.now_ns = row.mono_ns
-        if row.conn_id is None:
+        conn_id = row.conn_id
+        if conn_id is None:
             self._unconnected(row)
             return row
-        connection = self.connections.get(row.conn_id)
+        connection = self.connections.get(conn_id)
         if connection is None:
-            connection = self.connections[row.conn_id] = Connection()
+            connection = self.connections[conn_id] = Connection()
         on_connection = CONNECTION_EVENTS.get(row.command)
         if on_connection is not None:
             on_connection(self, connection, row)
         row.client_addr = connection.client_addr
         row.broker_addr = connection.broker_addr
         row.client_version = connection.client_version
-        if row.consumer_id is not None:
-            consumer = connection.consumers.get(row.consumer_id)
+        consumer_id = row.consumer_id
+        if consumer_id is not None:
+            consumer = connection.consumers.get(consumer_id)
             if consumer is not None:
                 self._on_consumer(connection, consumer, row)
         elif row.producer_id is not None:
@@ -336,8 +339,13 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
 
 
 def _producer(timeline: Timeline, connection: Connection, row: Row) -> None:
-    if row.producer_id is not None and row.topic:
-        connection.producers[row.producer_id] = row.topic
+    if row.producer_id is None or not row.topic:
+        return
+    producers = connection.producers  # closed ones too: their receipts may still be on their way
+    producers.pop(row.producer_id, None)
+    producers[row.producer_id] = row.topic
+    if len(producers) > PRODUCERS_KEPT_MOST:
+        del producers[next(iter(producers))]
 
 
 def _answered(timeline: Timeline, connection: Connection, row: Row) -> None:

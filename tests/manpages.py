@@ -35,14 +35,23 @@ explicitly: new columns come at the end and may be null.
 FILES = {
     "_meta.json": """version of the schema and of the program, the tap's and the broker's address
         without credentials, the clocks, what was told of consumers""",
-    "_segments.jsonl": """a line for each sealed segment: its name, rows, first and last seq, bytes
-        and SHA-256; a segment that is not listed here is not part of the trace""",
+    "_segments.jsonl": """a line for each sealed segment: its name, rows, first and last seq, bytes,
+        SHA-256, and how many of its rows are a GAP of how many commands; a segment that is not
+        listed here is not part of the trace. In a ring the first line tells what has expired: the
+        last segment of it, the rows, of these the GAPs with their commands, and until when. Each
+        line has a CRC-32 of its own""",
     "seg-000001.parquet": """a sealed segment, in zstd, with a checksum on each page; one begins
         at 500,000 commands, at 64 MiB of journal, or every 60 seconds (`tap --seal-every`)""",
     ".journal-000002.pdj": """what is not sealed yet: blocks, one for each read of a socket, each
         with its time and a CRC-32; removed once it is sealed""",
     ".state-000001": """the ledgers as they stood at the end of that segment, so that sealing goes
-        on without reading it again; may be removed""",
+        on without reading it again. A ring keeps those from where it starts; without them the
+        numbers of a consumer that subscribed before that are null. May be removed otherwise""",
+    "_ring.json": """of a ring: how much it keeps, and the shares of its bytes""",
+    "_kept/": """what was kept of a ring, each a trace of its own with the time and the last segment
+        in its name. Its files are hard links to those of the ring until these expire. It has the
+        same trace_id: a row of the ring and of what was kept of it, or of two that overlap, is the
+        same where trace_id and seq are. _kept.json in it says why""",
     ".relay.lock, .seal.lock": "held by whoever writes the journal, and by whoever seals it",
 }
 
@@ -51,6 +60,12 @@ Whoever opens a trace seals what a crash left. Whole blocks count, a torn tail i
 Commands that could not be recorded (a full disk) are told by a row GAP: seen = written + dropped +
 expired, always. `pulsar-doctor trace verify` compares every checksum, counts the rows, and works
 the ledgers out again from the commands.
+
+A ring (`tap --ring`, `--max-bytes`) drops whole segments, the oldest first: the trace simply starts
+later, seq goes on without a gap. By time a segment goes when all of it is older than the ring, so
+that never less is kept, unless the bytes allow no more. The bytes are those of the folder on the
+disk, journals, ledgers and _kept/ included, at every moment: a quarter is the journals', the rest
+one half the ring's and one half that of what was kept of it.
 """
 
 LEDGER = """\

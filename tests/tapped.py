@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterator
@@ -38,7 +39,8 @@ def connect_frame(broker: str | None = None) -> bytes:
     """As a client writes it, the credentials in the middle, the broker behind them."""
     body = b"\x0a\x06client" + AUTH
     if broker is not None:
-        body += b"\x32" + bytes([len(broker)]) + broker.encode()
+        named = broker.encode()
+        body += b"\x32" + bytes([len(named)]) + named
     body += FUTURE
     return frame(b"\x08\x02\x12" + bytes([len(body)]) + body + FUTURE)
 
@@ -108,20 +110,43 @@ class Peer:
 class Tapped:
     """A relay, a broker behind it, and the clients that come."""
 
-    def __init__(self, relay: Relay, server: socket.socket, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        server: socket.socket,
+        stack: contextlib.ExitStack,
+        *,
+        broker_tls: ssl.SSLContext | None = None,
+        client_tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """broker_tls: how the brokers answer; client_tls: how clients come; None without TLS."""
         self.relay = relay
         self.server = server
         self.broker_url = f"127.0.0.1:{server.getsockname()[1]}"
         self._stack = stack
+        self._broker_tls = broker_tls
+        self._client_tls = client_tls
         server.settimeout(10)
 
-    def client(self) -> Peer:
-        host, port = self.relay.service_url.removeprefix("pulsar://").split(":")
+    def client(self, place: str | None = None) -> Peer:
+        """Someone who comes to the tap. place: its `host:port`, where it has several."""
+        place = place or self.relay.service_url.rpartition("://")[2]
+        host, port = place.split(":")
         sock = socket.create_connection((host, int(port)))
+        if self._client_tls is not None:
+            sock = self._client_tls.wrap_socket(sock, server_hostname=host)
         return Peer(self._stack.enter_context(sock))
 
     def accept(self, server: socket.socket | None = None) -> Peer:
-        return Peer(self._stack.enter_context((server or self.server).accept()[0]))
+        sock = self.accept_plain(server)
+        if self._broker_tls is not None:
+            sock = self._broker_tls.wrap_socket(sock, server_side=True)
+        return Peer(self._stack.enter_context(sock))
+
+    def accept_plain(self, server: socket.socket | None = None) -> socket.socket:
+        sock = self._stack.enter_context((server or self.server).accept()[0])
+        sock.settimeout(10)
+        return sock
 
     def another_broker(self) -> tuple[str, socket.socket]:
         server = self._stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -171,9 +196,21 @@ def rows_in(trace_dir: Path) -> list[Row]:
 
 
 @contextlib.contextmanager
-def tapping(trace_dir: Path, **options: Any) -> Iterator[Tapped]:
+def tapping(
+    trace_dir: Path,
+    *,
+    service_url: str | None = None,
+    broker_tls: ssl.SSLContext | None = None,
+    client_tls: ssl.SSLContext | None = None,
+    **options: Any,
+) -> Iterator[Tapped]:
+    """A relay in front of a broker of ours.
+
+    service_url: names another one, or more; `{}` in it is replaced by the port of ours.
+    """
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
+        scheme = "pulsar+ssl" if broker_tls else "pulsar"
+        url = (service_url or scheme + "://127.0.0.1:{}").format(server.getsockname()[1])
         relay = stack.enter_context(relaying(url, trace_dir, **options))
-        yield Tapped(relay, server, stack)
+        yield Tapped(relay, server, stack, broker_tls=broker_tls, client_tls=client_tls)

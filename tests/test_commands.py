@@ -141,7 +141,7 @@ def said(row: Row) -> dict[str, Any]:
     return {
         name: getattr(row, name)
         for name in NAMES
-        if name not in frame and getattr(row, name) != getattr(Row, name)
+        if name not in frame and getattr(row, name) != getattr(Row(), name)
     }
 
 
@@ -204,5 +204,5 @@ def test_times_that_stand_for_never_are_null():
     never = wire.MessageMetadata(publish_time=2**63 - 1, deliver_at_time=2**63 - 1)
     command = bytes.fromhex(f"08094a130800120f08231003{NO_PARTITION}")
     row = Row()
-    read_record(row, Record(KNOWN, 9, 99, 38, command, never.SerializeToString()))
+    read_record(row, Record(KNOWN, 9, 99, 38, wire.BaseCommand.FromString(command), never))
     assert (row.publish_time, row.deliver_at) == (None, None)

@@ -54,14 +54,20 @@ def pieces_of(stream: bytes, cuts: list[int]) -> list[bytes]:
 Made = tuple[bytes, int, bytes, bytes | None, int | None]
 
 
+# Sizes around those that take one byte more to be written.
+binaries = st.binary(max_size=20) | st.sampled_from([100, 124, 125, 126, 127, 128, 255, 256]).map(
+    bytes
+)
+
+
 @st.composite
 def frames_made(draw: st.DrawFn) -> Made:
     code = draw(st.sampled_from([2, 6, 9, 24, 68, 127, 128, 300]))
     varint = bytes([code]) if code < 128 else bytes([code & 0x7F | 0x80, code >> 7])
-    command = b"\x08" + varint + draw(st.binary(max_size=20))
+    command = b"\x08" + varint + draw(binaries)
     if draw(st.booleans()):
         return simple(command), code, command, None, None
-    metadata = draw(st.binary(max_size=20))
+    metadata = draw(binaries)
     data = with_payload(
         command,
         metadata,
@@ -150,6 +156,17 @@ def test_no_payload_part_and_an_empty_payload_differ():
             "metadata of 99 bytes, where the frame has 6 left",
         ),
         (
+            struct.pack(">II", 26, 2)
+            + b"\x08\x09"
+            + struct.pack(">HII", 0x0E01, 7, 11)
+            + bytes(10),
+            "metadata of 11 bytes, where the frame has 10 left",
+        ),
+        (
+            struct.pack(">II", 14, 2) + b"\x08\x09" + struct.pack(">HIH", 0x0E01, 7, 0),
+            "a payload part of 8 bytes is too short",
+        ),
+        (
             struct.pack(">II", 8, 2) + b"\x08\x09" + b"\x0e\x01",
             "a payload part of 2 bytes is too short",
         ),
@@ -182,7 +199,7 @@ def test_the_payload_part_of_what_is_no_message_is_not_looked_into():
 
 def test_a_frame_may_be_as_long_as_the_broker_allows_and_no_longer():
     most = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
-    assert Cutter().feed(struct.pack(">II", most, 2)) == []
+    assert not Cutter().feed(struct.pack(">II", most, 2))
     with pytest.raises(FramingError, match="longer than the"):
         Cutter().feed(struct.pack(">II", most + 1, 2))
     cutter = Cutter()
@@ -248,3 +265,34 @@ def test_a_cutter_says_when_a_held_frame_is_complete():
     assert cutter.completed_held
     cutter.feed(simple(b"\x08\x12"))
     assert not cutter.completed_held
+
+
+@pytest.mark.parametrize("command", [b"", b"\x08"])
+def test_a_command_without_a_type_does_not_take_one_from_the_bytes_behind_it(command):
+    behind = b"\x08\x09"[len(command) :] + bytes(20)
+    stream = struct.pack(">II", 4 + len(command) + len(behind), len(command)) + command + behind
+    for pieces in ([stream * 2], [bytes([byte]) for byte in stream * 2]):
+        first, second = cut(pieces)
+        assert (first.code, first.metadata, first.payload_bytes) == (-1, None, len(behind))
+        assert second.end == 2 * first.end == 2 * len(stream)
+    short = struct.pack(">II", 4 + len(command), len(command)) + command
+    for pieces in ([short * 3], [bytes([byte]) for byte in short * 3]):
+        assert [(f.code, f.frame_bytes) for f in cut(pieces)] == [(-1, len(short))] * 3
+
+
+def test_what_carries_a_payload_cannot_be_held():
+    with pytest.raises(ValueError, match="cannot be held"):
+        Cutter(frozenset({9}))
+
+
+def test_the_held_frames_are_told_apart():
+    held, other = simple(b"\x08\x18" + b"answer"), simple(b"\x08\x12")
+    cutter = Cutter(HELD)
+    cutter.feed(other)
+    assert (cutter.held_frames, cutter.position) == ([], 10)
+    cutter.feed(other + held + other + held[:-1])
+    (frame,) = cutter.held_frames
+    assert frame == Frame(24, b"\x08\x18answer", None, 16, None, 36)
+    assert frame in cutter.frames
+    cutter.feed(held[-1:])
+    assert [frame.end for frame in cutter.held_frames] == [62]

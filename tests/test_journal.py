@@ -20,20 +20,18 @@ from pulsar_doctor.journal import (
     KNOWN_CODES,
     MAGIC,
     NO_CONNECTION,
-    RAW_BYTES_MOST,
     UNKNOWN,
     VERSION,
     Block,
     Mask,
     Record,
-    blanked,
     check_header,
     pack_block,
     pack_event,
     pack_told,
     read_blocks,
-    redact,
 )
+from pulsar_doctor.redaction import RAW_BYTES_MOST, blanked, redact
 
 CANARY = "Canary-0123456789-secret"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.dGhlLXNpZ25hdHVyZQ"
@@ -84,6 +82,7 @@ SECRET_COMMANDS = {
     "CONNECT auth_data": command_of(2, field(1, "client") + field(3, CANARY)),
     "CONNECT original_auth_data": command_of(2, field(1, "client") + field(8, CANARY)),
     "CONNECT original_principal": command_of(2, field(1, "client") + field(7, CANARY)),
+    "CONNECT proxy_to_broker_url": command_of(2, field(1, "client") + field(6, f"u:{CANARY}@b:1")),
     "SUBSCRIBE metadata": command_of(
         4, field(1, "t") + field(2, "s") + field(10, field(1, "key") + field(2, CANARY))
     ),
@@ -107,6 +106,8 @@ SECRET_COMMANDS = {
     "a command without a type": field(2, field(3, CANARY)),
     "no protobuf at all": CANARY.encode(),
     "nested in a group": command_of(90, b"\x0b" + field(1, CANARY) + b"\x0c"),
+    "an error in what is none": b"\x08\x12" + field(14, field(3, f"token={CANARY}")),
+    "a version in what is no CONNECT": b"\x08\x12" + field(2, field(1, CANARY)),
     "a wrong type": b"\x08\x02" + field(4, field(1, "t") + field(10, CANARY)),
 }
 
@@ -120,7 +121,7 @@ def test_no_secret_of_a_command_reaches_the_journal(command):
 
 def test_what_may_be_kept_is_kept_beside_the_secrets():
     body = field(1, "my-client") + field(3, CANARY) + field(5, "token")
-    connect = wire.BaseCommand.FromString(record_of(MASK.pack(frame(command_of(2, body)))).command)
+    connect = record_of(MASK.pack(frame(command_of(2, body)))).command
     assert connect.connect.client_version == "my-client"
     assert connect.connect.auth_method_name == "token"
 
@@ -145,7 +146,7 @@ def test_no_secret_of_a_message_reaches_the_journal(secret, code):
     metadata = secret + b"\x18" + varint(1_790_000_000_000) + b"\x58" + varint(3)
     packed = MASK.pack(frame(command_of(code, b"\x08\x01"), metadata))
     assert_not_in(packed, CANARY)
-    kept = wire.MessageMetadata.FromString(record_of(packed).metadata)
+    kept = record_of(packed).metadata
     assert (kept.publish_time, kept.num_messages_in_batch) == (1_790_000_000_000, 3)
 
 
@@ -186,7 +187,7 @@ def test_an_error_without_a_credential_stays_readable_one_line_and_short():
 def test_the_same_key_has_the_same_hash_and_another_salt_another():
     def key_hash(mask: Mask, key: str, extra: bytes = b"") -> int:
         packed = mask.pack(frame(command_of(9, b"\x08\x01"), field(6, key) + extra))
-        return wire.MessageMetadata.FromString(record_of(packed).metadata).key_hash
+        return record_of(packed).metadata.key_hash
 
     other = Mask(b"another")
     assert key_hash(MASK, "k") == key_hash(Mask(b"salt"), "k")
@@ -195,7 +196,7 @@ def test_the_same_key_has_the_same_hash_and_another_salt_another():
     forged = varint(536870911 << 3 | 1) + b"12345678"  # our own field, sent by somebody else
     assert key_hash(MASK, "k", forged) == key_hash(MASK, "k")
     packed = MASK.pack(frame(command_of(9, b"\x08\x01"), b"\x18\x01" + forged))
-    assert not wire.MessageMetadata.FromString(record_of(packed).metadata).HasField("key_hash")
+    assert not record_of(packed).metadata.HasField("key_hash")
 
 
 commands = st.builds(
@@ -273,7 +274,8 @@ def test_what_is_packed_is_read_again():
     first, beat, last = blocks_in(FILE)
     assert first[:4] == (1_790_000_000_000_000, 7, 3, 1)
     assert [record.kind for record in first.records] == [KNOWN, KNOWN, UNKNOWN, EVENT]
-    assert [record.metadata for record in first.records] == [None, b"\x18\x05", None, None]
+    metadata = wire.MessageMetadata(publish_time=5)
+    assert [record.metadata for record in first.records] == [None, metadata, None, None]
     assert [record.payload_bytes for record in first.records] == [None, 40, None, None]
     assert beat == (1_790_000_000_000_001, 8, NO_CONNECTION, 0, ())
     assert (last.conn_id, last.records) == (2**31 - 1, first.records[:1])

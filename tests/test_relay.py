@@ -127,6 +127,7 @@ def test_a_lookup_answer_says_that_the_client_should_come_back_to_the_tap(tapped
     plain = lookup_answer(tapped.broker_url, broker_service_url_tls="pulsar+ssl://b:6651") + FUTURE
     changed = wire.BaseCommand.FromString(plain)
     changed.lookup_response.proxy_through_service_url = True
+    changed.lookup_response.broker_service_url_tls = f"pulsar+ssl://{tapped.broker_url}"
     expected = frame(changed.SerializeToString())
     assert FUTURE in expected
     broker.send(before + frame(plain) + behind, pieces=7)
@@ -140,6 +141,7 @@ def test_what_stands_behind_a_rewritten_command_stays_there(tapped):
     broker.send(frame(lookup_answer(tapped.broker_url), b"of a protocol that is newer") + flow(1))
     answer = wire.BaseCommand.FromString(lookup_answer(tapped.broker_url))
     answer.lookup_response.proxy_through_service_url = True
+    answer.lookup_response.broker_service_url_tls = f"pulsar+ssl://{tapped.broker_url}"
     expected = frame(answer.SerializeToString(), b"of a protocol that is newer") + flow(1)
     assert client.read(len(expected)) == expected
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journals import START_US, Wire, relay_alive, slow_consumer, values, write_trace
 
-from pulsar_doctor.columns import GAP
+from pulsar_doctor import sealing
+from pulsar_doctor.columns import GAP, Row
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.journal import FILE_HEADER
 from pulsar_doctor.sealing import BeingSealedError, Sealer, open_trace
@@ -291,3 +296,122 @@ def test_a_journal_of_a_newer_program_is_kept(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"version 99.*use a newer one"):
         open_trace(path)
     assert (path / folder.journal_name(1)).read_bytes() == newer
+
+
+# --- a disk that refuses ---
+
+
+@contextmanager
+def file_size_limited(size: int) -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sealing is tried again with the next call."""
+    monkeypatch.setattr(sealing, "RETRY_SECONDS", 1e-9)
+    monkeypatch.setattr(sealing, "RETRY_SECONDS_MOST", 1e-9)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("name", [".seg-000002.parquet.tmp", "seg-000002.parquet", ".state-000002"])
+def test_what_stands_in_the_way_of_sealing_delays_it_and_loses_nothing(
+    tmp_path: Path, undisturbed: tuple[object, ...], name: str
+) -> None:
+    path = write_trace(tmp_path, BLOCKS, parts=3)
+    obstacle = path / name / "x"
+    obstacle.mkdir(parents=True)
+    told: list[Row] = []
+    with relay_alive(path), Sealer(path, told.append) as sealer:
+        for _ in range(3):
+            sealer.follow()
+            assert sealer.trouble == "Is a directory"
+            assert sealer.sealed == 1
+            assert len(folder.journals(path)) == 2
+            assert sealer.timeline.next_seq >= len(told), "what was shown is forgotten"
+        with pytest.raises(IsADirectoryError):
+            sealer.finish()
+        shutil.rmtree(path / name)
+        sealer.follow()
+        assert (sealer.trouble, sealer.sealed) == (None, 2)
+        assert sealer.row_count == len(WHOLE)
+    assert values(told) == WHOLE, "each row is told once"
+    (path / folder.RELAY_LOCK).unlink()
+    assert outcome(path) == undisturbed
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("room", [0, 100, 4000, 9000, 14_000])
+def test_a_full_disk_delays_sealing_and_loses_nothing(
+    tmp_path: Path, undisturbed: tuple[object, ...], room: int
+) -> None:
+    """No file may become longer than this: a write beyond it fails half-way."""
+    path = write_trace(tmp_path, BLOCKS, parts=3)
+    told: list[Row] = []
+    with relay_alive(path), Sealer(path, told.append) as sealer:
+        with file_size_limited(room):
+            for _ in range(3):
+                sealer.follow()
+                assert sealer.trouble == "File too large"
+                assert len(folder.journals(path)) == 3
+            with pytest.raises(OSError, match="File too large"):
+                sealer.finish()
+        sealer.follow()
+        assert (sealer.trouble, sealer.sealed) == (None, 2)
+    assert values(told) == WHOLE
+    (path / folder.RELAY_LOCK).unlink()
+    assert outcome(path) == undisturbed
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_was_shown_stays_while_the_disk_refuses_to_begin_anew(tmp_path: Path) -> None:
+    path = write_trace(tmp_path, BLOCKS)
+    with relay_alive(path), Sealer(path) as sealer:
+        sealer.follow()
+        (path / folder.journal_name(2)).write_bytes(FILE_HEADER)
+        (path / "seg-000001.parquet" / "x").mkdir(parents=True)
+        sealer.follow()
+        (path / ".seg-000001.parquet.tmp").mkdir()
+        for _ in range(2):
+            sealer.follow()
+            assert sealer.trouble is not None
+            assert sealer.timeline.next_seq == len(WHOLE)
+
+
+def test_it_is_tried_again_after_a_while_and_not_at_once(tmp_path: Path) -> None:
+    path = write_trace(tmp_path, BLOCKS, parts=3)
+    with relay_alive(path), Sealer(path) as sealer:
+        with file_size_limited(0):
+            sealer.follow()
+        assert sealer.trouble is not None
+        assert (sealer.follow(), sealer.sealed) == (0, 0)
+        sealer.finish()
+        assert (sealer.trouble, sealer.sealed) == (None, 3)
+
+
+def test_what_is_not_ours_is_left_alone(tmp_path: Path, undisturbed: tuple[object, ...]) -> None:
+    path = write_trace(tmp_path, BLOCKS, parts=3)
+    foreign = ["_notes", ".journal-old.pdj", ".state-x", ".seg-2.parquet"]
+    for name in foreign:
+        (path / name).write_text("not ours")
+    assert outcome(path)[:3] == undisturbed[:3]
+    for name in foreign:
+        assert (path / name).read_text() == "not ours"
+
+
+def test_the_journals_that_are_behind_are_counted_in_bytes(tmp_path: Path) -> None:
+    path = write_trace(tmp_path, BLOCKS, parts=3)
+    size = sum(each.stat().st_size for each in path.glob(".journal-*"))
+    with relay_alive(path), Sealer(path) as sealer:
+        assert sealer.unread_bytes == size
+        list(sealer.sealing_steps([1, 2, 3]))
+        assert 0 < sealer.unread_bytes < size
+        sealer.follow()
+        assert sealer.unread_bytes == 0

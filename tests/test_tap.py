@@ -237,8 +237,8 @@ def test_the_trace_says_what_it_is(tmp_path):
 def relay_says(trace_dir: Path, port: int = 0) -> dict[str, str]:
     """The first word of a relay whose stdin ends at once."""
     config = {
-        "listen_host": "127.0.0.1", "listen_port": port, "upstream_host": "127.0.0.1",
-        "upstream_port": 1, "trace_dir": str(trace_dir), "seal_every_seconds": 60,
+        "listen_host": "127.0.0.1", "listen_port": port, "upstream": [["127.0.0.1", 1]],
+        "trace_dir": str(trace_dir), "seal_every_seconds": 60,
     }  # fmt: skip
     run = subprocess.run(
         [sys.executable, "-m", "pulsar_doctor.relay"],
@@ -290,6 +290,7 @@ def test_a_tap_listens_on_this_machine_only(tmp_path, listen):
         ("pulsar://broker", "broker:6650"),
         ("pulsar://user:pass@broker:1/", "broker:1"),
         ("pulsar://[::1]:6650", "[::1]:6650"),
+        ("pulsar+ssl://broker", "broker:6651"),
     ],
 )
 def test_the_first_broker_of_a_service_url_that_can_be_read_is_used(url, upstream):
@@ -299,7 +300,6 @@ def test_the_first_broker_of_a_service_url_that_can_be_read_is_used(url, upstrea
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("pulsar+ssl://a:1", "not yet pulsar"),
         ("http://a:8080", "past the tap"),
         ("https://a:8443", "past the tap"),
         ("pulsar://", "is no service URL"),
@@ -322,12 +322,12 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
 def test_the_relay_works_without_uvloop(tmp_path):
     code = "import sys; sys.modules['uvloop'] = None; from pulsar_doctor import relay; relay.main()"
     config = {
-        "listen_host": "127.0.0.1", "listen_port": 0, "upstream_host": "127.0.0.1",
-        "trace_dir": str(tmp_path), "seal_every_seconds": 60,
+        "listen_host": "127.0.0.1", "listen_port": 0, "trace_dir": str(tmp_path),
+        "seal_every_seconds": 60,
     }  # fmt: skip
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        config["upstream_port"] = server.getsockname()[1]
+        config["upstream"] = [server.getsockname()]
         process = stack.enter_context(
             subprocess.Popen(
                 [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pulsar_doctor.columns import COLUMNS, IDS, NAMES, TIME, MessageId, Row
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.sealing import Sealer, open_trace
 from pulsar_doctor.trace import folder, segments
+from pulsar_doctor.trace.index import read_index
 from pulsar_doctor.trace.reading import Trace, replayed
 from pulsar_doctor.trace.verifying import verify
 
@@ -64,7 +66,7 @@ def rewrite(trace: Path, number: int, change: Callable[[pa.Table], pa.Table]) ->
     file = trace / folder.segment_name(number)
     table = change(pq.read_table(file))
     pq.write_table(table, file, write_page_checksum=True)
-    parts = [json.loads(line) for line in (trace / folder.INDEX).read_text().splitlines()]
+    parts = [asdict(part) for part in read_index(trace).parts]
     parts[number - 1].update(bytes=file.stat().st_size, sha256=segments.sha256_of(file))
     (trace / folder.INDEX).write_text("".join(json.dumps(part) + "\n" for part in parts))
 
@@ -314,12 +316,26 @@ def test_a_list_that_is_damaged_or_lacks_a_part_is_found(trace: Path) -> None:
     assert "line 2 of" in verify(trace).problems[0]
     index.write_bytes(lines[0] + lines[2] + lines[1])
     assert "line 3 of" in verify(trace).problems[0]
-    index.write_bytes(lines[0] + lines[1].replace(b'"last_seq": 42', b'"last_seq": 43') + lines[2])
+    second = lines[1].replace(b'"last_seq": 42', b'"last_seq": 43')
+    index.write_bytes(lines[0] + second + lines[2])
+    assert "line 2 of" in verify(trace).problems[0]
+    forged = {**json.loads(second), "crc32": None}
+    index.write_bytes(lines[0] + json.dumps(forged).encode() + b"\n" + lines[2])
     assert verify(trace).problems == ["seg-000002.parquet ends at row 42, not 43"]
     index.write_bytes(lines[0] + lines[2])
     problems = verify(trace).problems
     assert "seg-000002.parquet is not in _segments.jsonl: it is no part of this trace" in problems
     assert "nothing is there of what lay before part 3" in problems
+
+
+def test_no_number_in_the_list_can_change_unnoticed(trace: Path) -> None:
+    index = trace / folder.INDEX
+    whole = index.read_bytes()
+    digits = [at for at, byte in enumerate(whole) if chr(byte).isdigit()]
+    for at in random.Random(20).sample(digits, 100):
+        index.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(TraceError, match=r"_segments.jsonl is damaged"):
+            read_index(trace)
 
 
 def test_a_damaged_segment_is_said_in_one_sentence(trace: Path) -> None:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pulsar_doctor.durations import seconds_of
+from pulsar_doctor.sizes import bytes_of
 
 if TYPE_CHECKING:
     from pulsar_doctor.settings import Settings
 
     SecondsType = click.ParamType[float]  # generic since click 8.3, to the type checker only
+    BytesType = click.ParamType[int]
 else:
-    SecondsType = click.ParamType
+    SecondsType = BytesType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,7 +41,21 @@ class Duration(SecondsType):
         return seconds
 
 
+class Size(BytesType):
+    """An amount of bytes, written 65536, 512MB or 2GiB; a value in bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes; wrong usage where the text is no size."""
+        count = value if isinstance(value, int) else bytes_of(str(value))
+        if count is None:
+            self.fail(f"{value!r} is no size; write 512MB, 2GiB or a number of bytes", param, ctx)
+        return count
+
+
 DURATION = Duration()
+SIZE = Size()
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:

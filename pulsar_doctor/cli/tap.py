@@ -1,175 +1,310 @@
-"""pulsar-doctor tap: sit between any client and its broker, and write down what passes."""
+"""pulsar-doctor tap: sit between any client and its broker, and watch what passes."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pulsar_doctor.cli._options import (
     DURATION,
+    SIZE,
     connection_options,
+    output_option,
     say,
     set_option,
     settings,
+    told,
     trace_option,
 )
+from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
-    import subprocess
-
+    from pulsar_doctor.diagnosis import Diagnosis
+    from pulsar_doctor.report.screens import Screen
+    from pulsar_doctor.ring import Limits
+    from pulsar_doctor.settings import Settings
     from pulsar_doctor.tap import Relay
 
 EPILOG = """\b
 Examples:
   pulsar-doctor tap --listen 127.0.0.1:6651 --trace billing.ptrace
-  pulsar-doctor --service-url pulsar://broker:6650 tap
+  pulsar-doctor --service-url pulsar+ssl://broker:6651 --tls-trust-certs ca.pem tap
   pulsar-doctor --sandbox tap --trace t.ptrace -- python my_consumer.py {service_url}
+  pulsar-doctor tap --trace /var/lib/taps/billing.ptrace --ring 10m --max-bytes 2GiB
+  pulsar-doctor tap -o jsonl | jq -c 'select(.event == "verdict")'
+  pulsar-doctor tap --compare-broker --set permits-exhausted.refill_wait=1m
+
+\b
+Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage; 3 the tap could
+not work, or a verdict is unknown. With CMD its own code, when that is not 0.
 """
-OBSERVER_PAUSE_SECONDS = 1.0
-LOOK_SECONDS = 0.2
+F = Callable[..., Any]
+
+
+def relay_options(command: F) -> F:
+    """Adds what the relay is told: where it listens, whom it may connect to."""
+    for option in reversed(
+        (
+            click.option(
+                "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
+                help="Where clients connect; port 0 takes a free one.",
+            ),
+            click.option(
+                "--allow-remote", is_flag=True,
+                help="Let --listen name an address that other machines can reach. Whoever reaches "
+                "it reaches the broker.",
+            ),
+            click.option(
+                "--listen-tls-cert", metavar="FILE", type=click.Path(path_type=Path),
+                help="Take TLS connections only (pulsar+ssl://), with this certificate.",
+            ),
+            click.option(
+                "--listen-tls-key", metavar="FILE", type=click.Path(path_type=Path),
+                help="The key of that certificate.",
+            ),
+            click.option(
+                "--allow-broker", "allow_brokers", metavar="HOST:PORT", multiple=True,
+                help="A broker that may be connected to although the cluster has not named it; "
+                "may be repeated.",
+            ),
+            click.option(
+                "--max-connections", metavar="N", type=click.IntRange(min=1), default=10_000,
+                show_default=True, help="More clients at once are refused.",
+            ),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def trace_options(command: F) -> F:
+    """Adds what becomes of the trace."""
+    for option in reversed(
+        (
+            trace_option,
+            click.option(
+                "--seal-every", type=DURATION, default="60s", show_default=True,
+                help="A Parquet segment at least so often.",
+            ),
+            click.option(
+                "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
+                help="Keep the newest part of the trace only, so long; a copy of it is kept for "
+                "each stall and each SIGUSR2.",
+            ),
+            click.option(
+                "--max-bytes", metavar="SIZE", type=SIZE,
+                help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
+            ),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
+@relay_options
+@trace_options
 @click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    default="127.0.0.1:6651",
-    show_default=True,
-    help="Where clients connect; port 0 takes a free one. Loopback only.",
-)
-@trace_option
-@click.option(
-    "--seal-every",
-    type=DURATION,
-    default="60s",
-    show_default=True,
-    help="A Parquet segment at least so often.",
-)
+    "--compare-broker", is_flag=True,
+    help="Hold the permits of each consumer against what the broker's REST API says, and tell "
+    "the first command after which they part.",
+)  # fmt: skip
 @set_option
+@click.option(
+    "--fail-on", type=click.Choice(["stalled", "warning", "never"]), default="stalled",
+    show_default=True, help="From which verdict on the exit code is 1.",
+)  # fmt: skip
+@output_option("table", "jsonl")
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
-def command(
-    listen: str,
-    trace_dir: Path | None,
-    seal_every: float,
-    changes: tuple[str, ...],
-    cmd: tuple[str, ...],
-) -> int:
-    """Relays a client's connections to the broker and records every command.
+def command(cmd: tuple[str, ...], **asked: Any) -> int:
+    """Relays clients' connections to the broker, and watches every permit that passes.
 
     Point the client at the address that is printed, whatever its language. Traffic passes
-    unchanged; what is written down holds no payload, key or credential. Ends with Ctrl-C or
-    SIGTERM, or with CMD where one is given (it finds the address in PULSAR_SERVICE_URL, and in
-    place of {service_url} in its arguments), and then says whether a consumer stood still.
+    unchanged; what is written down holds no payload, key or credential. On a terminal each consumer
+    is a line: its receiver queue as a bar (permits available at the broker, messages queued,
+    permits not yet sent), its FLOWs, when the next one comes, and its verdict. A verdict that
+    changes is told once, with the remedy.
+
+    Ends with Ctrl-C or SIGTERM, or with CMD where one is given (it finds the address in
+    PULSAR_SERVICE_URL, and in place of {service_url} in its arguments), and then says whether a
+    consumer stood still. SIGUSR1 prints the counters. SIGUSR2 seals what has passed by then; of a
+    ring a copy is kept.
+
+    With -o jsonl stdout carries JSON lines only, and CMD's own stdout goes to stderr. Each line has
+    `schema` ("pulsar-doctor/tap/1"), `event`, and `at`, the time in UTC. The events:
+
+    \b
+    listening  service_url to give to clients, upstream, trace_dir (null: it is not kept)
+    snapshot   about once a second: consumers, one object each, with incarnation, consumer_name,
+               topic, partition, subscription, type, client_version, client_addr,
+               receiver_queue_size, refill_threshold, available_permits (at most, while
+               parked_permits is null), unsent_permits_min, flow_count, messages, acknowledged,
+               unacked_messages, last_flow_seconds, next_flow (messages, at_most, seconds), certain,
+               status, code; and unread_bytes: of the journal, not looked at yet
+    verdict    one that changed: before (null: the first), and all of stall-check's JSON
+    parted     --compare-broker: tap_available_permits, broker_available_permits, agreed_seq and
+               parted_seq (rows of the trace), first_command, same_size_command
+    gap        dropped commands are missing in the trace at row seq (null: nobody knows how many)
+    counters   after SIGUSR1: those of the relay and of the observer
+    sealed     after SIGUSR2: everything up to then is in Parquet
+    kept       path of the copy of a ring, and its reason
+    trouble    reason why the trace cannot be sealed now, null when it can again
+    end        exit_code, dropped, and subscriptions with their last verdicts
+
+    What is null is not known.
     """  # fmt: skip
-    import tempfile
-    from contextlib import ExitStack
-
     from pulsar_doctor.diagnosis import limits_of
-    from pulsar_doctor.rules import load  # a wrong --set is said before anything starts
+    from pulsar_doctor.rules import load
 
-    limits_of(load(), changes)
-    where = settings()
+    limits_of(load(), asked["changes"])  # a wrong --set is said before anything starts
+    limits = _limits(asked)
     with ExitStack() as stack:
+        where = settings()
         if where.sandbox:
             from pulsar_doctor.sandbox import connected
 
             where = stack.enter_context(connected(where, say))
-        if trace_dir is None:
-            own = tempfile.TemporaryDirectory(prefix="pulsar-doctor-")
-            folder = Path(stack.enter_context(own)) / "trace"
-        else:
-            folder = trace_dir
-        code = _tap(where.service_url, folder, listen, seal_every, cmd)
-        return code or _verdict(folder, changes)
+        folder = asked["trace_dir"] or _own_folder(stack)
+        return _tap(where, folder, limits, {**asked, "cmd": cmd})
 
 
-def _tap(
-    service_url: str, folder: Path, listen: str, seal_every: float, cmd: tuple[str, ...]
-) -> int:
+def _limits(asked: dict[str, Any]) -> Limits:
+    from pulsar_doctor.ring import shares
+
+    if asked["ring_seconds"] is not None and asked["trace_dir"] is None:
+        raise InputError("--ring keeps the newest part of a trace: say where, with --trace DIR")
+    if (asked["listen_tls_cert"] is None) != (asked["listen_tls_key"] is None):
+        raise InputError("--listen-tls-cert and --listen-tls-key go together; give both")
+    return shares(asked["ring_seconds"], asked["max_bytes"], asked["seal_every"])
+
+
+def _own_folder(stack: ExitStack) -> Path:
+    import tempfile
+
+    own = tempfile.TemporaryDirectory(prefix="pulsar-doctor-")
+    return Path(stack.enter_context(own)) / "trace"
+
+
+def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> int:
+    from pulsar_doctor import ring, tapping
+    from pulsar_doctor.diagnosis import exit_code
+
+    screen = _screen(asked)
+    _try_broker(where, screen)
+    with _relaying(where, folder, limits, asked) as relay:
+        if limits.bounded:
+            ring.begin(folder, limits)
+        listening = _listening(relay, asked)
+        screen.show(listening)
+        screen.say(f"tapping {listening['upstream']}; the trace is in {folder}; Ctrl-C ends it")
+        plan = tapping.Plan(
+            folder,
+            asked["changes"],
+            limits.bounded and asked["trace_dir"] is not None,
+            where if asked["compare_broker"] else None,
+            asked["cmd"],
+            asked["output"] == "jsonl",
+        )
+        outcome = tapping.run(relay, plan, screen)
+    diagnoses = _diagnoses(folder, asked["changes"])
+    code = outcome.code or exit_code(diagnoses, asked["fail_on"])
+    _tell_end(screen, diagnoses, code, outcome, asked)
+    return code
+
+
+def _try_broker(where: Settings, screen: Screen) -> None:
+    """A broker that is down may come back while the tap runs; TLS that fails will not mend."""
+    from pulsar_doctor.dialling import Unreachable
+    from pulsar_doctor.tap import require_reachable
+
+    try:
+        require_reachable(where.service_url, where)
+    except Unreachable as error:
+        if error.of_tls:
+            raise
+        screen.say(f"pulsar-doctor: {error}; the tap is there for when it can")
+
+
+def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> Any:
     from pulsar_doctor.tap import relaying
 
-    with relaying(service_url, folder, listen=listen, seal_every_seconds=seal_every) as relay:
-        click.echo(relay.service_url)
-        say(f"tapping {service_url}; the trace is in {folder}; Ctrl-C ends it")
-        observer = _Observer(folder)
-        try:
-            return _run(relay, observer, cmd)
-        finally:
-            relay.stop()
-            observer.finish()
+    certificate, key = asked["listen_tls_cert"], asked["listen_tls_key"]
+    return relaying(
+        where.service_url,
+        folder,
+        listen=asked["listen"],
+        allow_remote=asked["allow_remote"],
+        listen_tls=(certificate, key) if certificate and key else None,
+        settings=where,
+        allow_brokers=asked["allow_brokers"],
+        max_connections=asked["max_connections"],
+        seal_every_seconds=limits.rotate_seconds,
+        journal_bytes_most=limits.journal_bytes_most,
+        rotate_bytes=limits.rotate_bytes,
+    )
 
 
-class _Observer:
-    """The observer as a process of its own: it may die, the traffic does not notice."""
+def _listening(relay: Relay, asked: dict[str, Any]) -> dict[str, Any]:
+    from pulsar_doctor.tapping import now
+    from pulsar_doctor.trace.folder import read_meta
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        import subprocess
-        import sys
-
-        command = [sys.executable, "-m", "pulsar_doctor.observer", str(self._folder)]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-
-    def look_after(self) -> None:
-        """Starts it again where it has died; it goes on where the journal stands."""
-        import time
-
-        if self._process.poll() is not None:
-            say(f"the observer ended with {self._process.returncode}; starting it again")
-            time.sleep(OBSERVER_PAUSE_SECONDS)
-            self._process = self._start()
-
-    def finish(self) -> None:
-        """Waits until it has sealed what the relay left."""
-        self._process.wait()
+    kept = asked["trace_dir"]
+    return {
+        "event": "listening",
+        "at": now(),
+        "service_url": relay.service_url,
+        "upstream": read_meta(relay.trace_dir).upstream_address,
+        "trace_dir": None if kept is None else str(kept),
+    }
 
 
-def _run(relay: Relay, observer: _Observer, cmd: tuple[str, ...]) -> int:
-    import os
-    import signal
-    import subprocess
-    import time
+def _screen(asked: dict[str, Any]) -> Screen:
+    from rich.console import Console
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    from pulsar_doctor.report.screens import JsonLines, Lines, Terminal
 
-    signal.signal(signal.SIGTERM, interrupt)
-    child = None
-    if cmd:
-        arguments = [part.replace("{service_url}", relay.service_url) for part in cmd]
-        environ = {**os.environ, "PULSAR_SERVICE_URL": relay.service_url}
-        child = subprocess.Popen(arguments, env=environ)
-    try:
-        while child is None or child.poll() is None:
-            time.sleep(LOOK_SECONDS)
-            observer.look_after()
-            relay.check()
-    except KeyboardInterrupt:  # the normal end of a tap: the verdict's code counts
-        if child is not None:
-            child.terminate()
-            child.wait()
-        return 0
-    return 0 if child is None else child.returncode
+    quiet = told("quiet")
+
+    def talk(text: str) -> None:  # from any thread, and click's context belongs to one
+        if not quiet:
+            click.echo(text, err=True)
+
+    if asked["output"] == "jsonl":
+        return JsonLines(sys.stdout, talk)
+    console = Console(highlight=False)
+    if console.is_terminal and not console.is_dumb_terminal and not asked["cmd"]:
+        return Terminal(console, talk, quiet=quiet)
+    return Lines(sys.stdout, sys.stderr if asked["cmd"] else sys.stdout, talk)
 
 
-def _verdict(folder: Path, changes: tuple[str, ...]) -> int:
-    from pulsar_doctor.diagnosis import Evidence, diagnose, exit_code, limits_of
-    from pulsar_doctor.report import verdict
+def _diagnoses(folder: Path, changes: Sequence[str]) -> list[Diagnosis]:
+    from pulsar_doctor.diagnosis import diagnose_wire, limits_of
     from pulsar_doctor.rules import load
     from pulsar_doctor.sealing import open_trace
 
     rules = load()
-    limits = limits_of(rules, changes)
     subscriptions = open_trace(folder).timeline().subscriptions()
-    diagnoses = [diagnose(Evidence(wire), rules, limits) for wire in subscriptions]
-    if not diagnoses:
-        say("no consumer came through the tap")
-        return 0
-    verdict.print_diagnoses(diagnoses)
-    return exit_code(diagnoses, "stalled")
+    return diagnose_wire(subscriptions, rules, limits_of(rules, changes))
+
+
+def _tell_end(
+    screen: Screen, diagnoses: Sequence[Diagnosis], code: int, outcome: Any, asked: dict[str, Any]
+) -> None:
+    from pulsar_doctor.report import verdict
+    from pulsar_doctor.report.document import diagnosis_json
+    from pulsar_doctor.tapping import now
+
+    if asked["output"] == "jsonl":
+        subscriptions = [diagnosis_json(diagnosis) for diagnosis in diagnoses]
+        end = {"event": "end", "at": now(), "exit_code": code, "dropped": outcome.dropped}
+        screen.show({**end, "subscriptions": subscriptions})
+    elif diagnoses:
+        verdict.print_diagnoses(diagnoses)
+    else:
+        screen.say("no consumer came through the tap")

@@ -176,13 +176,13 @@ def verify(folder: Path, *, output: str) -> int:
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     """Incarnation -> verdict, of the consumers that `stall-check` would judge."""
-    from pulsar_doctor.diagnosis import Evidence, diagnose, limits_of, verdict_of
+    from pulsar_doctor.diagnosis import diagnose_wire, limits_of, verdict_of
     from pulsar_doctor.rules import load
 
     rules = load()
     verdicts: dict[int, str] = {}
-    for wire in timeline.subscriptions():
-        diagnosis = diagnose(Evidence(wire), rules, limits_of(rules))
+    wires = timeline.subscriptions()
+    for wire, diagnosis in zip(wires, diagnose_wire(wires, rules, limits_of(rules)), strict=True):
         verdicts |= {c.incarnation: verdict_of(diagnosis, c) for c in wire.consumers}
     return verdicts
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.consumers import Subscription
-from pulsar_doctor.diagnosis import Evidence, diagnose
+from pulsar_doctor.diagnosis import diagnose_wire
 from pulsar_doctor.errors import DoctorError, MissingExtra
 from pulsar_doctor.examination.judge import Judge, full, named
 from pulsar_doctor.report.checkup import Checkup
@@ -30,7 +30,7 @@ def of_trace(
     timeline = trace.timeline()
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     wires = _asked_for(folder, timeline.subscriptions(), topics, judge.subscription)
-    diagnoses = [diagnose(Evidence(wire), judge.rules, judge.limits) for wire in wires]
+    diagnoses = diagnose_wire(wires, judge.rules, judge.limits)
     began_ns = trace.meta.clocks.get("mono_ns", timeline.now_ns)
     return Checkup("trace", diagnoses, max(0, timeline.now_ns - began_ns) / 1e9)
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulsar_doctor.report.rows import iso
-from pulsar_doctor.trace.verifying import DAMAGED, ENDED, LIVE, TORN, Verification
+from pulsar_doctor.trace.verifying import DAMAGED, ENDED, KEPT, LIVE, TORN, Verification
 
 SCHEMA = "pulsar-doctor/trace-verify/1"
 MEANINGS = {
     ENDED: "whole and ended cleanly",
+    KEPT: "whole, kept of a ring that went on",
     LIVE: "sound so far, and still being written",
     TORN: "sound, but its end was cut off",
     DAMAGED: "damaged",
@@ -18,7 +19,7 @@ MEANINGS = {
 
 
 def verification_json(found: Verification) -> dict[str, Any]:
-    """The result of a verification; status is live, ended, torn or damaged."""
+    """The result of a verification; status is live, ended, kept, torn or damaged."""
     return {
         "schema": SCHEMA,
         "trace_id": found.trace_id,
@@ -26,6 +27,9 @@ def verification_json(found: Verification) -> dict[str, Any]:
         "segments": found.segments,
         "rows": found.rows,
         "sealed_rows": found.sealed_rows,
+        "dropped": found.dropped + found.expired.dropped,
+        "expired_rows": found.expired.rows,
+        "seen": found.seen,
         "until": iso(found.until_us) if found.until_us else None,
         "problems": found.problems,
         "notes": found.notes,
@@ -39,5 +43,7 @@ def verification_lines(found: Verification) -> Iterator[str]:
     yield f"  {found.rows} rows, {found.segments} segments" + (
         f", {waiting} rows not sealed yet" if waiting else ""
     )
+    if found.expired.rows:
+        yield f"  starts at {iso(found.expired.until_us)}: {found.expired.rows} rows have expired"
     yield from (f"  problem: {problem}" for problem in found.problems)
     yield from (f"  note: {note}" for note in found.notes)

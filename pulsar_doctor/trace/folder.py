@@ -1,7 +1,6 @@
-"""What lies in the folder of a trace: its names, its description, the list of sealed parts, locks.
+"""What lies in the folder of a trace: its names, its description, its saved ledgers, its locks.
 
-A part is one journal, or the segment that it became; both bear its number. A part that had no
-commands has a line in _segments.jsonl and no file, so that the time it covered is not lost.
+A part is one journal, or the segment that it became; both bear its number.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import fcntl
 import json
 import os
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -21,6 +21,9 @@ from pulsar_doctor.errors import TraceError
 
 META = "_meta.json"
 INDEX = "_segments.jsonl"
+RING = "_ring.json"
+KEPT = "_kept"
+WHY_KEPT = "_kept.json"
 RELAY_LOCK = ".relay.lock"
 SEAL_LOCK = ".seal.lock"
 LOCK_RETRY_SECONDS = 0.05
@@ -105,63 +108,16 @@ def read_meta(folder: Path) -> Meta:
     return Meta(**{**{k: v for k, v in values.items() if k in known}, "told": told})
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One line of _segments.jsonl. until_*: until when it was watched. Times in µs and ns.
-
-    name, first_seq, last_seq, sha256: None where there were no commands. cut_bytes: of the journal,
-    could not be read; damaged: because a checksum did not agree, not because the end was missing.
-    """
-
-    number: int
-    name: str | None
-    rows: int
-    first_seq: int | None
-    last_seq: int | None
-    bytes: int
-    sha256: str | None
-    until_us: int
-    until_ns: int
-    cut_bytes: int = 0
-    damaged: bool = False
-
-
-def read_parts(folder: Path) -> list[Part]:
-    """The sealed parts, in order. A last line that a crash cut short does not count."""
-    path = folder / INDEX
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
-    parts: list[Part] = []
-    for at, line in enumerate(lines[:-1], 1):
-        try:
-            part = Part(**json.loads(line))
-            sound = part.number > (parts[-1].number if parts else 0)
-        except (ValueError, TypeError):
-            sound = False
-        if not sound:
-            raise TraceError(f"line {at} of {path} is damaged")
-        parts.append(part)
-    return parts
-
-
-def append_part(folder: Path, part: Part) -> None:
-    """Adds a line to _segments.jsonl, durably; cuts off what a crash left of another."""
-    path = folder / INDEX
-    with path.open("ab+") as file:
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(json.dumps(asdict(part)).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(folder)
+def state_bytes(state: Mapping[str, Any]) -> bytes:
+    """The ledgers as the file of them holds them: a line with a checksum, and then they."""
+    body = json.dumps(state, separators=(",", ":")).encode()
+    head = {"program_version": __version__, "crc32": zlib.crc32(body)}
+    return json.dumps(head).encode() + b"\n" + body
 
 
 def write_state(folder: Path, number: int, state: Mapping[str, Any]) -> None:
     """Keeps the ledgers at the end of a part."""
-    saved = {"program_version": __version__, "timeline": state}
-    write_file(folder / state_name(number), json.dumps(saved, separators=(",", ":")).encode())
+    write_file(folder / state_name(number), state_bytes(state))
 
 
 def read_state(folder: Path, number: int) -> dict[str, Any] | None:
@@ -171,9 +127,11 @@ def read_state(folder: Path, number: int) -> dict[str, Any] | None:
     another version, which may keep its ledgers differently.
     """
     try:
-        saved = json.loads((folder / state_name(number)).read_bytes())
-        state = saved["timeline"] if saved["program_version"] == __version__ else None
-    except (OSError, ValueError, TypeError, KeyError):
+        head, _, body = (folder / state_name(number)).read_bytes().partition(b"\n")
+        if json.loads(head) != {"program_version": __version__, "crc32": zlib.crc32(body)}:
+            return None
+        state = json.loads(body)
+    except (OSError, ValueError):
         return None
     return state if isinstance(state, dict) else None
 
@@ -181,11 +139,16 @@ def read_state(folder: Path, number: int) -> dict[str, Any] | None:
 def write_file(path: Path, content: bytes) -> None:
     """Writes a file so that after a crash it is there wholly or not at all."""
     temporary = path.with_name(f".{path.name.lstrip('.')}.tmp")
-    with temporary.open("wb") as file:
+    with open(temporary, "wb", opener=for_owner) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     put_in_place(temporary, path)
+
+
+def for_owner(path: str, flags: int) -> int:
+    """Opens a file that nobody else may read, where it is new."""
+    return os.open(path, flags, 0o600)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
@@ -219,7 +182,7 @@ def is_live(folder: Path) -> bool:
 
 def take_seal_lock(folder: Path, wait_seconds: float = 0.0) -> BinaryIO | None:
     """The right to seal, until the file is closed; None where another process has it."""
-    file = (folder / SEAL_LOCK).open("ab")
+    file = open(folder / SEAL_LOCK, "ab", opener=for_owner)  # noqa: SIM115
     until = time.monotonic() + wait_seconds
     while True:
         try:

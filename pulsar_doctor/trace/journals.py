@@ -25,13 +25,15 @@ class Journal:
     """One journal, read from its start. Raises FileNotFoundError where it is not there.
 
     after: the part before it that was read or sealed; if that is not the one before, a GAP comes
-    first.
+    first. gaps, dropped: how many rows were a GAP so far, and how many commands these say are
+    missing.
     """
 
     def __init__(self, folder: Path, number: int, *, after: int) -> None:
         self.number = number
         self.path = folder / journal_name(number)
         self.damaged = False
+        self.gaps = self.dropped = 0
         self._file = self.path.open("rb", buffering=0)
         self._position = 0  # behind the last whole block
         self._missing_before = number != after + 1
@@ -42,10 +44,13 @@ class Journal:
             if self._missing_before:
                 self._missing_before = False
                 timeline.pass_time(block.ts, block.mono_ns)
-                yield timeline.apply(_gap(timeline))
-            if not block.records:
+                yield self._gap(timeline)
+            if not block.parts:
                 timeline.pass_time(block.ts, block.mono_ns)
             for row in rows_of(block):
+                if row.conn_id is None and row.command == GAP:
+                    self.gaps += 1
+                    self.dropped += row.dropped or 0
                 yield timeline.apply(row)
 
     def last_rows(self, timeline: Timeline, *, followed: bool) -> Iterator[Row]:
@@ -55,11 +60,16 @@ class Journal:
         """
         yield from self.rows(timeline)
         if followed and self.cut_bytes:
-            yield timeline.apply(_gap(timeline))
+            yield self._gap(timeline)
 
     def close(self) -> None:
         """Lets go of the file."""
         self._file.close()
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that were read, so far."""
+        return self._position
 
     @property
     def cut_bytes(self) -> int:
@@ -103,9 +113,9 @@ class Journal:
         self._file.seek(self._position)
         return self._file.read(room) or b""
 
-
-def _gap(timeline: Timeline) -> Row:
-    row = Row()
-    row.command, row.command_code = GAP, OURS
-    row.ts, row.mono_ns = timeline.now_us, timeline.now_ns
-    return row
+    def _gap(self, timeline: Timeline) -> Row:
+        self.gaps += 1
+        row = Row()
+        row.command, row.command_code = GAP, OURS
+        row.ts, row.mono_ns = timeline.now_us, timeline.now_ns
+        return timeline.apply(row)

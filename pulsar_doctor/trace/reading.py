@@ -2,13 +2,16 @@
 
 While the relay lives, an observer may seal a journal at any moment: the segment is in the list
 before the journal goes. So a journal that is not there any more has become a segment, and reading
-goes on with the list.
+goes on with the list. A ring may drop its oldest segments just as well: the list says so before
+they go, and the trace simply starts later.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,10 @@ from pulsar_doctor.columns import Row
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
-from pulsar_doctor.trace.folder import Meta, Part, read_meta
+from pulsar_doctor.trace.folder import Meta, read_meta
+from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
-
-State = dict[str, Any] | None
+from pulsar_doctor.trace.later import LaterTimeline
 
 
 class _SealedMeanwhileError(Exception):
@@ -27,6 +30,10 @@ class _SealedMeanwhileError(Exception):
 
     def __init__(self, after: int) -> None:
         self.after = after
+
+
+class ChangedMeanwhileError(Exception):
+    """What the list named has gone: the list has changed."""
 
 
 class Trace:
@@ -38,8 +45,8 @@ class Trace:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.meta = read_meta(path)
-        self.notes: list[str] = []
-        self._check_list()
+        index = self._check_list()
+        self.notes = [*_why_kept(path), *_starts_later(index.expired)]
 
     @property
     def live(self) -> bool:
@@ -48,7 +55,11 @@ class Trace:
 
     def parts(self) -> list[Part]:
         """What is sealed, by now."""
-        return folder.read_parts(self.path)
+        return read_index(self.path).parts
+
+    def expired(self) -> Expired:
+        """What a ring has dropped of it, by now."""
+        return read_index(self.path).expired
 
     def rows(
         self, columns: Sequence[str] | None = None, *, since_us: int | None = None, after: int = 0
@@ -56,19 +67,22 @@ class Trace:
         """All rows in order, those included that are not sealed yet.
 
         columns: at least these are filled in. since_us: rows before that moment may be left out.
-        after: only parts with a higher number.
+        after: only parts with a higher number. Rows that a ring drops before they are reached are
+        left out: the numbers of the rows show it, and so do the notes.
         """
-        journals, parts, state = self._snapshot()
-        for part in parts:
-            if part.number > after and part.name:
-                yield from segments.read_rows(
-                    self.path / part.name, columns, since_us=since_us, sha256=part.sha256
-                )
-        after = max(after, parts[-1].number if parts else 0)
+        journals, index = self._snapshot()
+        for part in index.parts:
+            if part.number <= after or not part.name:
+                continue
+            try:
+                yield from _sealed_rows(self.path, part, columns, since_us)
+            except ChangedMeanwhileError:
+                self.notes.append(f"{part.rows} rows expired while {self.path} was being read")
+        after = max(after, index.through)
         if not journals:
             return
-        timeline = timeline_at(self.path, self.meta, parts, state)
         try:
+            timeline = self._ledgers(index)
             yield from self._unsealed(timeline, after, journals)
         except _SealedMeanwhileError as sealed:
             yield from self.rows(columns, since_us=since_us, after=sealed.after)
@@ -76,24 +90,27 @@ class Trace:
     def timeline(self) -> Timeline:
         """The ledgers as they stand at the end, or at this moment where the trace is live."""
         while True:
-            journals, parts, state = self._snapshot()
-            timeline = timeline_at(self.path, self.meta, parts, state)
+            journals, index = self._snapshot()
             try:
-                for _ in self._unsealed(timeline, parts[-1].number if parts else 0, journals):
+                timeline = self._ledgers(index)
+                for _ in self._unsealed(timeline, index.through, journals):
                     pass
             except _SealedMeanwhileError:
                 continue
             return timeline
 
-    def _snapshot(self) -> tuple[list[int], list[Part], State]:
-        """Journals that are not sealed, sealed parts, and the ledgers between the two."""
-        while True:
-            journals = folder.journals(self.path)
-            parts = self.parts()
-            done = parts[-1].number if parts else 0
-            state = folder.read_state(self.path, done)
-            if state is not None or self.parts() == parts:
-                return [number for number in journals if number > done], parts, state
+    def _ledgers(self, index: Index) -> Timeline:
+        """The ledgers at the end of what was sealed when the list said so."""
+        try:
+            return ledgers_at(self.path, self.meta, index)
+        except ChangedMeanwhileError:
+            raise _SealedMeanwhileError(index.through) from None
+
+    def _snapshot(self) -> tuple[list[int], Index]:
+        """Journals that are not sealed, and the list of what is."""
+        journals = folder.journals(self.path)
+        index = read_index(self.path)
+        return [number for number in journals if number > index.through], index
 
     def _unsealed(self, timeline: Timeline, after: int, journals: list[int]) -> Iterator[Row]:
         for number in journals:
@@ -105,38 +122,101 @@ class Trace:
                 yield from journal.last_rows(timeline, followed=number != journals[-1])
             after = number
 
-    def _check_list(self) -> None:
-        journals = folder.journals(self.path)
-        there = folder.numbers(self.path, "seg-*.parquet")
-        listed = {part.number for part in self.parts()}
-        for number in there:
-            if number not in listed and number not in journals:
+    def _check_list(self) -> Index:
+        while True:
+            journals = folder.journals(self.path)
+            there = folder.numbers(self.path, "seg-*.parquet")
+            index = read_index(self.path)
+            known = {part.number for part in index.parts}.union(journals)
+            strange = [n for n in there if n not in known and n > index.expired.through]
+            if not strange:
+                return index
+            if read_index(self.path) == index:
                 raise TraceError(
-                    f"{self.path / folder.segment_name(number)} is not in {folder.INDEX}; "
+                    f"{self.path / folder.segment_name(strange[0])} is not in {folder.INDEX}; "
                     "`pulsar-doctor trace verify` tells more"
                 )
 
 
-def timeline_at(path: Path, meta: Meta, parts: list[Part], state: State) -> Timeline:
-    """The ledgers at the end of what is sealed: from their saved state, or from the rows."""
-    if not parts:
-        return Timeline(meta.trace_id, meta.told)
+def ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
+    """The ledgers at the end of these parts: from the newest that were saved and the rows behind.
+
+    Raises ChangedMeanwhileError where the list has changed and what is needed has gone.
+    """
+    for number in reversed(folder.numbers(path, ".state-*[0-9]")):
+        if index.expired.through <= number <= index.through:
+            timeline = ledgers_of(path, meta, number)
+            if timeline is not None:
+                behind = [part for part in index.parts if part.number > number]
+                return _behind(path, timeline, behind)
+    if read_index(path) != index:
+        raise ChangedMeanwhileError
+    return _behind(path, ledgers_at_start(meta, index.expired), index.parts)
+
+
+def ledgers_of(path: Path, meta: Meta, number: int) -> Timeline | None:
+    """The ledgers that were saved at the end of a part; None where they are not to be had."""
+    state = folder.read_state(path, number)
+    if state is None:
+        return None
     try:
-        if state is not None:
-            return Timeline.restore(state, meta.trace_id, meta.told)
+        return Timeline.restore(state, meta.trace_id, meta.told)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
-        pass  # damaged: it can do no more than save time
-    return replayed(path, meta, parts)
+        return None  # damaged: it can do no more than save time
 
 
-def replayed(path: Path, meta: Meta, parts: list[Part]) -> Timeline:
-    """The ledgers at the end of these parts, from their rows."""
-    timeline = Timeline(meta.trace_id, meta.told)
+def ledgers_at_start(meta: Meta, expired: Expired) -> Timeline:
+    """The ledgers where the trace starts, as far as they are known without having been saved."""
+    if expired.through:
+        return LaterTimeline(meta, expired)
+    return Timeline(meta.trace_id, meta.told)
+
+
+def replayed(path: Path, meta: Meta, parts: Sequence[Part]) -> Timeline:
+    """The ledgers at the end of these parts, which are the first of a trace, from their rows."""
+    return _behind(path, Timeline(meta.trace_id, meta.told), parts)
+
+
+def _behind(path: Path, timeline: Timeline, parts: Sequence[Part]) -> Timeline:
+    """The ledgers at the end of these parts, from those before them and their rows."""
+    apply = timeline.apply_sealed if isinstance(timeline, LaterTimeline) else timeline.apply
     for part in parts:
         if part.name:
-            for row in segments.read_rows(path / part.name, sha256=part.sha256):
-                timeline.apply(row)
+            for row in _sealed_rows(path, part):
+                apply(row)
         timeline.pass_time(part.until_us, part.until_ns)
         if part.name and timeline.next_seq != (part.last_seq or 0) + 1:
             raise TraceError(f"{path / part.name} does not have the rows that it should have")
     return timeline
+
+
+def _sealed_rows(
+    path: Path, part: Part, columns: Sequence[str] | None = None, since_us: int | None = None
+) -> Iterator[Row]:
+    try:
+        yield from segments.read_rows(
+            path / (part.name or ""), columns, since_us=since_us, sha256=part.sha256
+        )
+    except TraceError:
+        if read_index(path).expired.through >= part.number:
+            raise ChangedMeanwhileError from None
+        raise
+
+
+def _starts_later(expired: Expired) -> Iterator[str]:
+    if expired.through:
+        yield f"the trace starts at {_moment(expired.until_us)}: {expired.rows:,} rows have expired"
+
+
+def _why_kept(path: Path) -> Iterator[str]:
+    try:
+        why: dict[str, Any] = json.loads((path / folder.WHY_KEPT).read_bytes())
+        yield f"kept of a ring at {_moment(int(why['kept_us']))}: {why['reason']}"
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, TypeError, KeyError):
+        yield f"{path / folder.WHY_KEPT} is damaged: it does not say why this was kept"
+
+
+def _moment(us: int) -> str:
+    return f"{datetime.fromtimestamp(us / 1e6, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,28 +1,30 @@
 """One segment: a Parquet file of rows, written once and never changed.
 
-zstd level 1, dictionaries, and a checksum on every page: without those a flipped bit goes unnoticed
-more often than not. Rows are turned into Arrow columns a few thousand at a time and written as a
-row group when enough have come together: a long journal needs no more memory than a short one.
+zstd level 1, dictionaries (differences where a number hardly comes twice), and a checksum on every
+page: without those a flipped bit goes unnoticed more often than not. Rows are turned into Arrow
+columns a thousand at a time and written as a row group when enough have come together: a long
+journal needs no more memory than a short one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pulsar_doctor.columns import COLUMNS, IDS, TIME, MessageId, Row, values_of
+from pulsar_doctor.columns import COLUMNS, IDS, NAMES, TIME, MessageId, Row, maker_of, values_of
 from pulsar_doctor.errors import TraceError
 
 GROUP_ROWS = 65_536
-BATCH_ROWS = 4_096
-READ_ROWS = 16_384
+BATCH_ROWS = 1_024
+READ_ROWS = 4_096
 
 TYPES = {
     "string": pa.string(),
@@ -38,6 +40,16 @@ TYPES = {
     ),
 }
 
+INTEGER_FORMATS: dict[pa.DataType, Literal["h", "i", "q"]] = {  # of Python's struct
+    pa.int16(): "h",
+    pa.int32(): "i",
+    pa.int64(): "q",
+    TYPES[TIME]: "q",
+}
+# Numbers that hardly come twice: their differences take half the room of a dictionary.
+ENTRY_IDS = "message_ids.list.element.entry_id"
+DIFFERENCES = ("seq", "ts", "mono_ns", "entry_id", ENTRY_IDS)
+
 
 def schema() -> pa.Schema:
     """The columns of a trace in the words of Arrow."""
@@ -45,60 +57,133 @@ def schema() -> pa.Schema:
 
 
 SCHEMA = schema()
+DICTIONARIES = [
+    *(name for name in NAMES if name not in (*DIFFERENCES, "message_ids")),
+    "message_ids.list.element.ledger_id",
+    "message_ids.list.element.ack_set",
+]
 
 
 class SegmentWriter:
-    """Writes rows to a file that is a segment once it is closed. Overwrites what is there."""
+    """Writes rows to a file that is a segment once it is closed. Overwrites what is there.
 
-    def __init__(self, path: Path) -> None:
+    room: asked before so many bytes more are written; where it says no, left_out is true from then
+    on, the file is emptied, and nothing more is written to it.
+    """
+
+    def __init__(self, path: Path, room: Callable[[int], bool] | None = None) -> None:
         self.path = path
+        self._sink = _Sink(path, room)
         self.row_count = 0
-        self._rows: list[Row] = []
+        self._values: list[Any] = []  # of row after row: no tuple a row that would burden the GC
         self._batches: list[pa.RecordBatch] = []
-        self._parquet = pq.ParquetWriter(
-            path,
-            SCHEMA,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=True,
-            write_page_checksum=True,
-        )
+        try:
+            self._parquet = pq.ParquetWriter(
+                self._sink,
+                SCHEMA,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=DICTIONARIES,
+                column_encoding=dict.fromkeys(DIFFERENCES, "DELTA_BINARY_PACKED"),
+                write_page_checksum=True,
+            )
+        except BaseException:
+            self._sink.close()
+            raise
+
+    @property
+    def left_out(self) -> bool:
+        """Whether there was no room for it: this is no segment."""
+        return self._sink.left_out
 
     def add(self, row: Row) -> None:
-        """Adds a row, which must not change any more."""
-        self._rows.append(row)
+        """Adds a row as it is now."""
+        self._values += values_of(row)
         self.row_count += 1
-        if len(self._rows) == BATCH_ROWS:
+        if self.row_count % BATCH_ROWS == 0:
             self._batch()
-        if self.row_count % GROUP_ROWS == 0:
-            self._group()
+            if self.row_count % GROUP_ROWS == 0:
+                self._group()
 
     def close(self) -> None:
         """Writes what is left; when this returns the file is complete on disk."""
         self._batch()
         self._group()
         self._parquet.close()
-        with self.path.open("rb") as file:
-            os.fsync(file.fileno())
+        self._sink.sync()
+        self._sink.close()
 
     def abandon(self) -> None:
         """Closes and removes a file that is not to become a segment."""
+        self._sink.left_out = True  # what is in memory goes nowhere
         with suppress(OSError):  # a full disk may be why
             self._parquet.close()
+        self._sink.close()
         self.path.unlink(missing_ok=True)
 
     def _batch(self) -> None:
-        if self._rows:
-            columns = zip(*map(values_of, self._rows), strict=True)
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+        if self._values:
+            width = len(SCHEMA)
+            arrays = [_array(self._values[at::width], f.type) for at, f in enumerate(SCHEMA)]
             self._batches.append(pa.record_batch(arrays, schema=SCHEMA))
-            self._rows = []
+            self._values.clear()
 
     def _group(self) -> None:
         if self._batches:
             table = pa.Table.from_batches(self._batches, SCHEMA)
             self._parquet.write_table(table, row_group_size=GROUP_ROWS)
             self._batches = []
+
+
+def _array(values: list[Any], column_type: pa.DataType) -> pa.Array:
+    """A column. A number that no sane command has and no column holds is the nearest that fits."""
+    try:
+        return pa.array(values, column_type)
+    except (pa.ArrowInvalid, OverflowError):
+        if column_type not in INTEGER_FORMATS:
+            raise
+        most = (1 << (column_type.bit_width - 1)) - 1
+        fitting = [None if v is None else max(-most - 1, min(v, most)) for v in values]
+        return pa.array(fitting, column_type)
+
+
+class _Sink:
+    """A file that asks for room before it grows. Nobody but its owner may read it."""
+
+    def __init__(self, path: Path, room: Callable[[int], bool] | None) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+        self._room = room
+        self._position = 0
+        self.left_out = False
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._position += len(view)
+        if not self.left_out and self._room is not None and not self._room(len(view)):
+            self.left_out = True
+            self._file.truncate(0)
+        if not self.left_out:
+            rest = view
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        return len(view)
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def sync(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def read_rows(
@@ -147,8 +232,9 @@ def _batches(
         groups = [g for g in range(file.num_row_groups) if not _older(file, g, since_us)]
         if groups and sha256 is not None and sha256_of(path) != sha256:
             raise ValueError("it does not agree with its SHA-256")
-        there = file.schema_arrow.names  # an older version may have fewer
-        names = [name for name in there if columns is None or name in columns]
+        wanted = NAMES if columns is None else columns
+        # An older version may have fewer, and what is not ours is left alone.
+        names = [name for name in file.schema_arrow.names if name in NAMES and name in wanted]
         yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=names)
 
 
@@ -169,20 +255,35 @@ def _older(file: Any, group: int, since_us: int | None) -> bool:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    present = [i for i, column in enumerate(batch.columns) if column.null_count < len(column)]
-    names = [batch.schema.names[i] for i in present]
-    for values in zip(*(_values(batch.column(i)) for i in present), strict=True):
-        row = Row()
-        row.__dict__.update(zip(names, values, strict=True))
-        yield row
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    present = {name: each for name, each in columns.items() if each.null_count < len(each)}
+    if not present:
+        return (Row() for _ in range(batch.num_rows))
+    return map(maker_of(tuple(present)), *map(_values, present.values()))
 
 
 def _values(column: pa.Array) -> list[Any]:
-    if column.type == TYPES[TIME]:
-        column = column.cast(pa.int64())
+    """As Python's own; to_pylist, which makes an object of Arrow's of each first, is slow."""
+    width = INTEGER_FORMATS.get(column.type)
+    if width is not None:
+        return _integers(column, width)
+    if column.type == pa.string():
+        coded = column.dictionary_encode()
+        words = [*coded.dictionary.to_pylist(), None]
+        return [words[at] for at in _integers(coded.indices.fill_null(len(words) - 1), "i")]
     values: list[Any] = column.to_pylist()
     if column.type == TYPES[IDS]:
         return [None if ids is None else [MessageId(**each) for each in ids] for ids in values]
+    return values
+
+
+def _integers(column: pa.Array, width: Literal["h", "i", "q", "Q"]) -> list[Any]:
+    start, end = column.offset, column.offset + len(column)
+    values: list[Any] = memoryview(column.buffers()[1]).cast(width)[start:end].tolist()
+    if column.null_count:
+        missing = pc.indices_nonzero(column.is_null())
+        for at in _integers(missing, "Q"):
+            values[at] = None
     return values
 
 

@@ -1,7 +1,7 @@
 """Whether a trace is whole and unchanged: files against their list, rows against each other.
 
 Changes nothing in the folder. The ledger columns are computed again from the commands and compared,
-so that a trace is its own witness.
+so that a trace is its own witness. In a ring they start from those that were saved where it starts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.columns import Row
+from pulsar_doctor.columns import GAP, Row
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
-from pulsar_doctor.trace.folder import INDEX, Meta, Part
+from pulsar_doctor.trace.folder import INDEX, Meta
+from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
+from pulsar_doctor.trace.later import LaterTimeline
+from pulsar_doctor.trace.reading import ledgers_at_start, ledgers_of
 
-LIVE, ENDED, TORN, DAMAGED = "live", "ended", "torn", "damaged"
+LIVE, ENDED, KEPT, TORN, DAMAGED = "live", "ended", "kept", "torn", "damaged"
+ATTEMPTS = 5  # at a ring that drops segments while they are being read
 COMPUTED = (
     "incarnation",
     "available_permits",
@@ -38,8 +42,10 @@ _computed = attrgetter(*COMPUTED)
 class Verification:
     """What was found. Filled in while it is being found.
 
-    status: live, ended (whole, every connection closed), torn (a crash cut its end: what is there
-    is sound) or damaged. problems: what is wrong. notes: what is missing and could not be helped.
+    status: live, ended (whole, every connection closed), kept (of a ring that went on: whole), torn
+    (a crash cut its end: what is there is sound) or damaged. rows: of this trace, gaps: those of
+    them that are a GAP, dropped: commands that these say are missing. expired: what a ring dropped
+    before. problems: what is wrong. notes: what is missing and could not be helped.
     """
 
     path: Path
@@ -48,27 +54,57 @@ class Verification:
     segments: int = 0
     rows: int = 0
     sealed_rows: int = 0
+    gaps: int = 0
+    dropped: int = 0
+    expired: Expired = field(default_factory=Expired)
     until_us: int | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def seen(self) -> int:
+        """Commands and events that the relay has seen: written, dropped or expired since.
+
+        Those are not in it whose GAP has no number: they were written and then damaged.
+        """
+        written = self.rows - self.gaps
+        expired = self.expired.rows - self.expired.gaps
+        return written + self.dropped + expired + self.expired.dropped
+
 
 def verify(path: Path) -> Verification:
     """Reads every byte of a trace. Raises TraceError where the folder is none at all."""
+    for _ in range(ATTEMPTS):
+        found = _verify(path)
+        try:
+            if read_index(path).expired == found.expired:
+                break
+        except TraceError:
+            break
+    else:
+        if found.problems:
+            found.problems.clear()
+            found.notes.append("its ring drops segments faster than they can be read")
+            found.status = LIVE
+    return found
+
+
+def _verify(path: Path) -> Verification:
     meta = folder.read_meta(path)
     live = folder.is_live(path)
     found = Verification(path, meta.trace_id)
     journals = folder.journals(path)
     try:
-        parts = folder.read_parts(path)
+        index = read_index(path)
     except TraceError as error:
         found.problems.append(str(error))
-        parts = []
+        index = Index(Expired(), [])
     else:
-        found.problems.extend(_unlisted(path, parts, journals))
-    timeline = _check_parts(found, meta, parts)
+        found.problems.extend(_unlisted(path, index, journals))
+    found.expired = index.expired
+    timeline = _check_parts(found, meta, index)
     if timeline is not None:
-        _check_journals(found, timeline, parts, journals)
+        _check_journals(found, timeline, index.through, journals)
         found.until_us = timeline.now_us or None
         _judge_end(found, timeline, live=live)
     if found.problems:
@@ -78,19 +114,23 @@ def verify(path: Path) -> Verification:
     return found
 
 
-def _unlisted(path: Path, parts: list[Part], journals: list[int]) -> Iterator[str]:
-    listed = {part.name for part in parts}
+def _unlisted(path: Path, index: Index, journals: list[int]) -> Iterator[str]:
+    listed = {part.name for part in index.parts}
     listed.update(folder.segment_name(number) for number in journals)  # it is about to be listed
     for file in sorted(path.iterdir()):
-        if not file.name.startswith((".", "_")) and file.name not in listed:
+        if file.name.startswith((".", "_")) or file.name in listed:
+            continue
+        number = folder.number_of(file)
+        expired = 0 < number <= index.expired.through and file.name == folder.segment_name(number)
+        if not expired:  # otherwise it is about to go
             yield f"{file.name} is not in {INDEX}: it is no part of this trace"
 
 
-def _check_parts(found: Verification, meta: Meta, parts: list[Part]) -> Timeline | None:
+def _check_parts(found: Verification, meta: Meta, index: Index) -> Timeline | None:
     """Checks what is sealed; the ledgers at its end, or None where they cannot be known."""
-    timeline: Timeline | None = Timeline(meta.trace_id, meta.told)
-    before = 0
-    for part in parts:
+    timeline = _start(found, meta, index.expired)
+    before = index.expired.through
+    for part in index.parts:
         if part.number != before + 1:
             found.problems.append(f"nothing is there of what lay before part {part.number}")
         before = part.number
@@ -100,16 +140,42 @@ def _check_parts(found: Verification, meta: Meta, parts: list[Part]) -> Timeline
             continue
         found.segments += 1
         found.sealed_rows += part.rows
-        if not _check_file(found, part):
-            timeline = None
-        if timeline is not None:
-            timeline = _check_rows(found, part, timeline)
+        found.gaps += part.gaps or 0
+        found.dropped += part.dropped or 0
+        timeline = _check_part(found, part, timeline)
     if timeline is None:
         found.notes.append("the ledgers behind the damage could not be checked")
-    elif parts:
-        timeline.pass_time(parts[-1].until_us, parts[-1].until_ns)
+    elif index.parts:
+        timeline.pass_time(index.parts[-1].until_us, index.parts[-1].until_ns)
     found.rows = found.sealed_rows
     return timeline
+
+
+def _start(found: Verification, meta: Meta, expired: Expired) -> Timeline | None:
+    """The ledgers where the trace starts."""
+    if not expired.through:
+        return ledgers_at_start(meta, expired)
+    saved = ledgers_of(found.path, meta, expired.through)
+    if saved is None:
+        found.notes.append("the ledgers where it starts are lost: they could not be checked")
+        return ledgers_at_start(meta, expired)
+    if saved.next_seq != expired.rows:
+        found.problems.append(
+            f"{folder.state_name(expired.through)} goes on at row {saved.next_seq}, "
+            f"and {expired.rows} have expired"
+        )
+        return None
+    return saved
+
+
+def _check_part(found: Verification, part: Part, timeline: Timeline | None) -> Timeline | None:
+    """A segment and its rows; the ledgers at its end, None where they cannot be known."""
+    try:
+        if _check_file(found, part) and timeline is not None:
+            return _check_rows(found, part, timeline)
+    except (FileNotFoundError, TraceError):
+        found.problems.append(f"{part.name} went away while it was being read")
+    return None
 
 
 def _check_file(found: Verification, part: Part) -> bool:
@@ -143,7 +209,8 @@ def _check_file(found: Verification, part: Part) -> bool:
 def _check_rows(found: Verification, part: Part, timeline: Timeline) -> Timeline | None:
     """The rows of a segment, in the light of all rows before; None where they do not go on."""
     name = part.name
-    first = True
+    first = in_order = True
+    gaps = dropped = 0
     for row in segments.read_rows(found.path / (part.name or "")):
         if row.trace_id != timeline.trace_id:
             found.problems.append(f"{name} belongs to the trace {row.trace_id}")
@@ -153,6 +220,12 @@ def _check_rows(found: Verification, part: Part, timeline: Timeline) -> Timeline
                 f"{name}: row {row.seq} comes where {timeline.next_seq} should be"
             )
             return None
+        if row.command == GAP:
+            gaps += 1
+            dropped += row.dropped or 0
+        elif row.mono_ns < timeline.now_ns and in_order:
+            found.problems.append(f"{name}: row {row.seq} is older than what lies before it")
+            in_order = False
         difference = _replay(row, timeline)
         if difference and first:
             found.problems.append(f"{name}: row {row.seq} says {difference}")
@@ -160,12 +233,20 @@ def _check_rows(found: Verification, part: Part, timeline: Timeline) -> Timeline
     if timeline.next_seq != (part.last_seq or 0) + 1:
         found.problems.append(f"{name} ends at row {timeline.next_seq - 1}, not {part.last_seq}")
         return None
+    if part.gaps is not None and (gaps, dropped) != (part.gaps, part.dropped):
+        found.problems.append(
+            f"{name} has {gaps} gaps of {dropped} commands and should have {part.gaps} of "
+            f"{part.dropped}"
+        )
     return timeline
 
 
 def _replay(row: Row, timeline: Timeline) -> str | None:
     """Computes a row's ledger again; what is different, None where nothing is."""
     stored: tuple[Any, ...] = _computed(row)
+    if isinstance(timeline, LaterTimeline):
+        timeline.apply_sealed(row)
+        return None
     for name in COMPUTED:
         setattr(row, name, None)
     timeline.apply(row)
@@ -177,9 +258,8 @@ def _replay(row: Row, timeline: Timeline) -> str | None:
 
 
 def _check_journals(
-    found: Verification, timeline: Timeline, parts: list[Part], journals: list[int]
+    found: Verification, timeline: Timeline, after: int, journals: list[int]
 ) -> None:
-    after = parts[-1].number if parts else 0
     waiting = [number for number in journals if number > after]
     for number in waiting:
         try:
@@ -190,10 +270,18 @@ def _check_journals(
         if number != after + 1:
             found.problems.append(f"nothing is there of what lay before part {number}")
         followed = number != waiting[-1]
-        found.rows += sum(1 for _ in journal.last_rows(timeline, followed=followed))
+        before_ns, in_order = timeline.now_ns, True
+        for row in journal.last_rows(timeline, followed=followed):
+            found.rows += 1
+            in_order = in_order and (row.mono_ns >= before_ns or row.command == GAP)
+            before_ns = row.mono_ns
+        if not in_order:
+            found.problems.append(f"{journal.path.name}: what it tells is not in order")
         if journal.cut_bytes and (followed or journal.damaged or not folder.is_live(found.path)):
             _cut(found, journal.path.name, journal.cut_bytes, damaged=journal.damaged)
         journal.close()
+        found.gaps += journal.gaps
+        found.dropped += journal.dropped
         after = number
 
 
@@ -207,6 +295,9 @@ def _cut(found: Verification, name: str, cut_bytes: int, *, damaged: bool) -> No
 
 def _judge_end(found: Verification, timeline: Timeline, *, live: bool) -> None:
     still_open = len(timeline.connections)
+    if (found.path / folder.WHY_KEPT).exists():
+        found.status = KEPT
+        return
     if still_open and not live:
         found.status = TORN
         found.notes.append(

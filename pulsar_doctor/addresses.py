@@ -1,0 +1,82 @@
+"""Where a broker is: its host and port, as people write them and as brokers name each other.
+
+Read strictly: what is no plain host and port is no address, whatever a URL parser might find in it.
+One spelling for each address, so that two can be compared; nothing is resolved here.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+Address = tuple[str, int]  # host and port, the host as `normalised` gives it
+
+PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
+_NAMED = re.compile(
+    r"(?:pulsar(?:\+ssl)?://)?(\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+):([0-9]{1,5})/?", re.ASCII
+)
+
+
+def address_of(url: str) -> Address | None:
+    """Host and port of `pulsar://host:port` or `host:port`; None where it is neither."""
+    found = _NAMED.fullmatch(url)
+    if found is None or not 0 < int(found[2]) < 65536:
+        return None
+    host = normalised(found[1])
+    if found[1].startswith("[") and not is_ipv6(host):
+        return None
+    return (host, int(found[2])) if host else None
+
+
+def addresses_of(url: str) -> tuple[Address, ...]:
+    """Those of `pulsar://a:6650,b:6650`, all that can be read."""
+    scheme, _, rest = url.rpartition("://")
+    if scheme not in ("", *PORTS):
+        return ()
+    found = (address_of(part) for part in rest.rstrip("/").split(","))
+    return tuple(address for address in found if address is not None)
+
+
+def place_of(url: str) -> str:
+    """`host:port` of a URL that address_of can read, as it is written there."""
+    return url.rpartition("://")[2].rstrip("/")
+
+
+def service_addresses(scheme: str, rest: str) -> tuple[Address, ...]:
+    """The brokers of a service URL that a person wrote; the port may be missing.
+
+    rest: what stands behind `://`; a user and a path in it are passed over.
+    """
+    found = []
+    for part in rest.split(","):
+        try:
+            address = urlsplit(f"//{part.strip()}")
+            if address.hostname:
+                found.append((normalised(address.hostname), address.port or PORTS[scheme]))
+        except ValueError:  # a port that is none
+            continue
+    return tuple(found)
+
+
+def normalised(host: str) -> str:
+    """One spelling for a host: no brackets, small letters, no dot at the end, IPv6 shortened."""
+    host = host.strip("[]").lower()
+    if is_ipv6(host):
+        return str(ip_address(host))
+    return host.removesuffix(".")
+
+
+def is_ipv6(host: str) -> bool:
+    """Whether this is an address of IPv6, without brackets."""
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def shown(address: Address) -> str:
+    """`host:port`; an address of IPv6 in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

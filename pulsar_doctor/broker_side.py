@@ -1,0 +1,150 @@
+"""Asks the broker, about once a second, which permits it says each consumer on the tap has.
+
+Only topics that have a consumer on the tap are asked for: they are loaded anyway. It works in a
+thread of its own, so that a slow broker holds up nothing. Where the broker cannot be asked, that is
+said in one sentence; where it refuses, it is not asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from pulsar_doctor.admin import Admin, AdminError, NotFound, Refused
+from pulsar_doctor.comparison import MARGIN_NS, Sample
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.settings import Settings
+from pulsar_doctor.stats.reading import topic_stats
+from pulsar_doctor.stats.topic import TopicStats
+
+EVERY_SECONDS = 1.0
+AFTER_FAILURE_SECONDS = 10.0
+LIMIT_SECONDS = 60.0  # a limit that was read is asked for again after this long
+TOPICS_AT_ONCE = 50  # more are asked for in turns
+CONCURRENCY = 4
+
+Values = dict[str, Any]
+
+
+class BrokerSide:
+    """The asking thread.
+
+    topics: full names of the topics that have living consumers. settled: returns once everything
+    that has passed the tap stands in the journal. tell: takes the samples of one look as JSON
+    values; None: there will be no more.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        topics: Callable[[], Iterable[str]],
+        settled: Callable[[], object],
+        tell: Callable[[list[Values] | None], object],
+        say: Callable[[str], object],
+    ) -> None:
+        self._settings = settings
+        self._topics, self._settled, self._tell, self._say = topics, settled, tell, say
+        self._over = threading.Event()
+        self._said: set[str] = set()
+        self._asked_last = ""
+        self._limits: dict[str, tuple[float, int | None]] = {}
+        self._thread = threading.Thread(target=self._work, daemon=True, name="compare-broker")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No more questions; does not wait for an answer."""
+        self._over.set()
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._ask_on())
+        except DoctorError as error:
+            if not self._over.is_set():
+                self._say(f"the broker's permits are not compared: {error}")
+        finally:
+            self._tell(None)
+
+    async def _ask_on(self) -> None:
+        async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
+            while not self._over.is_set():
+                began, pause = time.monotonic(), EVERY_SECONDS
+                try:
+                    await self._look(admin)
+                except Refused:
+                    raise
+                except (AdminError, InputError) as error:
+                    self._say_once(f"the broker's permits cannot be compared now: {error}")
+                    pause = AFTER_FAILURE_SECONDS
+                left = began + pause - time.monotonic()
+                await asyncio.to_thread(self._over.wait, max(0.0, left))
+
+    async def _look(self, admin: Admin) -> None:
+        topics = self._next_topics()
+        answers = await asyncio.gather(*(self._samples(admin, topic) for topic in topics))
+        samples = [sample for those in answers for sample in those]
+        if samples:
+            await asyncio.sleep(MARGIN_NS / 1e9)
+            await asyncio.to_thread(self._settled)
+            self._tell([asdict(sample) for sample in samples])
+
+    def _next_topics(self) -> list[str]:
+        """In alphabetical order, on from where the last look ended."""
+        topics = sorted(set(self._topics()))
+        ahead = [topic for topic in topics if topic > self._asked_last]
+        behind = [topic for topic in topics if topic <= self._asked_last]
+        chosen = list(islice([*ahead, *behind], TOPICS_AT_ONCE))
+        self._asked_last = chosen[-1] if chosen else ""
+        return chosen
+
+    async def _samples(self, admin: Admin, topic: str) -> list[Sample]:
+        try:
+            limit = await self._limit(admin, topic)
+            from_ns = time.monotonic_ns()
+            answer = await admin.topic_stats(topic)
+            until_ns = time.monotonic_ns()
+        except NotFound:  # it was deleted meanwhile
+            return []
+        return samples_of(topic, topic_stats(answer.document), limit, from_ns, until_ns)
+
+    async def _limit(self, admin: Admin, topic: str) -> int | None:
+        read, limit = self._limits.get(topic, (float("-inf"), None))
+        if time.monotonic() - read > LIMIT_SECONDS:
+            try:
+                limit = await admin.unacked_limit(topic, "consumer")
+            except AdminError:  # it needs other rights than the stats: not known
+                limit = None
+            self._limits[topic] = time.monotonic(), limit
+        return limit
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._say(sentence)
+
+
+def samples_of(
+    topic: str, stats: TopicStats, limit: int | None, from_ns: int, until_ns: int
+) -> list[Sample]:
+    """One for each consumer of which the broker tells its permits."""
+    return [
+        Sample(
+            topic=topic,
+            subscription=name,
+            consumer_name=consumer.consumer_name or "",
+            available_permits=consumer.available_permits,
+            unacked_messages=consumer.unacked_messages,
+            blocked=consumer.blocked_consumer_on_unacked_msgs,
+            unacked_limit=limit,
+            from_ns=from_ns,
+            until_ns=until_ns,
+        )
+        for name, subscription in (stats.subscriptions or {}).items()
+        for consumer in subscription.consumers or ()
+        if consumer.available_permits is not None
+    ]

@@ -1,0 +1,206 @@
+"""Keeps an observer running beside a tap, as a process of its own, and passes on what it tells.
+
+It may die, and the traffic does not notice: it is started again, each time after a longer pause. A
+new one reads again what is not sealed and then tells of the past as if it were news, so what was
+told before is not passed on twice; what was asked and is not answered is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.settings import for_own_processes
+
+PAUSE_SECONDS = 1.0  # before it is started again; twice as long each time
+PAUSE_SECONDS_MOST = 60.0
+SOUND_SECONDS = 60.0  # one that worked so long begins with the first pause again
+EVENTS_MOST = 100  # that nobody has taken; behind them the observer keeps its own
+LINES_MOST = 16  # to an observer that does not read
+KNOWN_MOST = 100_000  # subscriptions: readers have one each, with a name of its own
+FINISH_SECONDS = 300.0  # to seal what a relay that has ended left
+
+Event = dict[str, Any]
+
+
+class Observing:
+    """The observer of one trace. config: see telling.py. say: for what a person should know."""
+
+    def __init__(
+        self, trace_dir: Path, config: Mapping[str, Any], say: Callable[[str], object]
+    ) -> None:
+        self._trace_dir = trace_dir
+        self._config = config
+        self._say = say
+        self._events: queue.Queue[Event] = queue.Queue(EVENTS_MOST)
+        self._known = _Known()
+        self._awaited: dict[tuple[str, int], Mapping[str, Any]] = {}
+        self._pause = PAUSE_SECONDS
+        self._start_at = 0.0
+        self._process: _Process | None = None
+        self._start()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that works now; None between two."""
+        return None if self._process is None else self._process.pid
+
+    def next(self, seconds: float) -> Event | None:
+        """What it told next; None where nothing new came within so many seconds."""
+        self._look_after()
+        with contextlib.suppress(queue.Empty):
+            event = self._events.get(timeout=seconds)
+            self._awaited.pop((event["event"], event.get("through", 0)), None)
+            if self._known.is_new(event):
+                return event
+        return None
+
+    def ask(self, command: str, **values: Any) -> None:
+        """Asks the observer that works now, if there is one."""
+        if self._process is not None:
+            self._process.write({"command": command, **values})
+
+    def seal(self, through: int) -> None:
+        """Answered by an event `sealed`, even if the observer dies meanwhile."""
+        self._ask_surely("sealed", {"command": "SEAL", "through": through})
+
+    def keep(self, through: int, reason: str) -> None:
+        """Answered by an event `kept`, likewise."""
+        self._ask_surely("kept", {"command": "KEEP", "through": through, "reason": reason})
+
+    def finish(self) -> list[Event]:
+        """Waits until it has sealed what the relay left; what it still told."""
+        told: list[Event] = []
+        until = time.monotonic() + FINISH_SECONDS
+        while (self._process is not None and not self._process.over) or not self._events.empty():
+            if time.monotonic() > until:
+                break
+            with contextlib.suppress(queue.Empty):
+                event = self._events.get(timeout=0.05)
+                if self._known.is_new(event):
+                    told.append(event)
+        if self._process is not None:
+            self._process.end()
+        return told
+
+    def _ask_surely(self, answer: str, asked: Mapping[str, Any]) -> None:
+        self._awaited[answer, asked["through"]] = asked
+        if self._process is not None:
+            self._process.write(asked)
+
+    def _start(self) -> None:
+        self._began = time.monotonic()
+        self._process = _Process(self._trace_dir, self._events)
+        self._process.write(self._config)
+        for asked in self._awaited.values():
+            self._process.write(asked)
+
+    def _look_after(self) -> None:
+        """Starts it again where it has died."""
+        now = time.monotonic()
+        if self._process is None:
+            if now >= self._start_at:
+                self._start()
+            return
+        if not self._process.over:
+            return
+        if now - self._began > SOUND_SECONDS:
+            self._pause = PAUSE_SECONDS
+        code, self._process = self._process.end(), None
+        self._say(
+            f"the observer ended with {code}; starting it again in {self._pause:g} s "
+            "(the traffic goes on, and what it does is recorded)"
+        )
+        self._start_at = now + self._pause
+        self._pause = min(2 * self._pause, PAUSE_SECONDS_MOST)
+
+
+class _Known:
+    """What was told before, by whichever observer."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[tuple[str, int | None, str], str] = {}
+        self._gap_seq = -1
+        self._parted: set[int] = set()
+
+    def is_new(self, event: Event) -> bool:
+        """Whether to pass it on. Corrects what a verdict was before, as a new one cannot know."""
+        kind = event["event"]
+        if kind == "verdict":
+            key = event["topic"], event["partition"], event["subscription"]
+            event["before"] = self._statuses.get(key)
+            self._statuses.pop(key, None)
+            self._statuses[key] = event["status"]
+            if len(self._statuses) > KNOWN_MOST:
+                del self._statuses[next(iter(self._statuses))]
+            return bool(event["before"] != event["status"])
+        if kind == "gap":
+            before, self._gap_seq = self._gap_seq, max(self._gap_seq, event["seq"])
+            return bool(event["seq"] > before)
+        if kind == "parted":
+            known = event["incarnation"] in self._parted
+            self._parted.add(event["incarnation"])
+            return not known
+        return True
+
+
+class _Process:
+    """One observer, and two threads that read and write its pipes: nobody else ever waits."""
+
+    def __init__(self, trace_dir: Path, events: queue.Queue[Event]) -> None:
+        command = [sys.executable, "-P", "-m", "pulsar_doctor.observer", str(trace_dir), "--tell"]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=for_own_processes(os.environ),
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        self._events = events
+        self._lines: queue.Queue[bytes | None] = queue.Queue(LINES_MOST)
+        self._reader = threading.Thread(target=self._read, daemon=True, name="observer-out")
+        self._writer = threading.Thread(target=self._write, daemon=True, name="observer-in")
+        self._reader.start()
+        self._writer.start()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended and all that it told has been taken."""
+        return not self._reader.is_alive() and self._process.poll() is not None
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """One line. Left out where the observer does not read."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(json.dumps(values).encode() + b"\n")
+
+    def end(self) -> int:
+        """Takes leave of it; its exit code."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(None)
+        if self._process.poll() is None:
+            self._process.kill()
+        return self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError):  # it was killed in the midst of a line
+                    self._events.put(json.loads(line))
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError), self._process.stdin as pipe:
+            while (line := self._lines.get()) is not None:
+                pipe.write(line)
+                pipe.flush()

@@ -1,0 +1,283 @@
+"""What a tap shows while it runs: a line for each consumer, and a few for each thing that happened.
+
+Made of the JSON values of snapshot.py; nothing is drawn here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from pulsar_doctor.consumers import full_name
+from pulsar_doctor.diagnosis import Status
+from pulsar_doctor.durations import duration
+from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.checkup import STATUSES
+from pulsar_doctor.report.words import PERSISTENT, counted, many, printable
+
+Values = Mapping[str, Any]
+
+SHORT = f"{PERSISTENT}public/default/"
+
+GAUGE_WIDTH = 16
+FINDINGS_SHOWN_MOST = 3  # of a verdict that changed
+GAP = "  "
+INDENT = " " * 10  # as wide as a clock and its gap
+VERDICT_WIDTH_LEAST = 19  # of what is seen most
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What is drawn with. gauge: available, queued or not known, unsent."""
+
+    gauge: tuple[str, str, str]
+    status: Mapping[str, str]
+    at_most: str
+    more: str
+
+
+UNICODE = Signs(("█", "·", "▒"), SYMBOLS, "≤", "…")
+ASCII = Signs(("=", ".", "#"), PLAIN_SYMBOLS, "<=", "~")
+GAUGE_STYLES = ("green", "dim", "cyan")
+
+
+class Column(NamedTuple):
+    """One column of the view. rank: the lowest get room first; 0 always."""
+
+    title: str
+    width: int
+    rank: int
+    cell: Callable[[Values, Signs], Text]
+    right: bool = False
+
+
+def _number(name: str) -> Callable[[Values, Signs], Text]:
+    def cell(consumer: Values, signs: Signs) -> Text:
+        value = consumer[name]
+        return Text("?" if value is None else str(value))
+
+    return cell
+
+
+def _who(consumer: Values, signs: Signs) -> Text:
+    return Text(printable(consumer["consumer_name"] or f"#{consumer['incarnation']}"))
+
+
+def _where(consumer: Values, signs: Signs) -> Text:
+    return Text(where(consumer))
+
+
+def _available(consumer: Values, signs: Signs) -> Text:
+    value = consumer["available_permits"]
+    if value is None:
+        return Text("?")
+    bound = signs.at_most if consumer["parked_permits"] is None else ""
+    return Text(f"{bound}{value}", style="bold red" if value <= 0 else "")
+
+
+def _last_flow(consumer: Values, signs: Signs) -> Text:
+    seconds = consumer["last_flow_seconds"]
+    return Text("-" if seconds is None else duration(seconds))
+
+
+def _next_flow(consumer: Values, signs: Signs) -> Text:
+    ahead = consumer["next_flow"]
+    if ahead is None:
+        return Text("-")
+    bound = signs.at_most if ahead["at_most"] else ""
+    when = "" if ahead["seconds"] is None else f" in {duration(ahead['seconds'])}"
+    return Text(f"{bound}{ahead['messages']} more{when}")
+
+
+def _verdict(consumer: Values, signs: Signs) -> Text:
+    status = consumer["status"]
+    if status is None:
+        return Text("not judged yet", style="dim")
+    what = consumer["code"] if consumer["code"] and status != "healthy" else status
+    return Text(f"{signs.status[status]} {what}", style=STYLES[status])
+
+
+def _gauge(consumer: Values, signs: Signs) -> Text:
+    return gauge(consumer, signs)
+
+
+COLUMNS = (
+    Column("consumer", 16, 0, _who),
+    Column("subscription on topic", 24, 5, _where),
+    Column("queue", 5, 4, _number("receiver_queue_size"), right=True),
+    Column("permits", GAUGE_WIDTH, 3, _gauge),
+    Column("available", 9, 0, _available, right=True),
+    Column("unsent", 6, 1, _number("unsent_permits_min"), right=True),
+    Column("FLOWs", 6, 6, _number("flow_count"), right=True),
+    Column("last FLOW", 9, 2, _last_flow, right=True),
+    Column("delivered", 9, 7, _number("messages"), right=True),
+    Column("acked", 9, 8, _number("acknowledged"), right=True),
+    Column("next FLOW after", 18, 3, _next_flow),
+)
+
+
+def gauge(consumer: Values, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
+    """The receiver queue as a bar: permits at the broker, what is on its way, queued or not known,
+    and unsent permits. Nothing where the size of the queue is not known.
+    """
+    size, available = consumer["receiver_queue_size"], consumer["available_permits"]
+    if not size or available is None:
+        return Text("")
+    available = min(max(0, available), size)
+    unsent = min(consumer["unsent_permits_min"], size - available)
+    shown = (_share(available, size, width), 0, _share(unsent, size, width))
+    between = max(0, width - sum(shown))
+    bar = Text()
+    for sign, cells, style in zip(
+        signs.gauge, (shown[0], between, shown[2]), GAUGE_STYLES, strict=True
+    ):
+        bar.append(sign * cells, style=style)
+    return bar
+
+
+def _share(part: int, whole: int, width: int) -> int:
+    """Cells of a bar; of what is there, and not all, neither none nor all."""
+    if part in (0, whole):
+        return width * part // whole
+    return min(width - 1, max(1, round(width * part / whole)))
+
+
+def lines(consumers: Sequence[Values], signs: Signs, width: int, height: int) -> Iterator[Text]:
+    """A heading, as many consumers as there is room for, the worst first, and how many more."""
+    columns, rest = fitting(width)
+    room = max(1, height - 1)
+    shown = sorted(consumers, key=_worst_first)
+    if len(shown) > room:
+        shown = shown[: room - 1]
+    heading = [_fit(Text(column.title), column, signs) for column in columns]
+    yield Text(GAP, style="bold").join([*heading, Text("verdict")])
+    for consumer in shown:
+        cells = [_fit(column.cell(consumer, signs), column, signs) for column in columns]
+        verdict = _cut(_verdict(consumer, signs), rest, signs)
+        yield Text(GAP).join([*cells, verdict])
+    if len(shown) < len(consumers):
+        left_out = sorted(consumers, key=_worst_first)[len(shown) :]
+        yield Text(f"and {len(left_out)} more: {_counts(left_out)}", style="dim")
+
+
+def fitting(width: int) -> tuple[list[Column], int]:
+    """The columns that have room, and the room that is left for the verdict."""
+    chosen: set[str] = set()
+    rest = width
+    for column in sorted(COLUMNS, key=lambda column: column.rank):
+        left = rest - column.width - len(GAP)
+        if left >= VERDICT_WIDTH_LEAST or column.rank == 0:
+            chosen.add(column.title)
+            rest = left
+    return [c for c in COLUMNS if c.title in chosen], max(rest, VERDICT_WIDTH_LEAST)
+
+
+def _fit(text: Text, column: Column, signs: Signs) -> Text:
+    cut = _cut(text, column.width, signs)
+    padding = " " * (column.width - cut.cell_len)
+    return Text(padding).append(cut) if column.right else cut.append(padding)
+
+
+def _cut(text: Text, width: int, signs: Signs) -> Text:
+    if cell_len(text.plain) <= width:
+        return text
+    return Text(set_cell_size(text.plain, width - 1) + signs.more, style=text.style)
+
+
+def _worst_first(consumer: Values) -> tuple[int, str, int]:
+    status = consumer["status"]
+    rank = STATUSES.index(status) if status else len(STATUSES)
+    return rank, consumer["consumer_name"] or "", consumer["incarnation"]
+
+
+def _counts(consumers: Sequence[Values]) -> str:
+    counts: Counter[Status] = Counter(c["status"] for c in consumers if c["status"])
+    not_yet = sum(not consumer["status"] for consumer in consumers)
+    told = [counted(counts)] if counts else []
+    return ", ".join([*told, f"{not_yet} not judged yet"] if not_yet else told)
+
+
+def title(snapshot: Values, signs: Signs) -> Text:
+    """How many there are, and what the signs of the gauge mean."""
+    consumers = snapshot["consumers"]
+    told = many(len(consumers), "consumer")
+    if consumers:
+        told += f": {_counts(consumers)}"
+    text = Text(f"{told}   ")
+    for sign, style, name in zip(
+        signs.gauge, GAUGE_STYLES, ("available", "queued", "unsent"), strict=True
+    ):
+        text.append(sign, style=style).append(f" {name}  ")
+    return text
+
+
+def change_lines(event: Values, signs: Signs) -> Iterator[Text]:
+    """A verdict that changed: what it is, why, and what to do."""
+    status, before = event["status"], event["before"]
+    after = f", was {before}" if before else ""
+    badge = f"{signs.status[status]} {status.upper()}"
+    of = f"{GAP}{where(event)}{after}"
+    yield Text.assemble(f"{clock(event)}{GAP}", (badge, STYLES[status]), of)
+    shown = event["findings"][:FINDINGS_SHOWN_MOST]
+    for finding in shown:
+        who = f" of {finding['consumer']}" if finding["consumer"] else ""
+        yield Text(printable(f"{INDENT}{finding['code']}{who}: {finding['summary']}"))
+    if len(shown) < len(event["findings"]):
+        yield Text(f"{INDENT}and {len(event['findings']) - len(shown)} more")
+    for remedy in dict.fromkeys(finding["remedy"] for finding in shown):
+        yield Text(printable(f"{INDENT}remedy: {remedy}"))
+    if status == "unknown":
+        yield from (Text(printable(f"{INDENT}{reason}")) for reason in event["not_told"][:1])
+
+
+def parted_lines(event: Values) -> Iterator[Text]:
+    """Tap and broker do not have the same permits any more."""
+    who = event["consumer_name"] or f"#{event['incarnation']}"
+    difference = event["difference"]
+    yield Text.assemble(
+        f"{clock(event)}{GAP}",
+        ("PARTED", STYLES["warning"]),
+        printable(f"{GAP}{who} of {where(event)}: the tap says "),
+        f"{event['tap_available_permits']} available permits, the broker says "
+        f"{event['broker_available_permits']}, {abs(difference)} "
+        f"{'more' if difference > 0 else 'fewer'}",
+    )
+    if event["agreed_seq"] is None:
+        yield Text(f"{INDENT}when they parted is not known; it was by row {event['parted_seq']}")
+        return
+    first, same = event["first_command"], event["same_size_command"]
+    since = f"both agreed up to row {event['agreed_seq']} and not at row {event['parted_seq']}"
+    command = f"; the first command after it is {_command(first)}" if first else ""
+    yield Text(f"{INDENT}{since}{command}")
+    if same:
+        yield Text(f"{INDENT}the only one between them of that size is {_command(same)}")
+
+
+def _command(move: Values) -> str:
+    return f"{move['command']} of {move['permits']} in row {move['seq']}"
+
+
+def where(of: Values) -> str:
+    """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
+    topic = full_name(of["topic"], of["partition"])
+    return printable(
+        f"{of['subscription']} on {topic.removeprefix(SHORT).removeprefix(PERSISTENT)}"
+    )
+
+
+def clock(event: Values) -> str:
+    """The local time of an event."""
+    return datetime.fromisoformat(event["at"]).astimezone().strftime("%H:%M:%S")
+
+
+def not_recorded(dropped: int | None) -> str:
+    """A gap, in a sentence."""
+    if dropped is None:
+        return "some commands were not recorded; nobody knows how many"
+    return f"{many(dropped, 'command')} {'was' if dropped == 1 else 'were'} not recorded"

@@ -1,0 +1,257 @@
+"""Runs a tap to its end: the relay, the observer beside it, a command in front of it, and signals.
+
+What the observer tells goes to the screen. What the screen, the observer or the broker's REST API
+do is of no concern to the relay: none of them ends the tap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.broker_side import BrokerSide
+from pulsar_doctor.consumers import full_name
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.observing import Event, Observing
+from pulsar_doctor.report.screens import Screen
+from pulsar_doctor.report.watching import not_recorded
+from pulsar_doctor.settings import Settings
+from pulsar_doctor.tap import Relay
+
+LOOK_SECONDS = 0.2
+KEEP_EVERY_SECONDS = 10.0  # stalls that come together are kept together
+ANSWER_SECONDS = 2.0
+COMMAND_SECONDS = 10.0  # to end, when the tap is told to
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a tap does beside relaying. changes: of thresholds. ring: keep it when one stalls.
+
+    command: its arguments; with `apart` its stdout goes to stderr, since ours is for JSON only.
+    """
+
+    folder: Path
+    changes: Sequence[str] = ()
+    ring: bool = False
+    compare: Settings | None = None
+    command: Sequence[str] = ()
+    apart: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a tap ended. code: the command's. dropped: commands that are missing in the trace."""
+
+    code: int = 0
+    dropped: int = 0
+    hidden: bool = False  # some are missing and nobody knows how many
+
+
+def run(relay: Relay, plan: Plan, screen: Screen) -> Outcome:
+    """Until the command ends, a signal comes, or the relay is gone, which raises DoctorError."""
+    config = {"changes": list(plan.changes), "compare": plan.compare is not None}
+    observing = Observing(plan.folder, config, screen.say)
+    tapping = Tapping(relay, observing, plan, screen)
+    try:
+        with tapping.signals():
+            tapping.until_over()
+    finally:
+        tapping.end()
+    return tapping.outcome
+
+
+@dataclass(slots=True)
+class Tapping:
+    """A tap that runs."""
+
+    relay: Relay
+    observing: Observing
+    plan: Plan
+    screen: Screen
+    outcome: Outcome = field(default_factory=Outcome)
+    _over: bool = False
+    _writing: bool = False
+    _signals: list[int] = field(default_factory=list)
+    _topics: frozenset[str] = frozenset()
+    _stalls: list[str] = field(default_factory=list)  # not kept yet
+    _kept_at: float = float("-inf")
+    _counters: Event | None = None  # of the relay, until the observer's are there too
+    _counters_until: float = 0.0
+
+    def until_over(self) -> None:
+        """Shows what the observer tells until it is time to end."""
+        with self._comparing(), self._command() as child:
+            while not self._over and (child is None or child.poll() is None):
+                event = self.observing.next(LOOK_SECONDS)
+                if event is not None:
+                    self.hear(event)
+                self._obey_signals()
+                self._keep_stalls()
+                if self._counters and time.monotonic() > self._counters_until:
+                    self._show_counters(None)
+                self.relay.check()
+            if child is not None and not self._over:
+                self.outcome.code = child.returncode
+
+    def hear(self, event: Event) -> None:
+        """One thing that the observer told."""
+        kind = event["event"]
+        if kind == "counters":
+            self._show_counters(event)
+            return
+        if kind == "snapshot":
+            consumers = event["consumers"]
+            self._topics = frozenset(full_name(c["topic"], c["partition"]) for c in consumers)
+        elif kind == "verdict" and event["status"] == "stalled" and self.plan.ring:
+            self._stalls.append(_stalled(event))
+        elif kind == "gap":
+            self.outcome.hidden |= event["dropped"] is None
+            self.outcome.dropped += event["dropped"] or 0
+        self._show(event)
+
+    def end(self) -> None:
+        """Ends the relay, lets the observer seal the rest, and hears it out."""
+        self.screen.hurry()
+        with contextlib.suppress(DoctorError):  # it is gone, or hangs: then nobody knows
+            dropped = self.relay.counters().get("records_dropped", 0)
+            self.outcome.dropped = max(self.outcome.dropped, dropped)
+        self.relay.stop()
+        for event in self.observing.finish():
+            if event["event"] not in ("snapshot", "counters"):
+                self.hear(event)
+        self.screen.close()
+        if self.outcome.dropped or self.outcome.hidden:
+            self.screen.say(not_recorded(self.outcome.dropped or None))
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM end it, SIGUSR1 and SIGUSR2 are obeyed."""
+
+        def remember(number: int, frame: object) -> None:
+            if number in (signal.SIGUSR1, signal.SIGUSR2):
+                self._signals.append(number)
+                return
+            if self._over or self._writing:  # the reader of our stdout may have stopped
+                raise KeyboardInterrupt
+            self._over = True
+
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+        before = {number: signal.signal(number, remember) for number in numbers}
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._over = True
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _show(self, event: Mapping[str, Any]) -> None:
+        self._writing = True
+        try:
+            self.screen.show(event)
+        finally:
+            self._writing = False
+
+    def _obey_signals(self) -> None:
+        while self._signals:
+            number = self._signals.pop(0)
+            if number == signal.SIGUSR1:
+                self._count()
+            else:
+                self._flush("a signal")
+
+    def _count(self) -> None:
+        self._counters = {"event": "counters", "at": now(), "relay": self._of_relay(Relay.counters)}
+        self._counters_until = time.monotonic() + ANSWER_SECONDS
+        self.observing.ask("COUNTERS")
+
+    def _show_counters(self, of_observer: Event | None) -> None:
+        counters, self._counters = self._counters, None
+        if counters is not None:
+            told = {k: v for k, v in (of_observer or {}).items() if k not in ("event", "at")}
+            self._show({**counters, "observer": told or None})
+
+    def _flush(self, reason: str) -> None:
+        through = self._of_relay(Relay.rotate) or 0
+        if self.plan.ring:
+            self.observing.keep(through, reason)
+        else:
+            self.observing.seal(through)
+
+    def _keep_stalls(self) -> None:
+        now_seconds = time.monotonic()
+        if self._stalls and now_seconds - self._kept_at >= KEEP_EVERY_SECONDS:
+            first, *more = self._stalls
+            self._stalls, self._kept_at = [], now_seconds
+            self._flush(f"{first} and {len(more)} more" if more else first)
+
+    def _of_relay(self, ask: Callable[[Relay], Any]) -> Any:
+        """What the relay answers; None where it does not, which is said and ends nothing."""
+        try:
+            return ask(self.relay)
+        except DoctorError as error:
+            self.screen.say(str(error))
+            return None
+
+    @contextlib.contextmanager
+    def _comparing(self) -> Iterator[None]:
+        if self.plan.compare is None:
+            yield
+            return
+        broker = BrokerSide(
+            self.plan.compare,
+            topics=lambda: self._topics,
+            settled=self.relay.flush,
+            tell=lambda samples: self.observing.ask("COMPARE", samples=samples),
+            say=self.screen.say,
+        )
+        try:
+            yield
+        finally:
+            broker.stop()
+
+    @contextlib.contextmanager
+    def _command(self) -> Iterator[subprocess.Popen[bytes] | None]:
+        """The command, where there is one; ended if it still runs."""
+        if not self.plan.command:
+            yield None
+            return
+        url = self.relay.service_url
+        arguments = [part.replace("{service_url}", url) for part in self.plan.command]
+        environ = {**os.environ, "PULSAR_SERVICE_URL": url}
+        try:
+            child = subprocess.Popen(
+                arguments, env=environ, stdout=sys.stderr if self.plan.apart else None
+            )
+        except OSError as error:
+            raise InputError(f"cannot run {arguments[0]}: {error.strerror}") from error
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                try:
+                    child.wait(COMMAND_SECONDS)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()
+
+
+def _stalled(event: Event) -> str:
+    code = event["findings"][0]["code"] if event["findings"] else "stalled"
+    return f"{event['subscription']} on {full_name(event['topic'], event['partition'])}: {code}"
+
+
+def now() -> str:
+    """This moment, as all events have it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

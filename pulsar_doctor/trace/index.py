@@ -1,0 +1,142 @@
+"""The list of sealed parts, _segments.jsonl: what there is of a trace, and what a ring has dropped.
+
+A part that had no commands has a line and no file, so that the time it covered is not lost. Of a
+ring the first line tells what has expired: that and the lines of what is left change together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.errors import TraceError
+from pulsar_doctor.trace import folder
+from pulsar_doctor.trace.folder import INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One line of _segments.jsonl. until_*: until when it was watched. Times in µs and ns.
+
+    name, first_seq, last_seq, sha256: None where there were no commands. cut_bytes: of the journal,
+    could not be read; damaged: because a checksum did not agree, not because the end was missing.
+    gaps: how many of the rows are a GAP; dropped: commands that these say are missing; None in a
+    list of version 0.1.0, which did not count them.
+    """
+
+    number: int
+    name: str | None
+    rows: int
+    first_seq: int | None
+    last_seq: int | None
+    bytes: int
+    sha256: str | None
+    until_us: int
+    until_ns: int
+    cut_bytes: int = 0
+    damaged: bool = False
+    gaps: int | None = None
+    dropped: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What a ring has dropped: all parts up to `through`. The next row has the number `rows`.
+
+    rows, gaps, dropped: of those parts together, as in Part. until_*: where the trace now starts.
+    """
+
+    through: int = 0
+    rows: int = 0
+    gaps: int = 0
+    dropped: int = 0
+    until_us: int = 0
+    until_ns: int = 0
+
+    def and_part(self, part: Part) -> Expired:
+        """This and the next part."""
+        return Expired(
+            part.number,
+            self.rows + part.rows,
+            self.gaps + (part.gaps or 0),
+            self.dropped + (part.dropped or 0),
+            part.until_us,
+            part.until_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """_segments.jsonl: what has expired, and the sealed parts behind it, in order."""
+
+    expired: Expired
+    parts: list[Part]
+
+    @property
+    def through(self) -> int:
+        """The last part that was sealed; 0 where none was."""
+        return self.parts[-1].number if self.parts else self.expired.through
+
+
+def read_index(trace_dir: Path) -> Index:
+    """The list of sealed parts. A last line that a crash cut short does not count.
+
+    Raises TraceError where it is damaged.
+    """
+    path = trace_dir / INDEX
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return Index(Expired(), [])
+    expired, parts = Expired(), list[Part]()
+    for at, line in enumerate(lines[:-1], 1):
+        try:
+            values = _checked(json.loads(line))
+            if at == 1 and "expired" in values:
+                expired = Expired(**values["expired"])
+                sound = expired.through > 0 and expired.rows >= 0
+            else:
+                parts.append(Part(**values))
+                before = parts[-2].number if len(parts) > 1 else expired.through
+                sound = parts[-1].number > before
+        except (ValueError, TypeError, AttributeError):
+            sound = False
+        if not sound:
+            raise TraceError(f"line {at} of {path} is damaged")
+    return Index(expired, parts)
+
+
+def write_index(trace_dir: Path, index: Index) -> None:
+    """Writes the whole list anew, durably: before and after a crash it is one or the other."""
+    lines = [_line({"expired": asdict(index.expired)})] if index.expired.through else []
+    lines += [_line(asdict(part)) for part in index.parts]
+    folder.write_file(trace_dir / INDEX, b"".join(lines))
+
+
+def append_part(trace_dir: Path, part: Part) -> None:
+    """Adds a line to _segments.jsonl, durably; cuts off what a crash left of another."""
+    path = trace_dir / INDEX
+    with open(path, "ab+", opener=folder.for_owner) as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(_line(asdict(part)))
+        file.flush()
+        os.fsync(file.fileno())
+    folder.sync_folder(trace_dir)
+
+
+def _line(values: dict[str, Any]) -> bytes:
+    crc32 = zlib.crc32(json.dumps(values).encode())
+    return json.dumps({**values, "crc32": crc32}).encode() + b"\n"
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    """A line without its checksum, which version 0.1.0 did not write; ValueError if it is wrong."""
+    crc32 = values.pop("crc32", None)
+    if crc32 is not None and crc32 != zlib.crc32(json.dumps(values).encode()):
+        raise ValueError("it does not agree with its checksum")
+    return values

@@ -1,0 +1,82 @@
+"""The ledgers of a trace whose beginning is not there, from the rows that are.
+
+A ring keeps the ledgers as they stood where it starts, and then all is as in a whole trace. This is
+for where they are lost: in a copy without the names that begin with a dot, or for a newer program.
+A consumer then begins with its first row. What it was granted before is not known, so its numbers
+stay unknown until it subscribes again; so does which messages had been delivered before.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor import permits
+from pulsar_doctor.columns import CLOSE, OPEN, Row
+from pulsar_doctor.consumers import Connection, Consumer, split_partition
+from pulsar_doctor.ledger import Ledger, Position
+from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.trace.folder import Meta
+from pulsar_doctor.trace.index import Expired
+
+EVERYWHERE: Position = (2**63 - 1, 2**63 - 1)
+ANSWERS = ("SUCCESS", "ERROR")  # they bear a consumer's name after its end, too
+
+
+class LaterTimeline(Timeline):
+    """The ledgers from where a trace starts; see on top of this file."""
+
+    def __init__(self, meta: Meta, expired: Expired) -> None:
+        super().__init__(meta.trace_id, meta.told)
+        self.next_seq = expired.rows
+        self.now_us, self.now_ns = expired.until_us, expired.until_ns
+
+    def begin(self, connection: Connection, consumer: Consumer) -> None:
+        """Begins an incarnation; others may have had any message before."""
+        super().begin(connection, consumer)
+        consumer.ledger.had_before = EVERYWHERE
+
+    def apply_sealed(self, row: Row) -> Row:
+        """As `apply`, for a row that was sealed: it may tell of what is not known yet."""
+        if row.conn_id is not None and row.command not in (OPEN, CLOSE):
+            self._learn(row, row.conn_id)
+        return self.apply(row)
+
+    def _learn(self, row: Row, conn_id: int) -> None:
+        connection = self.connections.get(conn_id)
+        if connection is None:
+            connection = self.connections[conn_id] = Connection(
+                row.client_addr, row.broker_addr, row.client_version
+            )
+        if row.producer_id is not None and row.topic:
+            connection.producers.setdefault(row.producer_id, row.topic)
+        if row.incarnation is None or row.consumer_id is None or row.command in ANSWERS:
+            return
+        if row.command == "SUBSCRIBE":
+            self.next_incarnation = row.incarnation
+        elif row.consumer_id not in connection.consumers:
+            self.begin(connection, self._unknown_consumer(row))
+            self.next_incarnation = max(self.next_incarnation, row.incarnation + 1)
+
+    def _unknown_consumer(self, row: Row) -> Consumer:
+        told = self.told.get(row.consumer_name or "", {})
+        ledger = Ledger(
+            individual=row.subscription_type in ("Shared", "Key_Shared"),
+            told_receiver_queue_size=told.get("receiver_queue_size"),
+            told_process_seconds=told.get("process_seconds"),
+            unacked_limit=told.get("unacked_limit"),
+            ready=True,
+        )
+        permits.lose_track(ledger)
+        topic = row.topic or ""
+        return Consumer(
+            incarnation=row.incarnation or 0,
+            conn_id=row.conn_id or 0,
+            consumer_id=row.consumer_id or 0,
+            topic=topic,
+            partition=split_partition(topic)[1],
+            subscription=row.subscription or "",
+            subscription_type=row.subscription_type,
+            consumer_name=row.consumer_name,
+            client_version=row.client_version,
+            client_addr=row.client_addr,
+            opened_us=row.ts,
+            ledger=ledger,
+        )

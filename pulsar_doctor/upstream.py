@@ -1,0 +1,146 @@
+"""Where a tap is to stand: the brokers behind it, how they are spoken to, where it listens.
+
+What cannot be used is said here, before anything starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor import tls
+from pulsar_doctor.addresses import PORTS, Address, address_of, service_addresses, shown
+from pulsar_doctor.dialling import Unreachable
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.settings import Settings
+
+PROBE_SECONDS = 5.0
+ALERT_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The brokers that the relay connects to first, the one to be tried first in front."""
+
+    brokers: tuple[Address, ...]
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return shown(self.brokers[0])
+
+
+def upstream_of(service_url: str) -> Upstream:
+    """The brokers of a service URL, `pulsar://a:6650,b:6650`, that can be read.
+
+    Raises InputError for other schemes and where none can.
+    """
+    scheme, _, rest = service_url.strip().partition("://")
+    if scheme in ("http", "https"):
+        raise InputError(
+            f"{scheme}:// looks topics up over HTTP, past the tap: give a pulsar:// service URL"
+        )
+    brokers = service_addresses(scheme, rest) if scheme in PORTS else ()
+    if not brokers:
+        place = rest.rpartition("@")[2]  # it may have a password in front
+        raise InputError(f"{scheme}://{place} is no service URL; write pulsar://host:6650")
+    return Upstream(brokers, tls=scheme == "pulsar+ssl")
+
+
+def broker_of(text: str) -> Address:
+    """A broker that the user allows, `host:port`. Raises InputError."""
+    address = address_of(text)
+    if address is None:
+        raise InputError(f"--allow-broker takes HOST:PORT, such as broker-2:6650, not {text!r}")
+    return address
+
+
+def listen_address(listen: str, *, allow_remote: bool = False) -> tuple[str, int]:
+    """Host and port to listen on. Raises InputError where it is not on loopback.
+
+    allow_remote: any address of this machine will do.
+    """
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"--listen takes HOST:PORT, such as 127.0.0.1:6651, not {listen!r}")
+    host = host.strip("[]")
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not host or not (loopback or allow_remote):
+        raise InputError(
+            f"{host!r} is not on loopback: the tap listens on this machine only, unless "
+            "--allow-remote lets others in"
+        )
+    return host, int(port)
+
+
+def require_reachable(service_url: str, settings: Settings) -> None:
+    """Connects to the brokers of service_url as the relay would, and says what is in the way.
+
+    Raises Unreachable, one sentence, where none of them can be reached, or TLS fails with all.
+    """
+    upstream = upstream_of(service_url)
+    files = upstream_tls(upstream, settings)
+    context = tls.towards_brokers(files) if files else None
+    failed: list[str] = []
+    of_tls = False
+    for broker in upstream.brokers:
+        try:
+            with socket.create_connection(broker, PROBE_SECONDS) as sock:
+                if context is not None:
+                    _shake_hands(context.wrap_socket(sock, server_hostname=broker[0]))
+            return
+        except (OSError, UnicodeError) as error:  # SSLError is one
+            why = getattr(error, "strerror", None) or str(error) or "no answer"
+            wrong = tls.why_not(error, broker)
+            of_tls |= wrong is not None
+            failed.append(wrong or f"the broker {shown(broker)} cannot be reached: {why}")
+    raise Unreachable("; ".join(failed), of_tls=of_tls)
+
+
+def _shake_hands(sock: ssl.SSLSocket) -> None:
+    """With TLS 1.3 a broker that wants a certificate says so after the handshake."""
+    with sock:
+        sock.settimeout(ALERT_SECONDS)
+        with contextlib.suppress(TimeoutError):  # nothing is wrong: it waits for a client to speak
+            sock.recv(1)
+
+
+def upstream_tls(upstream: Upstream, settings: Settings) -> dict[str, Any] | None:
+    """The files with which TLS is spoken to brokers; None where it is not. Raises InputError."""
+    if not upstream.tls:
+        return None
+    certificate = settings.certificate or _certificate_of_plugin(settings)
+    files = {
+        "trust": settings.tls_trust_certs and str(settings.tls_trust_certs.absolute()),
+        "certificate": certificate and str(certificate[0].absolute()),
+        "key": certificate and str(certificate[1].absolute()),
+        "insecure": settings.tls_allow_insecure,
+    }
+    tls.towards_brokers(files)
+    return files
+
+
+def _certificate_of_plugin(settings: Settings) -> tuple[Path, Path] | None:
+    """That of the plugin `tls`; other credentials are the client's, and pass."""
+    plugin = (settings.auth_plugin or "").rpartition(".")[2].lower()
+    if plugin.removeprefix("authentication") != "tls":
+        return None
+    from pulsar_doctor.credentials import credentials
+
+    return credentials(settings).certificate
+
+
+def own_tls(listen_tls: tuple[Path, Path] | None) -> dict[str, str] | None:
+    """The files with which the tap answers clients with TLS. Raises InputError."""
+    if listen_tls is None:
+        return None
+    own = {"certificate": str(listen_tls[0].absolute()), "key": str(listen_tls[1].absolute())}
+    tls.towards_clients(own)  # what cannot be used is said before anything starts
+    return own

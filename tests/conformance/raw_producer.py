@@ -1,0 +1,175 @@
+"""Our own side of the protocol: entries as no client would send them, a FLOW of 0."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import Any
+
+from pulsar_doctor import pulsar_wire_pb2 as wire
+
+LZ4, ZLIB = 1, 2
+CHECKSUM_FOLLOWS = 0x0E01
+CODES = {"connect": 2, "subscribe": 4, "producer": 5, "send": 6, "flow": 11}
+# What our copy of the protocol leaves out, since it must never reach a trace.
+PRODUCER_NAME, SEQUENCE_ID, ENCRYPTION_KEYS, ENCRYPTION_PARAM, UUID, IS_CHUNK = 1, 2, 13, 15, 26, 7
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def text(field: int, value: bytes) -> bytes:
+    """A length-delimited field."""
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def _crc32c_table() -> tuple[int, ...]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)  # noqa: PLW2901
+        table.append(value)
+    return tuple(table)
+
+
+CRC32C = _crc32c_table()
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum that a frame carries over its metadata and payload."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+class Raw:
+    """One connection to the broker."""
+
+    def __init__(self, service_url: str) -> None:
+        host, port = service_url.removeprefix("pulsar://").split(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self._send("connect", wire.Connect(client_version="raw", protocol_version=19))
+        self._read("connected")
+
+    def _send(self, name: str, inner: Any, more: bytes = b"", behind: bytes = b"") -> None:
+        code = CODES[name]
+        command = number(1, code) + text(code, inner.SerializeToString() + more)
+        size = struct.pack(">II", 4 + len(command) + len(behind), len(command))
+        self._socket.sendall(size + command + behind)
+
+    def _read(self, wanted: str) -> Any:
+        """The next command of that kind; others are passed over, an error is raised."""
+        while True:
+            (size,) = struct.unpack(">I", self._exactly(4))
+            data = self._exactly(size)
+            (length,) = struct.unpack(">I", data[:4])
+            command = wire.BaseCommand.FromString(data[4 : 4 + length])
+            if command.HasField("error") or command.HasField("send_error"):
+                raise AssertionError(f"the broker refused: {command}")
+            if command.HasField(wanted):
+                return command
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            assert more, "the broker has closed the connection"
+            data += more
+        return bytes(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class RawProducer(Raw):
+    """One producer on one topic that is loaded in this broker already."""
+
+    def __init__(self, service_url: str, topic: str) -> None:
+        super().__init__(service_url)
+        self._sequence = 0
+        self._send("producer", wire.Producer(topic=topic, producer_id=1, request_id=1))
+        self._read("producer_success")
+
+    def entry(
+        self,
+        payload: bytes = b"payload",
+        *,
+        batch: int | None = None,
+        encrypted: bool = False,
+        compressed: tuple[int, int] | None = None,
+        chunk: tuple[str, int, int] | None = None,
+    ) -> tuple[int, int]:
+        """Sends one entry; returns its ledger and entry id.
+
+        batch: num_messages_in_batch. compressed: codec and uncompressed size that it claims.
+        chunk: uuid, chunk id, number of chunks.
+        """
+        metadata = wire.MessageMetadata(publish_time=time.time_ns() // 10**6)
+        if batch is not None:
+            metadata.num_messages_in_batch = batch
+        if compressed is not None:
+            metadata.compression, metadata.uncompressed_size = compressed
+        more = text(PRODUCER_NAME, b"raw") + number(SEQUENCE_ID, self._sequence)
+        if encrypted:
+            key = text(1, b"key-of-nobody") + text(2, bytes(256))
+            more += text(ENCRYPTION_KEYS, key) + text(ENCRYPTION_PARAM, bytes(12))
+        if chunk is not None:
+            uuid, metadata.chunk_id, metadata.num_chunks_from_msg = chunk
+            metadata.total_chunk_msg_size = len(payload) * metadata.num_chunks_from_msg
+            more += text(UUID, uuid.encode())
+        described = more + metadata.SerializeToString()
+        send = wire.Send(producer_id=1, sequence_id=self._sequence, num_messages=batch or 1)
+        self._sequence += 1
+        summed = struct.pack(">I", len(described)) + described + payload
+        behind = struct.pack(">HI", CHECKSUM_FOLLOWS, crc32c(summed)) + summed
+        self._send("send", send, number(IS_CHUNK, 1) if chunk else b"", behind)
+        position = self._read("send_receipt").send_receipt.message_id
+        return position.ledger_id, position.entry_id
+
+
+class RawConsumer(Raw):
+    """One exclusive consumer on one topic that is loaded in this broker already."""
+
+    def __init__(self, service_url: str, topic: str) -> None:
+        super().__init__(service_url)
+        subscribe = wire.Subscribe(
+            topic=topic, subscription="s", sub_type=0, consumer_id=1, request_id=1
+        )
+        self._send("subscribe", subscribe)
+        self._read("success")
+
+    def flow(self, permits: int) -> None:
+        self._send("flow", wire.Flow(consumer_id=1, message_permits=permits))
+
+    def closed(self, seconds: float) -> bool:
+        """Waits so long for the broker to close the connection."""
+        self._socket.settimeout(seconds)
+        try:
+            while self._socket.recv(65536):
+                pass
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        return True
+
+
+def batch_payload(*payloads: bytes) -> bytes:
+    """The payload of a batch: each message behind its own metadata (payload_size = 3)."""
+    out = b""
+    for payload in payloads:
+        single = number(3, len(payload))
+        out += struct.pack(">I", len(single)) + single + payload
+    return out

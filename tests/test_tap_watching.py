@@ -1,0 +1,335 @@
+"""A tap that is watched: what it tells of a client and a broker that are ours, and when."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_broker import Reply, serving
+from support import eventually
+from tap_process import Tap, running
+from tapped import CONNECT, CONNECTED, Peer, command_frame, flow, message
+
+from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.report.screens import SCHEMA
+from pulsar_doctor.sealing import open_trace
+
+TOPIC = "persistent://public/default/orders"
+SOON = ("--set", "permits-exhausted.refill_wait=1s", "--set", "permits-exhausted.quiet_after=0s")
+
+
+class Played:
+    """A tap between a client and a broker."""
+
+    def __init__(self, tap: Tap, server: socket.socket, stack: contextlib.ExitStack) -> None:
+        self.tap = tap
+        address = tap.service_url.removeprefix("pulsar://").split(":")
+        sock = socket.create_connection((address[0], int(address[1])))
+        self.client = Peer(stack.enter_context(sock)).send(CONNECT)
+        self.broker = Peer(stack.enter_context(server.accept()[0]))
+        self.to_broker(CONNECT)
+        self.to_client(CONNECTED)
+        self.entries = 0
+
+    def to_broker(self, data: bytes) -> None:
+        """Through the tap; the client's CONNECT has been sent already."""
+        if data is not CONNECT:
+            self.client.send(data)
+        assert self.broker.read(len(data)) == data
+
+    def to_client(self, data: bytes) -> None:
+        self.broker.send(data)
+        assert self.client.read(len(data)) == data
+
+    def subscribe(self, queue: int = 4, number: int = 1) -> Played:
+        subscribe = command_frame(
+            4, "subscribe", topic=TOPIC, subscription="billing", sub_type=0, consumer_id=number,
+            request_id=number, consumer_name="slow" if number == 1 else f"slow-{number}",
+        )  # fmt: skip
+        self.to_broker(subscribe)
+        self.to_client(command_frame(13, "success", request_id=number))
+        if number == 1:
+            self.to_broker(flow(queue))
+        return self
+
+    def deliver(self, count: int) -> Played:
+        for _ in range(count):
+            self.entries += 1
+            self.to_client(message(1, b"x", self.entries))
+        return self
+
+    def ack(self, *entries: int) -> Played:
+        ids = [wire.MessageId(ledger_id=7, entry_id=entry) for entry in entries]
+        self.to_broker(command_frame(10, "ack", consumer_id=1, ack_type=0, message_id=ids))
+        return self
+
+    def stall(self) -> Played:
+        """Four of four are delivered, one is acknowledged, and then nothing."""
+        return self.subscribe().deliver(4).ack(1)
+
+    def recover(self) -> Played:
+        self.ack(2, 3, 4)
+        self.to_broker(flow(4))
+        return self
+
+
+@contextlib.contextmanager
+def tapped(*arguments: str, **settings: str) -> Iterator[Played]:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        server.settimeout(20)
+        url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
+        tap = stack.enter_context(running(*arguments, service_url=url, **settings))
+        yield Played(tap, server, stack)
+
+
+def statuses(tap: Tap) -> list[str]:
+    """Verdicts as they were told; a warning may come before a stall, as time passes."""
+    told = tap.of("verdict")
+    assert [event["before"] for event in told[1:]] == [event["status"] for event in told[:-1]]
+    return [event["status"] for event in told if event["status"] != "warning"]
+
+
+def test_json_lines_tell_everything_and_nothing_else_is_on_stdout(tmp_path):
+    trace = tmp_path / "t"
+    with tapped("-o", "jsonl", "--trace", str(trace), *SOON) as played:
+        tap = played.subscribe(queue=4).deliver(3).ack(1).tap
+        shown = eventually(
+            lambda: [s for s in tap.of("snapshot") if s["consumers"] and s["consumers"][0]["status"]
+                     and s["consumers"][0]["acknowledged"]][:1]
+        )[0]  # fmt: skip
+        tap.send(signal.SIGUSR1)
+        counters = tap.wait_for("counters")
+        tap.send(signal.SIGUSR2)
+        tap.wait_for("sealed")
+        assert list(trace.glob("seg-*.parquet"))
+        assert tap.end() == 0
+    listening, *_, end = tap.events
+    assert {event["schema"] for event in tap.events} == {SCHEMA}
+    assert all(event["at"].endswith("Z") for event in tap.events)
+    assert listening["event"] == "listening"
+    assert listening["service_url"] == tap.service_url
+    assert listening["trace_dir"] == str(trace)
+    (consumer,) = shown["consumers"]
+    expected = {
+        "consumer_name": "slow", "topic": TOPIC, "partition": None, "subscription": "billing",
+        "type": "Exclusive", "receiver_queue_size": 4, "refill_threshold": 2,
+        "available_permits": 1, "parked_permits": 0, "unsent_permits_min": 1, "flow_count": 1,
+        "messages": 3, "acknowledged": 1, "unacked_messages": 2, "certain": True,
+        "status": "healthy", "code": None,
+    }  # fmt: skip
+    assert {name: consumer[name] for name in expected} == expected
+    assert consumer["next_flow"]["messages"] == 1
+    assert 0 <= consumer["last_flow_seconds"] < 20
+    assert counters["relay"]["records_seen"] >= 8
+    assert counters["observer"]["rows"] >= 8
+    assert counters["observer"]["unread_bytes"] >= 0
+    assert (end["event"], end["exit_code"], end["dropped"]) == ("end", 0, 0)
+    assert [s["status"] for s in end["subscriptions"]] == ["healthy"]
+
+
+def test_a_stall_and_its_end_are_each_told_once_also_when_the_observer_is_killed(tmp_path):
+    with tapped("-o", "jsonl", "--trace", str(tmp_path / "t"), *SOON) as played:
+        tap = played.stall().tap
+        eventually(lambda: statuses(tap)[-1:] == ["stalled"], 45)
+        os.kill(tap.child("pulsar_doctor.observer"), signal.SIGKILL)
+        tap.says("the observer ended with -9; starting it again in 1 s")
+        before = len(tap.of("snapshot"))
+        eventually(lambda: len(tap.of("snapshot")) >= before + 3, 45)
+        played.recover()
+        eventually(lambda: statuses(tap)[-1:] == ["healthy"], 45)
+        assert statuses(tap)[-2:] == ["stalled", "healthy"]
+        assert statuses(tap).count("stalled") == 1
+        stalled = next(event for event in tap.of("verdict") if event["status"] == "stalled")
+        assert stalled["findings"][0]["code"] == "permits-exhausted"
+        assert stalled["findings"][0]["remedy"]
+        assert tap.end(signal.SIGTERM) == 0
+    rows = [row.command for row in open_trace(tmp_path / "t").rows()]
+    assert rows.count("FLOW") == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [((), 1), (("--fail-on", "never"), 0)],
+    ids=["default", "never"],
+)
+def test_without_a_terminal_changes_are_lines_after_the_address(tmp_path, more, code):
+    with tapped("--trace", str(tmp_path / "t"), *SOON, *more) as played:
+        tap = played.stall().tap
+        tap.says("STALLED  billing on orders")
+        assert tap.end() == code
+    assert tap.out[0] == tap.service_url
+    changed = next(n for n, line in enumerate(tap.out) if "STALLED" in line)
+    assert tap.out[changed + 1].strip().startswith("permits-exhausted of slow: slow has 0 permits")
+    assert tap.out[changed + 2].strip().startswith("remedy: Give this consumer a smaller")
+    assert sum("STALLED" in line for line in tap.out) == 2  # once as it happens, once in the end
+    assert "\x1b" not in "".join(tap.out)
+
+
+def test_a_reader_that_went_away_ends_nothing(tmp_path):
+    with tapped("-o", "jsonl", "--trace", str(tmp_path / "t"), *SOON) as played:
+        tap = played.subscribe().tap
+        url = tap.service_url
+        tap.leaves = True
+        tap.says("nothing more is written to <stdout>: Broken pipe; the tap goes on")
+        played.deliver(4).ack(1)
+        assert tap.process.poll() is None
+        time.sleep(2.5)
+        assert tap.end() == 1  # the verdict counts, whoever reads it
+    assert url.startswith("pulsar://")
+
+
+def test_a_reader_that_has_stopped_holds_up_neither_the_traffic_nor_the_end(tmp_path):
+    with tapped("-o", "jsonl", "--trace", str(tmp_path / "t")) as played:
+        tap = played.tap
+        tap.reads.clear()
+        for number in range(300):  # so many that no pipe holds what is told of them
+            played.subscribe(number=number)
+        time.sleep(4)
+        played.deliver(4)
+        tap.send(signal.SIGTERM)
+        assert tap.process.wait(30) == 0
+        tap.reads.set()
+        assert tap.wait() == 0
+
+
+def test_a_commands_own_output_stays_its_own(tmp_path):
+    script = "print('mine'); raise SystemExit(7)"
+    with running(
+        "-o", "jsonl", "--", sys.executable, "-c", script, service_url="pulsar://127.0.0.1:1"
+    ) as tap:
+        assert tap.wait() == 7
+    assert [event["event"] for event in tap.events][:1] == ["listening"]
+    assert tap.events[-1]["exit_code"] == 7
+    assert "mine" in tap.err
+    with running("--", sys.executable, "-c", script, service_url="pulsar://127.0.0.1:1") as tap:
+        assert tap.wait() == 7
+    assert tap.out[1:] == ["mine"]
+
+
+def test_a_command_that_is_not_there_is_wrong_usage():
+    with running("--", "/no/such/command", service_url="pulsar://127.0.0.1:1") as tap:
+        assert tap.wait() == 2
+    assert tap.err[-1] == "pulsar-doctor: cannot run /no/such/command: No such file or directory"
+
+
+def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
+    trace = tmp_path / "t"
+    with tapped("-o", "jsonl", "--trace", str(trace), *SOON) as played:
+        tap = played.subscribe().tap
+        eventually(lambda: tap.of("snapshot")[-1:] and tap.of("snapshot")[-1]["consumers"])
+        relay = tap.child("pulsar_doctor.relay")
+        before, hard = resource.prlimit(relay, resource.RLIMIT_FSIZE)
+        resource.prlimit(relay, resource.RLIMIT_FSIZE, (10, hard))
+        for _ in range(7):
+            played.to_broker(flow(1))
+        time.sleep(0.5)
+        resource.prlimit(relay, resource.RLIMIT_FSIZE, (before, hard))
+        played.to_broker(flow(1))
+        gap = tap.wait_for("gap")
+        tap.send(signal.SIGUSR1)
+        counters = tap.wait_for("counters")["relay"]
+        eventually(lambda: tap.of("snapshot")[-1]["consumers"][0]["certain"] is False)
+        assert tap.of("snapshot")[-1]["consumers"][0]["available_permits"] is None
+        tap.end()
+    assert gap["dropped"] == counters["records_dropped"] > 0
+    assert counters["records_seen"] == counters["records_written"] + counters["records_dropped"]
+    (row,) = [row for row in open_trace(trace).rows() if row.command == "GAP"]
+    assert (row.seq, row.dropped) == (gap["seq"], gap["dropped"])
+    assert tap.events[-1]["dropped"] == gap["dropped"]
+    assert f"{gap['dropped']} commands were not recorded" in tap.err
+
+
+def test_a_stall_keeps_what_a_ring_holds(tmp_path):
+    trace = tmp_path / "t"
+    with tapped("-o", "jsonl", "--trace", str(trace), "--ring", "60s", *SOON) as played:
+        tap = played.stall().tap
+        kept = tap.wait_for("kept")
+        assert kept["reason"] == "billing on persistent://public/default/orders: permits-exhausted"
+        rows = list(open_trace(Path(kept["path"])).rows())
+        assert [row.command for row in rows].count("MESSAGE") == 4
+        tap.send(signal.SIGUSR2)
+        assert tap.wait_for("kept", 2)["reason"] == "a signal"
+        played.recover()
+        eventually(lambda: statuses(tap)[-1] == "healthy", 45)
+        assert tap.end() == 0
+    assert len(tap.of("kept")) == 2
+
+
+def test_a_ring_wants_to_know_where():
+    with running("--ring", "60s", service_url="pulsar://127.0.0.1:1") as tap:
+        assert tap.wait() == 2
+    assert "--trace" in tap.err[-1]
+
+
+# What the broker says.
+
+
+def stats(permits: int) -> dict[str, Any]:
+    consumer = {"consumerName": "slow", "availablePermits": permits, "unackedMessages": 0}
+    return {"msgInCounter": 1, "subscriptions": {"billing": {"consumers": [consumer]}}}
+
+
+def test_a_broker_that_says_something_else_is_told_once_with_the_command(tmp_path):
+    says = [4]
+    with serving(lambda asked: Reply(document=stats(says[0]))) as admin:
+        arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker")
+        with tapped(*arguments, admin_url=admin.url) as played:
+            tap = played.subscribe().tap
+
+            def compared(rows: int) -> bool:
+                tap.send(signal.SIGUSR1)
+                counters = [c["observer"] for c in tap.of("counters")]
+                time.sleep(0.5)
+                return any(c["compared"] and c["rows"] >= rows for c in counters if c)
+
+            eventually(lambda: compared(6), 45)
+            assert tap.of("parted") == []
+            says[0] = 3
+            played.deliver(1)
+            time.sleep(3)
+            assert tap.of("parted") == []
+            played.to_broker(flow(2))  # this one the broker has never got
+            parted = tap.wait_for("parted")
+            time.sleep(2.5)
+            tap.end()
+    assert tap.of("parted") == [parted]
+    assert (parted["tap_available_permits"], parted["broker_available_permits"]) == (5, 3)
+    assert parted["difference"] == -2
+    assert parted["same_size_command"] == parted["first_command"]
+    assert parted["first_command"]["command"] == "FLOW"
+    rows = {row.seq: row for row in open_trace(tmp_path / "t").rows()}
+    assert rows[parted["first_command"]["seq"]].permits == 2
+    assert {asked.method for asked in admin.asked} == {"GET"}
+
+
+def test_a_broker_that_refuses_to_tell_is_said_once_and_asked_no_more(tmp_path):
+    with serving(lambda asked: Reply(403, document={"reason": "no"})) as admin:
+        arguments = ("--trace", str(tmp_path / "t"), "--compare-broker")
+        with tapped(*arguments, admin_url=admin.url) as played:
+            tap = played.subscribe().tap
+            tap.says("the broker's permits are not compared: ")
+            asked = len(admin.asked)
+            played.deliver(2)
+            time.sleep(2)
+            assert len(admin.asked) == asked
+            assert tap.end() == 0
+    assert sum("not compared" in line for line in tap.err) == 1
+
+
+def test_a_broker_that_cannot_be_reached_is_said_and_the_tap_goes_on(tmp_path):
+    arguments = ("--trace", str(tmp_path / "t"), "--compare-broker")
+    with tapped(*arguments, admin_url="http://127.0.0.1:1") as played:
+        tap = played.subscribe().tap
+        assert "nothing listens at http://127.0.0.1:1" in tap.says("cannot be compared now")
+        played.deliver(2)
+        assert tap.end() == 0

@@ -1,0 +1,320 @@
+"""What a tap shows: a line for each consumer at any width, and what happened in a few lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from pulsar_doctor.report.screens import JsonLines, Terminal
+from pulsar_doctor.report.watching import (
+    ASCII,
+    UNICODE,
+    change_lines,
+    gauge,
+    lines,
+    not_recorded,
+    parted_lines,
+    title,
+)
+
+AT = "2026-09-21T14:13:20.000000Z"
+
+
+def consumer(incarnation: int = 1, **values: Any) -> dict[str, Any]:
+    return {
+        "incarnation": incarnation,
+        "consumer_name": "slow",
+        "topic": "persistent://public/default/orders",
+        "partition": None,
+        "subscription": "billing",
+        "type": "Shared",
+        "client_version": "Pulsar-CPP-v3.7.0",
+        "client_addr": "10.0.0.7:5000",
+        "receiver_queue_size": 16,
+        "refill_threshold": 8,
+        "available_permits": 0,
+        "parked_permits": 0,
+        "unsent_permits_min": 4,
+        "flow_count": 1,
+        "messages": 16,
+        "acknowledged": 4,
+        "unacked_messages": 12,
+        "last_flow_seconds": 75.0,
+        "next_flow": {"messages": 4, "at_most": True, "seconds": 12.0},
+        "certain": True,
+        "status": "stalled",
+        "code": "permits-exhausted",
+        **values,
+    }
+
+
+def drawn(consumers: list[dict[str, Any]], width: int, height: int = 20, signs=UNICODE):
+    return [line.plain for line in lines(consumers, signs, width, height)]
+
+
+def test_a_wide_terminal_has_every_number_of_a_consumer():
+    heading, line = drawn([consumer()], 180)
+    assert heading.split() == [
+        "consumer", "subscription", "on", "topic", "queue", "permits", "available", "unsent",
+        "FLOWs", "last", "FLOW", "delivered", "acked", "next", "FLOW", "after", "verdict",
+    ]  # fmt: skip
+    assert line.split() == [
+        "slow", "billing", "on", "orders", "16", "············▒▒▒▒", "0", "4", "1", "75", "s",
+        "16", "4", "≤4", "more", "in", "12", "s", "✖", "permits-exhausted",
+    ]  # fmt: skip
+
+
+NAMES = ["slow", "日本語の消費者の名前です", "x" * 60, "\x1b[31mred\n", ""]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160, 250])
+@pytest.mark.parametrize("signs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_no_line_is_wider_than_the_terminal(width, signs):
+    many = [
+        consumer(n, consumer_name=name, status=status, code="blocked-on-unacked-subscription")
+        for n, (name, status) in enumerate(
+            zip(NAMES, ["stalled", "unknown", "warning", "healthy", None], strict=True)
+        )
+    ]
+    shown = drawn(many, width, signs=signs)
+    assert len(shown) == 6
+    assert max(map(cell_len, shown)) <= max(width, 50)
+    assert all(line.isprintable() for line in shown)
+    assert all(word in shown[0] for word in ("consumer", "available", "verdict"))
+    if signs is ASCII:
+        names = str.maketrans("", "", "日本語の消費者名前\N{REPLACEMENT CHARACTER}")
+        assert all(line.translate(names).isascii() for line in shown)
+
+
+def test_what_is_not_known_is_not_zero():
+    unknown = dict.fromkeys(
+        ("available_permits", "parked_permits", "unsent_permits_min", "flow_count", "messages",
+         "acknowledged", "receiver_queue_size", "next_flow", "last_flow_seconds")
+    )  # fmt: skip
+    (_, line) = drawn([consumer(**unknown, status=None, code=None)], 180)
+    assert line.split() == [
+        "slow", "billing", "on", "orders", "?", "?", "?", "?", "-", "?", "?", "-",
+        "not", "judged", "yet",
+    ]  # fmt: skip
+
+
+def test_an_upper_bound_is_said_to_be_one():
+    assert "≤7" in drawn([consumer(parked_permits=None, available_permits=7)], 180)[1]
+    assert "≤7" not in drawn([consumer(parked_permits=0, available_permits=7)], 180)[1]
+    ahead = {"messages": 4, "at_most": False, "seconds": None}
+    assert "  4 more  " in drawn([consumer(next_flow=ahead)], 180)[1]
+
+
+@pytest.mark.parametrize(
+    ("available", "unsent", "size", "bar"),
+    [
+        (16, 0, 16, "████████████████"),
+        (0, 0, 16, "················"),
+        (4, 4, 16, "████········▒▒▒▒"),
+        (-1360, 100, 1000, "··············▒▒"),
+        (40, 5, 16, "████████████████"),  # more than one queue: a FLOW beyond it
+        (1, 999, 1000, "█▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒"),
+        (1, 1, 1000, "█··············▒"),
+        (0, 0, 0, ""),
+        (5, 0, None, ""),
+        (None, 0, 16, ""),
+    ],
+)
+def test_the_gauge_shows_a_queue_as_available_queued_and_unsent(available, unsent, size, bar):
+    shown = consumer(
+        available_permits=available, unsent_permits_min=unsent, receiver_queue_size=size
+    )
+    assert gauge(shown, UNICODE).plain == bar
+    assert gauge(shown, ASCII).plain == bar.translate(str.maketrans("█·▒", "=.#"))
+
+
+def test_the_worst_come_first_and_what_has_no_room_is_counted():
+    statuses = ["healthy", None, "warning", "stalled", "unknown", "healthy"]
+    many = [
+        consumer(n, consumer_name=f"c{n}", status=status, code=None)
+        for n, status in enumerate(statuses)
+    ]
+    shown = drawn(many, 120, height=5)
+    assert [line.split()[0] for line in shown[1:4]] == ["c3", "c4", "c2"]
+    assert shown[4] == "and 3 more: 2 healthy, 1 not judged yet"
+    assert len(drawn(many, 120, height=7)) == 7
+    assert drawn(many, 120, height=7)[-1].split()[0] == "c1"
+    assert title({"consumers": many}, ASCII).plain == (
+        "6 consumers: 1 stalled, 1 unknown, 1 warning, 2 healthy, 1 not judged yet   "
+        "= available  . queued  # unsent  "
+    )
+    assert drawn([], 80)[0].startswith("consumer")
+
+
+def finding(name: str, remedy: str = "Give it a smaller queue.") -> dict[str, Any]:
+    return {
+        "code": "permits-exhausted",
+        "consumer": name,
+        "summary": f"{name} has 0 permits",
+        "remedy": remedy,
+    }
+
+
+def verdict(status: str, before: str | None, *findings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "event": "verdict", "at": AT, "topic": "persistent://acme/shop/orders", "partition": 3,
+        "subscription": "billing\n", "status": status, "before": before,
+        "findings": list(findings), "not_told": ["permit-leak: nobody knows", "and more"],
+    }  # fmt: skip
+
+
+def said(event: dict[str, Any], signs=UNICODE) -> list[str]:
+    return [line.plain.strip() for line in change_lines(event, signs)]
+
+
+def test_a_verdict_that_changed_says_why_and_what_to_do():
+    first, *rest = said(verdict("stalled", "healthy", finding("slow"), finding("slower")))
+    assert first[8:] == "  ✖ STALLED  billing\N{REPLACEMENT CHARACTER} on acme/shop/orders-" + (
+        "partition-3, was healthy"
+    )
+    assert rest == [
+        "permits-exhausted of slow: slow has 0 permits",
+        "permits-exhausted of slower: slower has 0 permits",
+        "remedy: Give it a smaller queue.",
+    ]
+    many = said(verdict("stalled", None, *(finding(str(n), str(n)) for n in range(9))), ASCII)
+    assert many[0].endswith("X STALLED  billing\N{REPLACEMENT CHARACTER} on acme/shop/orders-"
+                            "partition-3")  # fmt: skip
+    assert many[4:] == ["and 6 more", "remedy: 0", "remedy: 1", "remedy: 2"]
+    assert said(verdict("unknown", "healthy"))[1:] == ["permit-leak: nobody knows"]
+    assert len(said(verdict("healthy", "stalled"))) == 1
+
+
+def test_a_parting_names_the_command_where_it_is_known():
+    event = {
+        "event": "parted", "at": AT, "topic": "persistent://public/default/orders",
+        "partition": None, "subscription": "billing", "consumer_name": "slow", "incarnation": 4,
+        "tap_available_permits": 9, "broker_available_permits": 4, "difference": -5,
+        "agreed_seq": 110, "parted_seq": 130,
+        "first_command": {"seq": 118, "command": "MESSAGE", "permits": 1},
+        "same_size_command": {"seq": 120, "command": "FLOW", "permits": 5},
+    }  # fmt: skip
+    first, *rest = [line.plain.strip() for line in parted_lines(event)]
+    assert first[8:] == (
+        "  PARTED  slow of billing on orders: the tap says 9 available permits, "
+        "the broker says 4, 5 fewer"
+    )
+    assert rest == [
+        "both agreed up to row 110 and not at row 130; the first command after it is "
+        "MESSAGE of 1 in row 118",
+        "the only one between them of that size is FLOW of 5 in row 120",
+    ]
+    unknown = {**event, "agreed_seq": None, "first_command": None, "same_size_command": None}
+    assert list(parted_lines(unknown))[1].plain.strip() == (
+        "when they parted is not known; it was by row 130"
+    )
+
+
+def test_a_gap_is_a_sentence():
+    assert not_recorded(1) == "1 command was not recorded"
+    assert not_recorded(12) == "12 commands were not recorded"
+    assert not_recorded(None) == "some commands were not recorded; nobody knows how many"
+
+
+class Screenful:
+    """A terminal of ours, and what was written to it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.file = io.StringIO()
+        console = Console(
+            file=self.file, width=120, height=8, force_terminal=True, highlight=False, **options
+        )
+        self.talk: list[str] = []
+        self.terminal = Terminal(console, self.talk.append)
+
+    def show(self, **event: Any) -> str:
+        before = len(self.file.getvalue())
+        self.terminal.show({"at": AT, **event})
+        return self.file.getvalue()[before:]
+
+
+def test_a_terminal_is_drawn_again_and_a_changed_verdict_stays_above():
+    screen = Screenful(color_system=None)
+    assert screen.show(event="listening", service_url="pulsar://127.0.0.1:1") == (
+        "pulsar://127.0.0.1:1\n"
+    )
+    many = [consumer(n, consumer_name=f"c{n}") for n in range(20)]
+    first = screen.show(event="snapshot", consumers=many)
+    assert "and 16 more: 16 stalled" in first
+    assert first.count("\n") < 8
+    again = screen.show(event="snapshot", consumers=many[:1])
+    assert "\x1b[1A" in again  # it goes up, and draws over what was there
+    changed = screen.show(**verdict("stalled", None, finding("slow")))
+    assert changed.index("STALLED") < changed.index("1 consumer: 1 stalled")
+    assert screen.show(event="snapshot", consumers=[]).count("STALLED") == 0
+    screen.terminal.close()
+    screen.terminal.close()
+
+
+def test_the_first_healthy_verdict_is_no_news():
+    screen = Screenful(color_system=None)
+    assert screen.show(**verdict("healthy", None)) == ""
+    assert "HEALTHY" in screen.show(**verdict("healthy", "stalled"))
+
+
+def test_no_color_is_respected(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Screenful(color_system="standard").show(**verdict("stalled", None, finding("slow")))
+    monkeypatch.delenv("NO_COLOR")
+    coloured = Screenful(color_system="standard").show(**verdict("stalled", None))
+    assert "31m" not in plain
+    assert "31m" in coloured
+
+
+def test_a_reader_that_goes_away_is_told_once_and_ends_nothing():
+    talk: list[str] = []
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as out:
+        screen = JsonLines(out, talk.append)
+        os.close(read)
+        for _ in range(3):
+            screen.show({"event": "end", "at": AT})
+    assert talk == [f"nothing more is written to {write}: Broken pipe; the tap goes on"]
+
+
+def test_a_line_that_was_interrupted_is_finished_before_the_next():
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as out, os.fdopen(read, "rb") as lines:
+        screen = JsonLines(out, print)
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                screen.show({"event": "snapshot", "big": "x" * 1_000_000})
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        screen.hurry()
+        reader = ThreadPoolExecutor(1)
+        told = reader.submit(lambda: [json.loads(lines.readline()) for _ in range(2)])
+        screen.show({"event": "end"})
+        assert [event["event"] for event in told.result(10)] == ["snapshot", "end"]
+        reader.shutdown()
+
+
+def test_whoever_does_not_read_in_the_end_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("pulsar_doctor.report.screens.LAST_SECONDS", 0.1)
+    talk: list[str] = []
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as out:
+        screen = JsonLines(out, talk.append)
+        screen.hurry()
+        screen.show({"event": "snapshot", "big": "x" * 1_000_000})
+    os.close(read)
+    assert talk == [f"nothing more is written to {write}: it is not read; the tap goes on"]
