@@ -197,7 +197,7 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     consumers beside the wire, by name. Raises InputError for addresses and files that cannot be
     used, DoctorError where the relay cannot start.
     """
-    _require_extra()
+    require_extra()
     upstream = upstream_of(service_url)
     listen_host, listen_port = listen_address(listen, allow_remote=allow_remote)
     own = own_tls(listen_tls)
@@ -225,7 +225,7 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
         relay.stop()
 
 
-def _require_extra() -> None:
+def require_extra() -> None:
     """The relay reads protobuf, its observer writes Parquet."""
     try:
         missing = not all(map(find_spec, ("google.protobuf", "pyarrow")))

@@ -83,7 +83,7 @@ def test_connection_options_stand_before_or_after_the_subcommand(arguments):
     assert "127.0.0.1:1 " in run.stderr
 
 
-@pytest.mark.parametrize("url", ["orders", "http://broker:8080", "pulsar+ssl://broker:6651"])
+@pytest.mark.parametrize("url", ["orders", "http://broker:8080", "kafka://broker:6651"])
 def test_a_service_url_that_cannot_be_tapped_is_said(url):
     run = pulsar_doctor("consume", "t", "-s", "s", "--service-url", url)
     assert run.returncode == 2

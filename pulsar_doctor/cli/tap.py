@@ -221,8 +221,9 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
 def _try_broker(where: Settings, screen: Screen) -> None:
     """A broker that is down may come back while the tap runs; TLS that fails will not mend."""
     from pulsar_doctor.dialling import Unreachable
-    from pulsar_doctor.tap import require_reachable
+    from pulsar_doctor.tap import require_extra, require_reachable
 
+    require_extra()
     try:
         require_reachable(where.service_url, where)
     except Unreachable as error:
