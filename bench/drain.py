@@ -29,7 +29,7 @@ from peers import cpu_seconds
 from pulsar_proxy import proxy
 
 from pulsar_doctor.sandbox import running
-from pulsar_doctor.tap import relaying
+from pulsar_doctor.tap.relaying import relaying
 
 RECEIVE_MILLIS = 30_000
 

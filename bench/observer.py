@@ -39,7 +39,7 @@ from pulsar_doctor.columns import TO_BROKER, TO_CLIENT  # noqa: E402
 from pulsar_doctor.commands import CODES, COMMANDS, rows_of  # noqa: E402
 from pulsar_doctor.framing import Frames  # noqa: E402
 from pulsar_doctor.journal import FILE_HEADER, Block, pack_block, read_blocks  # noqa: E402
-from pulsar_doctor.observer import POLL_SECONDS, Observer  # noqa: E402
+from pulsar_doctor.observer.following import POLL_SECONDS, Observer  # noqa: E402
 from pulsar_doctor.sealing import Sealer  # noqa: E402
 from pulsar_doctor.timeline import Timeline  # noqa: E402
 from pulsar_doctor.trace.folder import Meta, journal_name  # noqa: E402

@@ -26,7 +26,7 @@ import peers
 from measured import table
 from pulsar_proxy import proxy
 
-from pulsar_doctor.tap import relaying
+from pulsar_doctor.tap.relaying import relaying
 
 LEVEL_2_SHARE = 20  # it gets so many times fewer messages
 WARM_UP = 3  # runs that do not count: Java compiles as it goes

@@ -76,6 +76,7 @@ class Ledger:
     told_receiver_queue_size: int | None = None
     told_process_seconds: float | None = None
     unacked_limit: int | None = None
+    credits_skipped: bool = False  # its client gives permits back for indexes that it skips
 
     ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
     uncertain: bool = False  # commands are missing from the trace
@@ -96,7 +97,7 @@ class Ledger:
     redelivered: int = 0
     redelivery_count_most: int = 0
     largest_batch: int = 0
-    skipped: int = 0  # indexes of batches that were acknowledged before they came
+    skipped: int = 0  # indexes that were acknowledged before their batch came, where credited
     acknowledged: int = 0  # by whomever: another consumer of the subscription may do it
     proven: int = 0  # taken by the application, at least, as its acks and returns show
     taken: int | None = None

@@ -23,8 +23,9 @@ receiver queue is first in, first out. So the newest such message proves that so
     unsent >= max(0, proven + skipped - sum of refill FLOW)
 
 Only the first delivery of a message proves: the ack of a later one may be for what was taken the
-first time. Skipped are indexes of a batch that were acknowledged before it came: clients credit
-them at once. Where the application tells (TAKEN), unsent is exact (but for chunks, which clients
+first time. Skipped are indexes of a batch that were acknowledged before it came: the C++ and Go
+clients credit them at once, although the broker did not debit them; Java does not. Where the
+application tells (TAKEN), unsent is exact (but for chunks, which clients
 credit as they arrive). The first FLOW is the receiver queue size; 1 may also be a zero queue, which
 asks for each message when the application does, and has nothing unsent.
 
@@ -154,7 +155,8 @@ def _message(ledger: Ledger, row: Row) -> None:
         bits &= int.from_bytes(row.ack_set, "little")
     messages = bits.bit_count()
     ledger.messages += messages
-    ledger.skipped += batch - messages
+    if ledger.credits_skipped:
+        ledger.skipped += batch - messages
     if again:
         ledger.redelivered += messages
         ledger.redelivery_count_most = max(ledger.redelivery_count_most, row.redelivery_count or 1)

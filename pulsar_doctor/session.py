@@ -19,9 +19,9 @@ from pulsar_doctor.attach import Budget, Plan, Worker
 from pulsar_doctor.columns import Row
 from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.diagnosis import Diagnosis, Rule, RuleLimits, diagnose_wire
-from pulsar_doctor.observer import Observer
+from pulsar_doctor.observer.following import Observer
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap import Relay, relaying, require_reachable
+from pulsar_doctor.tap.relaying import Relay, relaying, require_reachable
 from pulsar_doctor.timeline import Timeline
 
 POLL_SECONDS = 0.1

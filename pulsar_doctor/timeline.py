@@ -29,6 +29,7 @@ from pulsar_doctor.ledger import Ledger
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 PRODUCERS_KEPT_MOST = 10_000  # of a connection: the newest
+CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 
 
@@ -330,6 +331,7 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
             told_receiver_queue_size=told.get("receiver_queue_size"),
             told_process_seconds=told.get("process_seconds"),
             unacked_limit=told.get("unacked_limit"),
+            credits_skipped=(connection.client_version or "").startswith(CREDIT_SKIPPED),
             taken=0 if told.get("takes_told") else None,
         ),
         request_id=row.request_id,

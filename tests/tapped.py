@@ -17,7 +17,7 @@ from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import Row
 from pulsar_doctor.commands import rows_of
 from pulsar_doctor.journal import FILE_HEADER, Block, read_blocks
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap.relaying import Relay, relaying
 
 SECRET = b"token-of-a-customer-0123456789"
 AUTH = b"\x1a" + bytes([len(SECRET)]) + SECRET  # CommandConnect.auth_data, not in our proto

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.channel import Channel
+from pulsar_doctor.observer.channel import Channel
 
 
 class Parent:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from support import eventually
 
-from pulsar_doctor import journal_disk, journal_file
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks
-from pulsar_doctor.journal_file import BUFFER_BYTES_MOST, JournalFile, JournalLimits
+from pulsar_doctor.relay import journal_disk, journal_file
+from pulsar_doctor.relay.journal_file import BUFFER_BYTES_MOST, JournalFile, JournalLimits
 from pulsar_doctor.trace.folder import RELAY_LOCK, is_live
 
 RECORD = pack_event("TAKEN", consumer_name="c")

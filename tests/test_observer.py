@@ -15,7 +15,7 @@ from journals import relay_alive, rotating, slow_consumer, values, write_trace
 from support import eventually
 
 from pulsar_doctor.columns import Row
-from pulsar_doctor.observer import Observer, main
+from pulsar_doctor.observer.following import Observer, main
 from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.reading import Trace

@@ -18,12 +18,12 @@ from support import eventually
 from pulsar_doctor import attach
 from pulsar_doctor.attach import Plan
 from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.observer import Observer
+from pulsar_doctor.observer.following import Observer
 from pulsar_doctor.sandbox import Sandbox
 from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.session import Session, session
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap import relaying
+from pulsar_doctor.tap.relaying import relaying
 
 
 def consume(broker: Sandbox, *arguments: str) -> dict:

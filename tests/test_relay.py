@@ -32,7 +32,7 @@ from tapped import (
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import Row
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap.relaying import Relay, relaying
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tapped import blocks_in, command_frame, frame, rows_in
 from tapped import message as message_to
 
 from pulsar_doctor.columns import Row
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap.relaying import Relay, relaying
 
 MIB = 1024 * 1024
 linux = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")

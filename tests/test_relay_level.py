@@ -22,7 +22,7 @@ from tapped import Peer, Tapped, command_frame, flow, message, tapping
 from traffic import MIB
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.observing import Observing
+from pulsar_doctor.tap.observing import Observing
 
 pytestmark = linux
 LONG = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -24,7 +24,7 @@ from support import eventually
 from tapped import CONNECT, Peer, Tapped, connect_frame, flow, message, tapping
 from traffic import MIB, at_once, frames, sha256
 
-from pulsar_doctor import tap as taps
+from pulsar_doctor.tap import relaying as taps
 
 pytestmark = linux
 RESET = struct.pack("ii", 1, 0)

@@ -34,7 +34,7 @@ from tapped import (
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap import require_reachable
+from pulsar_doctor.tap.relaying import require_reachable
 
 MIB = 1024 * 1024
 

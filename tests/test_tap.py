@@ -20,7 +20,7 @@ from support import eventually
 from tapped import Tapped, blocks_in, flow, journals, message, rows_in, tapping
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.tap import Relay, relaying, upstream_of
+from pulsar_doctor.tap.relaying import Relay, relaying, upstream_of
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_killed_relay_leaves_a_journal_that_can_be_read(tmp_path):
 PARENT = """
 import sys, time
 from pathlib import Path
-from pulsar_doctor.tap import relaying
+from pulsar_doctor.tap.relaying import relaying
 with relaying("pulsar://127.0.0.1:1", Path(sys.argv[1])) as relay:
     print(relay.pid, flush=True)
     time.sleep(60)
@@ -320,7 +320,10 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
 
 
 def test_the_relay_works_without_uvloop(tmp_path):
-    code = "import sys; sys.modules['uvloop'] = None; from pulsar_doctor import relay; relay.main()"
+    code = (
+        "import runpy, sys; sys.modules['uvloop'] = None; "
+        "runpy.run_module('pulsar_doctor.relay', run_name='__main__')"
+    )
     config = {
         "listen_host": "127.0.0.1", "listen_port": 0, "trace_dir": str(tmp_path),
         "seal_every_seconds": 60,

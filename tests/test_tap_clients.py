@@ -24,7 +24,7 @@ from cluster import standalone
 from support import eventually
 
 from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap.relaying import Relay, relaying
 
 pytestmark = [
     pytest.mark.broker,

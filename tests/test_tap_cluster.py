@@ -26,7 +26,7 @@ from support import eventually
 from talking import CONNECT_TO, REDIRECT, connecting, looked_up, talking
 from tapped import blocks_in, command_frame, rows_in
 
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap.relaying import Relay, relaying
 
 pytestmark = [
     pytest.mark.broker,

@@ -23,7 +23,7 @@ from pulsar_doctor.commands import rows_of
 from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.journal import FILE_HEADER, read_blocks
 from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.timeline import Timeline
 
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")

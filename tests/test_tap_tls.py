@@ -29,7 +29,7 @@ from talking import REDIRECT, connecting, looked_up
 from tapped import CONNECT, rows_in
 
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap import Relay, relaying
+from pulsar_doctor.tap.relaying import Relay, relaying
 
 pytestmark = pytest.mark.broker
 

@@ -148,6 +148,18 @@ def test_a_row_tells_its_consumer_its_connection_and_its_number() -> None:
         assert each.client_version == "Pulsar-CPP-v3.8.0"
 
 
+@pytest.mark.parametrize(
+    ("version", "unsent"),
+    [("Pulsar-CPP-v4.2.0", 4), ("Pulsar-Go-v0.19.0", 4), ("Pulsar-Java-v4.0.8", 0), (None, 0)],
+)
+def test_indexes_that_a_client_skips_are_credited_by_some_clients_only(version, unsent) -> None:
+    rows = [*attached(), flow(10), message(0, 5, open=[4])]
+    (connect,) = (each for each in rows if each.command == "CONNECT")
+    connect.client_version = version
+    play(rows)
+    assert rows[-1].unsent_permits_min == unsent
+
+
 def test_a_command_of_nobody_known_gets_no_ledger() -> None:
     rows = [opened(), connect(), flow(10, 7), message(0, consumer=7), to_client("PING")]
     play(rows)

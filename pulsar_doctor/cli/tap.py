@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.report.screens import Screen
     from pulsar_doctor.ring import Limits
     from pulsar_doctor.settings import Settings
-    from pulsar_doctor.tap import Relay
+    from pulsar_doctor.tap.relaying import Relay
 
 EPILOG = """\b
 Examples:
@@ -192,8 +192,9 @@ def _own_folder(stack: ExitStack) -> Path:
 
 
 def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> int:
-    from pulsar_doctor import ring, tapping
+    from pulsar_doctor import ring
     from pulsar_doctor.diagnosis import exit_code
+    from pulsar_doctor.tap import running
 
     screen = _screen(asked)
     _try_broker(where, screen)
@@ -203,7 +204,7 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
         listening = _listening(relay, asked)
         screen.show(listening)
         screen.say(f"tapping {listening['upstream']}; the trace is in {folder}; Ctrl-C ends it")
-        plan = tapping.Plan(
+        plan = running.Plan(
             folder,
             asked["changes"],
             limits.bounded and asked["trace_dir"] is not None,
@@ -211,7 +212,7 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
             asked["cmd"],
             asked["output"] == "jsonl",
         )
-        outcome = tapping.run(relay, plan, screen)
+        outcome = running.run(relay, plan, screen)
     diagnoses = _diagnoses(folder, asked["changes"])
     code = outcome.code or exit_code(diagnoses, asked["fail_on"])
     _tell_end(screen, diagnoses, code, outcome, asked)
@@ -220,8 +221,8 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
 
 def _try_broker(where: Settings, screen: Screen) -> None:
     """A broker that is down may come back while the tap runs; TLS that fails will not mend."""
-    from pulsar_doctor.dialling import Unreachable
-    from pulsar_doctor.tap import require_extra, require_reachable
+    from pulsar_doctor.relay.dialling import Unreachable
+    from pulsar_doctor.tap.relaying import require_extra, require_reachable
 
     require_extra()
     try:
@@ -233,7 +234,7 @@ def _try_broker(where: Settings, screen: Screen) -> None:
 
 
 def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> Any:
-    from pulsar_doctor.tap import relaying
+    from pulsar_doctor.tap.relaying import relaying
 
     certificate, key = asked["listen_tls_cert"], asked["listen_tls_key"]
     return relaying(
@@ -252,7 +253,7 @@ def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, An
 
 
 def _listening(relay: Relay, asked: dict[str, Any]) -> dict[str, Any]:
-    from pulsar_doctor.tapping import now
+    from pulsar_doctor.tap.running import now
     from pulsar_doctor.trace.folder import read_meta
 
     kept = asked["trace_dir"]
@@ -299,7 +300,7 @@ def _tell_end(
 ) -> None:
     from pulsar_doctor.report import verdict
     from pulsar_doctor.report.document import diagnosis_json
-    from pulsar_doctor.tapping import now
+    from pulsar_doctor.tap.running import now
 
     if asked["output"] == "jsonl":
         subscriptions = [diagnosis_json(diagnosis) for diagnosis in diagnoses]

@@ -11,7 +11,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.framing import prefixed
-from pulsar_doctor.rewrites import framed
+from pulsar_doctor.relay.rewrites import framed
 
 GREETING_BYTES_MOST = 64 * 1024
 AUTH_DATA = b"\x1a"  # the tag of CommandConnect.auth_data, field 3

@@ -31,18 +31,18 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from pulsar_doctor import tls
-from pulsar_doctor.addresses import Address
 from pulsar_doctor.columns import TAKEN
-from pulsar_doctor.connections import CONNECTIONS_MOST, Connections
-from pulsar_doctor.dialling import Dialler
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.journal import pack_told
-from pulsar_doctor.journal_file import JournalFile, JournalLimits
-from pulsar_doctor.migrations import Listeners
-from pulsar_doctor.sides import TO_BROKER, TO_CLIENT
-from pulsar_doctor.sockets import in_words
-from pulsar_doctor.targets import Targets
+from pulsar_doctor.relay import tls
+from pulsar_doctor.relay.addresses import Address
+from pulsar_doctor.relay.connections import CONNECTIONS_MOST, Connections
+from pulsar_doctor.relay.dialling import Dialler
+from pulsar_doctor.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.relay.migrations import Listeners
+from pulsar_doctor.relay.sides import TO_BROKER, TO_CLIENT
+from pulsar_doctor.relay.sockets import in_words
+from pulsar_doctor.relay.targets import Targets
 
 TICK_SECONDS = 0.1
 DISK_SECONDS = 2.0  # for an answer that needs the disk

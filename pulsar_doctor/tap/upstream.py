@@ -13,10 +13,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor import tls
-from pulsar_doctor.addresses import PORTS, Address, address_of, service_addresses, shown
-from pulsar_doctor.dialling import Unreachable
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.relay import tls
+from pulsar_doctor.relay.addresses import PORTS, Address, address_of, service_addresses, shown
+from pulsar_doctor.relay.dialling import Unreachable
 from pulsar_doctor.settings import Settings
 
 PROBE_SECONDS = 5.0

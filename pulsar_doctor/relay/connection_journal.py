@@ -10,8 +10,8 @@ from pulsar_doctor.columns import CLOSE, OPEN, UNPARSED
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import Frames
 from pulsar_doctor.journal import DIRECTIONS, Mask, pack_event
-from pulsar_doctor.journal_file import JournalFile
 from pulsar_doctor.redaction import redact
+from pulsar_doctor.relay.journal_file import JournalFile
 
 
 class ConnectionJournal:

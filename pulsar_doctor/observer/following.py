@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pulsar_doctor.channel import Channel
 from pulsar_doctor.columns import Row
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.observer.channel import Channel
+from pulsar_doctor.observer.telling import Teller
 from pulsar_doctor.sealing import Sealer
-from pulsar_doctor.telling import Teller
 from pulsar_doctor.timeline import Timeline
 from pulsar_doctor.trace import folder
 
@@ -136,7 +136,3 @@ def main(arguments: list[str]) -> int:
         print(f"pulsar-doctor: the trace cannot be sealed: {error}", file=sys.stderr)
         return DoctorError.exit_code
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

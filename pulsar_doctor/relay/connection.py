@@ -12,21 +12,21 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from pulsar_doctor import lookups, rewrites, tls
 from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.addresses import Address, address_of, addresses_of
-from pulsar_doctor.connection_journal import ConnectionJournal
-from pulsar_doctor.connections import Connections
-from pulsar_doctor.dialling import Dialler, Unreachable
-from pulsar_doctor.ends import Broker, Client
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import FRAME_PADDING_BYTES, Cutter, Frame, Frames
-from pulsar_doctor.greeting import Greeting
-from pulsar_doctor.lookups import Questions, Unfollowed
-from pulsar_doctor.rewrites import NotForTap, framed
-from pulsar_doctor.sides import TO_BROKER, TO_CLIENT, Side
-from pulsar_doctor.sockets import peer_address, peer_of
-from pulsar_doctor.targets import Refused
+from pulsar_doctor.relay import lookups, rewrites, tls
+from pulsar_doctor.relay.addresses import Address, address_of, addresses_of
+from pulsar_doctor.relay.connection_journal import ConnectionJournal
+from pulsar_doctor.relay.connections import Connections
+from pulsar_doctor.relay.dialling import Dialler, Unreachable
+from pulsar_doctor.relay.ends import Broker, Client
+from pulsar_doctor.relay.greeting import Greeting
+from pulsar_doctor.relay.lookups import Questions, Unfollowed
+from pulsar_doctor.relay.rewrites import NotForTap, framed
+from pulsar_doctor.relay.sides import TO_BROKER, TO_CLIENT, Side
+from pulsar_doctor.relay.sockets import peer_address, peer_of
+from pulsar_doctor.relay.targets import Refused
 
 FRAME_BYTES_MOST = 2**31 - 1  # what a column of the trace holds
 

@@ -13,11 +13,11 @@ import socket
 import ssl
 from typing import Any
 
-from pulsar_doctor.addresses import Address
-from pulsar_doctor.connection import accept
-from pulsar_doctor.connections import Connections
-from pulsar_doctor.dialling import SHUTDOWN_SECONDS, Dialler
-from pulsar_doctor.targets import Targets
+from pulsar_doctor.relay.addresses import Address
+from pulsar_doctor.relay.connection import accept
+from pulsar_doctor.relay.connections import Connections
+from pulsar_doctor.relay.dialling import SHUTDOWN_SECONDS, Dialler
+from pulsar_doctor.relay.targets import Targets
 
 LISTENERS_MOST = 16
 HANDSHAKE_SECONDS = 10.0

@@ -20,8 +20,7 @@ from typing import Any
 from pulsar_doctor.columns import TAKEN
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.settings import Settings, for_own_processes
-from pulsar_doctor.trace.folder import META, Meta
-from pulsar_doctor.upstream import (
+from pulsar_doctor.tap.upstream import (
     Upstream,
     broker_of,
     listen_address,
@@ -30,6 +29,7 @@ from pulsar_doctor.upstream import (
     upstream_of,
     upstream_tls,
 )
+from pulsar_doctor.trace.folder import META, Meta
 
 __all__ = ["Relay", "listen_address", "relaying", "require_reachable", "upstream_of", "write_meta"]
 

@@ -6,8 +6,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from pulsar_doctor.addresses import Address, shown
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.relay.addresses import Address, shown
 
 WRONG_HOST = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 OUT_OF_TIME = {9: "is not valid yet", 10: "has expired"}

@@ -12,12 +12,12 @@ import asyncio
 from typing import Any, cast
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor import rewrites
-from pulsar_doctor.addresses import Address, shown
-from pulsar_doctor.dialling import Dialler
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import Cutter, Frame
-from pulsar_doctor.rewrites import LOOKUP_RESPONSE, framed
+from pulsar_doctor.relay import rewrites
+from pulsar_doctor.relay.addresses import Address, shown
+from pulsar_doctor.relay.dialling import Dialler
+from pulsar_doctor.relay.rewrites import LOOKUP_RESPONSE, framed
 
 HOPS_MOST = 20  # as the clients have it (maxLookupRedirects)
 FOLLOW_SECONDS = 10.0

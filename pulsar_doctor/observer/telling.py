@@ -24,11 +24,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from pulsar_doctor.channel import Channel
 from pulsar_doctor.columns import GAP, Row
 from pulsar_doctor.comparison import Comparison, Parting, Sample
 from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.diagnosis import limits_of
+from pulsar_doctor.observer.channel import Channel
 from pulsar_doctor.report.rows import iso
 from pulsar_doctor.report.snapshot import change_json, gap_json, snapshot
 from pulsar_doctor.rules import load

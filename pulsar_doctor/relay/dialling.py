@@ -10,10 +10,10 @@ import os
 import ssl
 from collections.abc import Callable, Sequence
 
-from pulsar_doctor import tls
-from pulsar_doctor.addresses import Address, shown
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.targets import Route, Targets
+from pulsar_doctor.relay import tls
+from pulsar_doctor.relay.addresses import Address, shown
+from pulsar_doctor.relay.targets import Route, Targets
 
 DIAL_SECONDS = 10.0
 ATTEMPT_SECONDS_LEAST = 1.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 
-from pulsar_doctor import rewrites
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.framing import Frame, Frames
-from pulsar_doctor.rewrites import longest_message, wanted_broker
-from pulsar_doctor.sides import TO_CLIENT, Ends, Side, feed
+from pulsar_doctor.relay import rewrites
+from pulsar_doctor.relay.rewrites import longest_message, wanted_broker
+from pulsar_doctor.relay.sides import TO_CLIENT, Ends, Side, feed
 
 CONNECTED = 3
 CONNECT_BYTES_MOST = 1024 * 1024  # of a client that has not shown a whole frame yet

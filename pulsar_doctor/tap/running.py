@@ -18,14 +18,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.broker_side import BrokerSide
 from pulsar_doctor.consumers import full_name
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.observing import Event, Observing
 from pulsar_doctor.report.screens import Screen
 from pulsar_doctor.report.watching import not_recorded
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap import Relay
+from pulsar_doctor.tap.broker_side import BrokerSide
+from pulsar_doctor.tap.observing import Event, Observing
+from pulsar_doctor.tap.relaying import Relay
 
 LOOK_SECONDS = 0.2
 KEEP_EVERY_SECONDS = 10.0  # stalls that come together are kept together

@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pulsar_doctor.addresses import Address
-from pulsar_doctor.connection_journal import ConnectionJournal
-from pulsar_doctor.dialling import Dialler
 from pulsar_doctor.journal import Mask
-from pulsar_doctor.journal_file import JournalFile
-from pulsar_doctor.sides import Side
+from pulsar_doctor.relay.addresses import Address
+from pulsar_doctor.relay.connection_journal import ConnectionJournal
+from pulsar_doctor.relay.dialling import Dialler
+from pulsar_doctor.relay.journal_file import JournalFile
+from pulsar_doctor.relay.sides import Side
 
 CLOSE_SECONDS = 2.0
 CLOSE_POLL_SECONDS = 0.01

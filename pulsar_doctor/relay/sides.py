@@ -14,10 +14,10 @@ import ssl
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from pulsar_doctor import rewrites
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.framing import Cutter, Frame, Frames
-from pulsar_doctor.sockets import is_tls, reset_at_close
+from pulsar_doctor.relay import rewrites
+from pulsar_doctor.relay.sockets import is_tls, reset_at_close
 
 TO_BROKER, TO_CLIENT = 0, 1  # as in journal.DIRECTIONS
 WRITE_BUFFER_BYTES = 256 * 1024

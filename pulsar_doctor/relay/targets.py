@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
-from pulsar_doctor.addresses import Address, shown
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.relay.addresses import Address, shown
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Any
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.addresses import Address, address_of, place_of, shown
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import Frame
+from pulsar_doctor.relay.addresses import Address, address_of, place_of, shown
 
 CONNECT, CLOSE_PRODUCER, CLOSE_CONSUMER = 2, 15, 16
 LOOKUP, LOOKUP_RESPONSE, AUTH_RESPONSE, TOPIC_MIGRATED = 23, 24, 37, 68

@@ -1,0 +1,1 @@
+"""The observer: the process that understands what a relay has written down."""

@@ -1,0 +1,1 @@
+"""The tap: a relay and an observer, started, looked after and shown as one."""
