@@ -181,19 +181,20 @@ class Load:
 
     def message(self, client: Client) -> Said:
         metadata: dict[str, Any] = {"publish_time": self.wire.now_us // 1000 - 3}
-        batch, again = 1, self.returned.get(client.number)
+        again = self.returned.get(client.number)
         fields: dict[str, Any] = {}
         if again:
             entry, fields["redelivery_count"] = again.popleft(), 1
         else:
             self.entries += 1
             entry = self.entries
-            if entry % 29 == 0:
-                batch = metadata["num_messages_in_batch"] = 10
-                if entry % 2:
-                    fields["ack_set"] = [0b1111100000]
-            if client.sub_type == 3:
-                metadata["partition_key"] = f"customer-{entry % 1000}"
+        batch = 1
+        if entry % 29 == 0:
+            batch = metadata["num_messages_in_batch"] = 10
+            if fields:
+                fields["ack_set"] = [0b1111100000]
+        elif client.sub_type == 3:
+            metadata["partition_key"] = f"customer-{entry % 1000}"
         left = 5 if "ack_set" in fields else batch
         client.permits -= left
         client.held.append((entry, batch))

@@ -7,7 +7,6 @@ a waiting receive (pulsar-client raises AlreadyClosed), which is the only way at
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +30,6 @@ TYPES = {
     "failover": pulsar.ConsumerType.Failover,
     "key_shared": pulsar.ConsumerType.KeyShared,
 }
-CONNECT_SECONDS = 5.0
 OPERATION_SECONDS = 15
 RECEIVE_MILLISECONDS = 200  # how long a worker waits before it looks whether it shall stop
 
@@ -240,17 +238,6 @@ def authentication(settings: Settings) -> Any:
     if name == "oauth2":
         return pulsar.AuthenticationOauth2(params)
     raise InputError(f"authentication {plugin!r} is not supported; token, basic and oauth2 are")
-
-
-def require_broker(host: str, port: int) -> None:
-    """Raises DoctorError where nothing listens there."""
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        raise DoctorError(
-            f"no broker answers at {host}:{port} ({error.strerror or error}); "
-            "give --service-url, or --sandbox to run a real one on this machine"
-        ) from error
 
 
 def partitions_of(client: Any, topic: str) -> list[str]:

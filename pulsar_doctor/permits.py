@@ -150,13 +150,15 @@ def _message(ledger: Ledger, row: Row) -> None:
     position = (row.ledger_id or 0, row.entry_id or 0)
     beyond = position > ledger.highest  # of all that came: so it cannot be among the deliveries
     again = bool(row.redelivery_count) or not (beyond or ledger.individual)
-    bits = (1 << batch) - 1
-    if row.ack_set is not None:
-        bits &= int.from_bytes(row.ack_set, "little")
-    messages = bits.bit_count()
+    bits = messages = 1
+    if batch != 1 or row.ack_set is not None:
+        bits = (1 << batch) - 1
+        if row.ack_set is not None:
+            bits &= int.from_bytes(row.ack_set, "little")
+        messages = bits.bit_count()
+        if ledger.credits_skipped:
+            ledger.skipped += batch - messages
     ledger.messages += messages
-    if ledger.credits_skipped:
-        ledger.skipped += batch - messages
     if again:
         ledger.redelivered += messages
         ledger.redelivery_count_most = max(ledger.redelivery_count_most, row.redelivery_count or 1)

@@ -76,14 +76,14 @@ class Timeline:
         self.next_seq += 1
         self.now_us = row.ts
         self.now_ns = row.mono_ns
-        conn_id = row.conn_id
+        conn_id, command = row.conn_id, row.command
         if conn_id is None:
             self._unconnected(row)
             return row
         connection = self.connections.get(conn_id)
         if connection is None:
             connection = self.connections[conn_id] = Connection()
-        on_connection = CONNECTION_EVENTS.get(row.command)
+        on_connection = CONNECTION_EVENTS.get(command)
         if on_connection is not None:
             on_connection(self, connection, row)
         row.client_addr = connection.client_addr
@@ -93,7 +93,13 @@ class Timeline:
         if consumer_id is not None:
             consumer = connection.consumers.get(consumer_id)
             if consumer is not None:
-                self._on_consumer(connection, consumer, row)
+                _label(row, consumer)
+                if command == "ACK":
+                    self._ack(consumer, row)
+                permits.apply(consumer.ledger, row)
+                then = CONSUMER_EVENTS.get(command)
+                if then is not None:
+                    then(self, connection, consumer, row)
         elif row.producer_id is not None:
             row.topic = row.topic or connection.producers.get(row.producer_id)
         return row
@@ -119,16 +125,6 @@ class Timeline:
                 if newest is None or consumer.incarnation > newest.incarnation:
                     newest = consumer
         return newest
-
-    def _on_consumer(self, connection: Connection, consumer: Consumer, row: Row) -> None:
-        _label(row, consumer)
-        ledger = consumer.ledger
-        if row.command == "ACK":
-            self._ack(consumer, row)
-        permits.apply(ledger, row)
-        then = CONSUMER_EVENTS.get(row.command)
-        if then is not None:
-            then(self, connection, consumer, row)
 
     def _ack(self, consumer: Consumer, row: Row) -> None:
         """Individual acks of messages that another consumer of the subscription holds."""

@@ -25,7 +25,7 @@ QUICK = {
         "half-acked", "seek-single", "listener-10", "listener-partition", "unload", "zero-unload",
         "no-key-discard", "chunk-last-twice",
     ),
-    "java": ("refill-1", "refill-10", "zero", "start-paused", "unload-paused", "chunk-last-twice"),
+    "java": (),  # nearly all of it would be the start of its virtual machine
     "go": (),
 }  # fmt: skip
 

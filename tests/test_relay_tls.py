@@ -352,7 +352,10 @@ def test_a_cluster_that_wants_a_certificate_is_said_to(pem, server_side):
             "pulsar+ssl://127.0.0.1:1",
             "^the broker 127.0.0.1:1 cannot be reached: Connection refuse",
         ),
-        ("pulsar://127.0.0.1:1", "^the broker 127.0.0.1:1 cannot be reached: Connection refused$"),
+        (
+            "pulsar://127.0.0.1:1",
+            "^the broker 127.0.0.1:1 cannot be reached: Connection refused; give --service-url",
+        ),
         ("pulsar://no.such.host.invalid:1", "^the broker no.such.host.invalid:1 cannot be reached"),
     ],
 )

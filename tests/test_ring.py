@@ -489,7 +489,15 @@ SMALL = Limits(
 )
 
 
-@pytest.mark.parametrize("way", ["as it should be", "killed again and again", "slow", "dead"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "as it should be",
+        pytest.param("killed again and again", marks=pytest.mark.slow),
+        pytest.param("slow", marks=pytest.mark.slow),
+        pytest.param("dead", marks=pytest.mark.slow),
+    ],
+)
 def test_a_flood_never_takes_more_room_than_is_allowed(tmp_path: Path, way: str) -> None:
     """Looked at all the time, while a relay writes as fast as it can."""
     path = tmp_path / "t"

@@ -197,7 +197,7 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
     from pulsar_doctor.tap import running
 
     screen = _screen(asked)
-    _try_broker(where, screen)
+    _try_tls(where)
     with _relaying(where, folder, limits, asked) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
@@ -219,18 +219,18 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
     return code
 
 
-def _try_broker(where: Settings, screen: Screen) -> None:
-    """A broker that is down may come back while the tap runs; TLS that fails will not mend."""
+def _try_tls(where: Settings) -> None:
+    """TLS that fails will not mend while the tap runs; a broker that is down may come back."""
     from pulsar_doctor.relay.dialling import Unreachable
-    from pulsar_doctor.tap.relaying import require_extra, require_reachable
+    from pulsar_doctor.tap.relaying import require_extra, require_reachable, upstream_of
 
     require_extra()
     try:
-        require_reachable(where.service_url, where)
+        if upstream_of(where.service_url).tls:
+            require_reachable(where.service_url, where)
     except Unreachable as error:
         if error.of_tls:
             raise
-        screen.say(f"pulsar-doctor: {error}; the tap is there for when it can")
 
 
 def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> Any:

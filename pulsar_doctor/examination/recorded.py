@@ -31,7 +31,7 @@ def of_trace(
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     wires = _asked_for(folder, timeline.subscriptions(), topics, judge.subscription)
     diagnoses = diagnose_wire(wires, judge.rules, judge.limits)
-    began_ns = trace.meta.clocks.get("mono_ns", timeline.now_ns)
+    began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
     return Checkup("trace", diagnoses, max(0, timeline.now_ns - began_ns) / 1e9)
 
 

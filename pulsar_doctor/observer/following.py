@@ -54,6 +54,11 @@ class Observer:
         return self._sealer.sealed
 
     @property
+    def expired_rows(self) -> int:
+        """Rows that a ring has dropped."""
+        return self._sealer.expired_rows
+
+    @property
     def unread_bytes(self) -> int:
         """Bytes of the journals that it has not read yet."""
         return self._sealer.unread_bytes

@@ -50,6 +50,8 @@ class Watched(Protocol):
     @property
     def sealed(self) -> int: ...
     @property
+    def expired_rows(self) -> int: ...
+    @property
     def unread_bytes(self) -> int: ...
     @property
     def trouble(self) -> str | None: ...
@@ -167,6 +169,7 @@ class Teller:
             "rows": watched.timeline.next_seq,
             "unread_bytes": watched.unread_bytes,
             "parts_sealed": watched.sealed,
+            "expired_rows": watched.expired_rows,
             **compared,
         }
 

@@ -1,7 +1,7 @@
 """The relay: the process that moves a client's bytes to the broker and back, and writes them down.
 
-Started by tap.py. One line of JSON on stdin says what to do (`Config`), one on stdout says where it
-listens or what is wrong. Then stdin carries control lines:
+Started by tap/relaying.py. One line of JSON on stdin says what to do (`Config`), one on stdout says
+where it listens or what is wrong. Then stdin carries control lines:
 
     {"command":"TAKEN", …}   an application took a message: goes to the journal as it is
     {"command":"FLUSH"}      answered once everything that was seen stands in the journal, or when
@@ -46,7 +46,7 @@ from pulsar_doctor.relay.targets import Targets
 
 TICK_SECONDS = 0.1
 DISK_SECONDS = 2.0  # for an answer that needs the disk
-TAKEN_LINE = b'{"command":"TAKEN",'  # as tap.py writes it: such a line need not be read
+TAKEN_LINE = b'{"command":"TAKEN",'  # as tap/relaying.py writes it: such a line need not be read
 SENTENCES_MOST = 32  # told on stderr, each once
 
 Answer = TypeVar("Answer")

@@ -93,8 +93,9 @@ class Connection:
             self.all.counters.unreachable += 1
             if isinstance(error, Unreachable) and error.of_tls:
                 self.all.counters.tls_failed += 1
-                self.all.say(str(error))
-            self.close(str(error) if isinstance(error, DoctorError) else type(error).__name__)
+            why = str(error) if isinstance(error, DoctorError) else type(error).__name__
+            self.all.say(why)
+            self.close(why)
 
     def tls_failed(self, error: ssl.SSLError) -> None:
         """The broker ended the connection, and said why."""

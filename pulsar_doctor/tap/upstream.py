@@ -101,7 +101,8 @@ def require_reachable(service_url: str, settings: Settings) -> None:
             wrong = tls.why_not(error, broker)
             of_tls |= wrong is not None
             failed.append(wrong or f"the broker {shown(broker)} cannot be reached: {why}")
-    raise Unreachable("; ".join(failed), of_tls=of_tls)
+    where = "" if of_tls else "; give --service-url, or --sandbox to run a real one on this machine"
+    raise Unreachable("; ".join(failed) + where, of_tls=of_tls)
 
 
 def _shake_hands(sock: ssl.SSLSocket) -> None:
