@@ -99,6 +99,13 @@ class Frames:
         if metadata is not None:
             self.metadata.append(prefixed(metadata))
 
+    def extend(self, more: Frames) -> None:
+        """Those of another read behind these."""
+        self.codes += more.codes
+        self.sizes += more.sizes
+        self.commands += more.commands
+        self.metadata += more.metadata
+
     def __iter__(self) -> Iterator[Frame]:
         metadata = iter(self.metadata)
         sizes = iter(self.sizes)

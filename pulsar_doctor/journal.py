@@ -13,6 +13,8 @@ The salt lives in the memory of one relay and is written nowhere.
 Frames of the frequent kinds that one read brings are one record, a Batch: joined to one protobuf,
 parsed once, stripped of what is not on the list, written once (since version 2). A frame that
 protobuf refuses sends its neighbours the other way, too, one by one, where it alone is blanked.
+Small reads of any connections that follow each other share a Batch and a block; a line for each
+says when and where it was.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ MAGIC = b"PDJRNL"
 VERSION = 2
 FILE_HEADER = MAGIC + VERSION.to_bytes(2, "little")
 
-KNOWN, UNKNOWN, EVENT, BATCH = 1, 2, 3, 4  # kinds of records
+KNOWN, UNKNOWN, EVENT, BATCH, READS = 1, 2, 3, 4, 5  # kinds of records
 NO_CONNECTION = -1
 DIRECTIONS = (TO_BROKER, TO_CLIENT)
 
@@ -47,6 +49,7 @@ KEYS_REMEMBERED = 10_000  # hashes of keys, so that a key that comes again costs
 
 _BLOCK = struct.Struct("<IIqqiB")  # body bytes, crc32, wall us, monotonic ns, connection, direction
 _RECORD = struct.Struct("<BhIiIi")  # kind, code, frame, payload or -1, command, metadata or -1
+_READ = struct.Struct("<qqiBII")  # wall us, monotonic ns, connection, direction, frames, metadata
 CONNECT = 2
 _ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
     8: "send_error",
@@ -55,6 +58,16 @@ _ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
     24: "lookup_response",
     38: "ack_response",
 }
+
+
+class Read(NamedTuple):
+    """What one read of a socket has completed, and when."""
+
+    ts: int  # as in Block
+    mono_ns: int
+    conn_id: int
+    direction: int
+    frames: Frames
 
 
 class Record(NamedTuple):
@@ -135,7 +148,28 @@ class Mask:
                 pass
         return [self.pack(frame) for frame in frames]
 
+    def pack_reads(self, reads: Sequence[Read]) -> bytes:
+        """The record of several reads, all of them of the frequent kinds; it is alone in its block.
+
+        Raises where one of their frames cannot be masked together with the others.
+        """
+        together = Frames()
+        for read in reads:
+            together.extend(read.frames)
+        masked, beside = self._masked(together)
+        lines = b"".join(
+            _READ.pack(*read[:4], len(read.frames), len(read.frames.metadata)) for read in reads
+        )
+        count, beside = len(together), beside + lines
+        head = _RECORD.pack(READS, -1, count, len(reads), len(masked), len(beside))
+        return head + masked + beside
+
     def _batch(self, frames: Frames) -> bytes:
+        masked, beside = self._masked(frames)
+        return _RECORD.pack(BATCH, -1, len(frames), -1, len(masked), len(beside)) + masked + beside
+
+    def _masked(self, frames: Frames) -> tuple[bytes, bytes]:
+        """A Batch, and what stands beside it: a byte for each code, two u32 for the sizes."""
         codes = frames.codes
         joined = b"\x0a" + b"\x0a".join(frames.commands)  # fields 1 and 2 of a Batch
         if frames.metadata:
@@ -151,10 +185,7 @@ class Mask:
                 for metadata in batch.metadata:
                     self._hash_key(metadata)
                 masked = batch.SerializeToString()
-        sizes = struct.pack(f"<{len(frames.sizes)}I", *frames.sizes)
-        count = len(codes)
-        head = _RECORD.pack(BATCH, -1, count, -1, len(masked), count + len(sizes))
-        return b"".join((head, masked, bytes(codes), sizes))
+        return masked, bytes(codes) + struct.pack(f"<{len(frames.sizes)}I", *frames.sizes)
 
     def pack(self, frame: Frame) -> bytes:
         """The record of a frame. Never raises: what cannot be parsed is blanked."""
@@ -298,11 +329,40 @@ def read_blocks(data: bytes, at: int = 0) -> Iterator[tuple[Block, int]]:
         if zlib.crc32(data[at + 8 : end]) != crc:
             raise TraceError(f"the block at byte {at} does not agree with its checksum")
         try:
-            parts = tuple(_parts(data, start, end))
+            if body_bytes and data[start] == READS:
+                blocks = _read_reads(data, start)
+            else:
+                parts = tuple(_parts(data, start, end))
+                blocks = [Block(ts, mono_ns, conn_id, direction, parts)]
         except Exception as error:  # struct's, upb's DecodeError: it was not us who wrote this
             raise TraceError(f"the block at byte {at} has the checksum of other records") from error
-        yield Block(ts, mono_ns, conn_id, direction, parts), end
+        for block in blocks[:-1]:  # of several in one, those before the last are not the end of it
+            yield block, at
+        yield blocks[-1], end
         at = end
+
+
+def _read_reads(data: bytes, at: int) -> list[Block]:
+    """A block for each of several reads; one at least."""
+    _, _, count, _, command_bytes, beside_bytes = _RECORD.unpack_from(data, at)
+    at += _RECORD.size
+    behind = at + command_bytes
+    beside = data[behind : behind + beside_bytes]
+    batch = _read_batch(data[at:behind], beside, count)
+    blocks, frame, known = [], 0, 0
+    for ts, mono_ns, conn_id, direction, frames, metadata in _READ.iter_unpack(beside[9 * count :]):
+        part = Batch(
+            batch.codes[frame : frame + frames],
+            batch.sizes[2 * frame : 2 * (frame + frames)],
+            batch.commands[frame : frame + frames],
+            batch.metadata[known : known + metadata],
+            batch.everything,
+        )
+        blocks.append(Block(ts, mono_ns, conn_id, direction, (part,)))
+        frame, known = frame + frames, known + metadata
+    if frame != count:
+        raise ValueError("reads that are not those of their frames")
+    return blocks
 
 
 def _parts(data: bytes, at: int, end: int) -> Iterator[Record | Batch]:

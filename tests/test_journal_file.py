@@ -15,7 +15,8 @@ import pytest
 from support import eventually
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks
+from pulsar_doctor.framing import Frames
+from pulsar_doctor.journal import EVENT, FILE_HEADER, Block, Read, pack_event, read_blocks
 from pulsar_doctor.relay import journal_disk, journal_file
 from pulsar_doctor.relay.journal_file import BUFFER_BYTES_MOST, JournalFile, JournalLimits
 from pulsar_doctor.trace.folder import RELAY_LOCK, is_live
@@ -305,7 +306,7 @@ def test_rotating_names_the_file_that_is_complete(tmp_path):
 
 def test_a_batch_counts_as_what_it_holds(tmp_path):
     with journaling(tmp_path) as journal:
-        journal.add([RECORD], count=70)
+        journal.add_block([RECORD], 70, Read(1, 2, 3, 0, Frames()))
         journal.add([RECORD])
         journal.flush()
         assert (journal.seen, journal.written, journal.dropped) == (71, 71, 0)

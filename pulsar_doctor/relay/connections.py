@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pulsar_doctor.journal import Mask
 from pulsar_doctor.relay.addresses import Address
-from pulsar_doctor.relay.connection_journal import ConnectionJournal
+from pulsar_doctor.relay.connection_journal import ConnectionJournal, Unmasked
 from pulsar_doctor.relay.dialling import Dialler
 from pulsar_doctor.relay.journal_file import JournalFile
 from pulsar_doctor.relay.sides import Side
@@ -64,7 +64,7 @@ class Connections:
         self.migrate = migrate
         self.say = say
         self._most = most
-        self._mask = Mask(os.urandom(16))
+        self._unmasked = Unmasked(journal, Mask(os.urandom(16)))
         self._next_conn_id = 0
 
     def admit(self) -> ConnectionJournal | None:
@@ -75,7 +75,7 @@ class Connections:
         self.counters.connections_open += 1
         self.counters.connections_opened += 1
         self._next_conn_id += 1
-        return ConnectionJournal(self.journal, self._mask, self._next_conn_id - 1)
+        return ConnectionJournal(self.journal, self._unmasked, self._next_conn_id - 1)
 
     def read_bytes(self, direction: int) -> int:
         """All that was read, in that direction."""

@@ -24,7 +24,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.journal import NO_CONNECTION, pack_block
+from pulsar_doctor.framing import Frames
+from pulsar_doctor.journal import NO_CONNECTION, Read, pack_block
 from pulsar_doctor.relay.journal_disk import Chunk, JournalDisk, JournalLimits, Time
 from pulsar_doctor.trace.folder import RELAY_LOCK
 
@@ -46,7 +47,8 @@ class JournalFile:
     OSError where the folder cannot be written to. Afterwards nothing is raised: what the disk
     refuses is counted.
 
-    seen: records that came; after a flush exactly written + dropped.
+    seen: records that came; after a flush exactly written + dropped. before: called before anything
+    is added or handed over, so that whoever gathers something adds it first.
     """
 
     def __init__(self, trace_dir: str, limits: JournalLimits) -> None:
@@ -63,6 +65,7 @@ class JournalFile:
             os.close(self._lock)
             raise
         self.seen = 0
+        self.before: Callable[[], None] = lambda: None
         self._beat = 0.0
         self._ticks = self._ticks_done = 0
         self._buffer: list[bytes] = []
@@ -86,7 +89,8 @@ class JournalFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._add_block([], 0)
+        self.before()
+        self._add_beat()
         self._hand_over()
         self._orders.put(self._disk.end)
         self._orders.put(None)
@@ -105,31 +109,35 @@ class JournalFile:
         return self._dropped + self._disk.dropped
 
     def add(
-        self,
-        records: Sequence[bytes],
-        conn_id: int = NO_CONNECTION,
-        direction: int = 0,
-        count: int | None = None,
+        self, records: Sequence[bytes], conn_id: int = NO_CONNECTION, direction: int = 0
     ) -> None:
-        """A block of packed records, with the time of now. count: how many, where they are batches.
+        """A block of packed records, with the time of now.
 
         The records of a block are written together or dropped together.
         """
         if not records:
             return
-        count = len(records) if count is None else count
+        self.before()
+        read = Read(*_now(), conn_id, direction, Frames())
+        self.add_block(records, len(records), read)
+
+    def add_block(self, records: Sequence[bytes], count: int, read: Read) -> None:
+        """A block of what was read (its frames are not looked at). count: of what is in it."""
+        if not records:
+            return
         self.seen += count
-        self._add_block(records, count, conn_id, direction)
+        self._append(records, count, read)
         if self._buffer_bytes >= BUFFER_BYTES_MOST:
             self._hand_over()
 
     def tick(self, now: float) -> None:
         """To be called about ten times a second. now: monotonic seconds."""
+        self.before()
         if self._buffer:
             self._beat = now
         elif now - self._beat >= BEAT_SECONDS:
             self._beat = now
-            self._add_block([], 0)
+            self._add_beat()
         self._hand_over()
         if self._ticks == self._ticks_done:  # not another while the disk hangs
             self._ticks += 1
@@ -137,6 +145,7 @@ class JournalFile:
 
     def flushing(self) -> Future[None]:
         """Done once everything that was seen stands in the journal, or is counted as dropped."""
+        self.before()
         self._hand_over()
         return self._ask(lambda: None)
 
@@ -146,6 +155,7 @@ class JournalFile:
 
     def rotating(self) -> Future[int | None]:
         """Begins the next file: the number of the one that is complete, None if it has nothing."""
+        self.before()
         self._hand_over()
         return self._ask(self._disk.rotate)
 
@@ -166,10 +176,11 @@ class JournalFile:
         self._orders.put(order)
         return future
 
-    def _add_block(
-        self, records: Sequence[bytes], count: int, conn_id: int = NO_CONNECTION, direction: int = 0
-    ) -> None:
-        ts, mono_ns = time.time_ns() // 1000, time.monotonic_ns()
+    def _add_beat(self) -> None:
+        self._append([], 0, Read(*_now(), NO_CONNECTION, 0, Frames()))
+
+    def _append(self, records: Sequence[bytes], count: int, read: Read) -> None:
+        ts, mono_ns, conn_id, direction, _ = read
         block = pack_block(records, ts=ts, mono_ns=mono_ns, conn_id=conn_id, direction=direction)
         self._buffer.append(block)
         self._buffer_bytes += len(block)
@@ -209,6 +220,10 @@ class JournalFile:
     def _tick_disk(self, now: float) -> None:
         self._disk.tick(now)
         self._ticks_done += 1
+
+
+def _now() -> Time:
+    return time.time_ns() // 1000, time.monotonic_ns()
 
 
 def _wait(answer: Future[Answer], seconds: float) -> bool:
