@@ -75,10 +75,10 @@ def _break_cutter(_: Path) -> None:
 
 
 def _break_mask(_: Path) -> None:
-    from pulsar_doctor import journal
+    from pulsar_doctor import masking
     from pulsar_doctor import pulsar_wire_pb2 as wire
 
-    _break_methods(journal.Mask)
+    _break_methods(masking.Mask)
     for name in ("BaseCommand", "MessageMetadata"):
         setattr(wire, name, _message(getattr(wire, name)))
 

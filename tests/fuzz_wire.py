@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pulsar_doctor import commands, framing, journal, redaction, timeline
+from pulsar_doctor import commands, framing, journal, masking, redaction, timeline
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import NAMES, values_of
 from pulsar_doctor.errors import FramingError, TraceError
@@ -23,7 +23,7 @@ from pulsar_doctor.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES
 FRAME_BYTES_MOST = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
 HELD = frozenset({2, 15, 16, 24, 68})
 CODES = (*commands.COMMANDS, 41, 67, 90, 127, 128, 300)
-MASK = journal.Mask(b"salt")
+MASK = masking.Mask(b"salt")
 
 
 class Tape:

@@ -12,14 +12,8 @@ from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, Row, values_of
 from pulsar_doctor.commands import CODES, COMMANDS
 from pulsar_doctor.framing import Frame
-from pulsar_doctor.journal import (
-    DIRECTIONS,
-    FILE_HEADER,
-    NO_CONNECTION,
-    Mask,
-    pack_block,
-    pack_event,
-)
+from pulsar_doctor.journal import DIRECTIONS, FILE_HEADER, NO_CONNECTION, pack_block, pack_event
+from pulsar_doctor.masking import Mask
 from pulsar_doctor.trace.folder import RELAY_LOCK, Meta, journal_name
 
 TOPIC = "persistent://public/default/orders"

@@ -16,15 +16,14 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.framing import Cutter, Frames, prefixed, varint
 from pulsar_doctor.journal import (
     BATCH,
-    FREQUENT_CODES,
     VERSION,
     Batch,
     Block,
-    Mask,
     check_header,
     pack_block,
     read_blocks,
 )
+from pulsar_doctor.masking import FREQUENT_CODES, Mask
 
 CANARY = b"Canary-0123456789-secret"
 MASK = Mask(b"salt")

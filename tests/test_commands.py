@@ -13,16 +13,8 @@ from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import NAMES, OURS, MessageId, Row
 from pulsar_doctor.commands import COMMANDS, SERVER_ERRORS, read_record, rows_of
 from pulsar_doctor.framing import Frame, code_of
-from pulsar_doctor.journal import (
-    FILE_HEADER,
-    KNOWN,
-    KNOWN_CODES,
-    Mask,
-    Record,
-    pack_block,
-    pack_event,
-    read_blocks,
-)
+from pulsar_doctor.journal import FILE_HEADER, KNOWN, Record, pack_block, pack_event, read_blocks
+from pulsar_doctor.masking import KNOWN_CODES, Mask
 
 GOLDEN_TOPIC = "persistent://public/default/golden"
 T = GOLDEN_TOPIC.encode().hex()

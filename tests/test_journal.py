@@ -17,13 +17,11 @@ from pulsar_doctor.journal import (
     EVENT,
     FILE_HEADER,
     KNOWN,
-    KNOWN_CODES,
     MAGIC,
     NO_CONNECTION,
     UNKNOWN,
     VERSION,
     Block,
-    Mask,
     Record,
     check_header,
     pack_block,
@@ -31,6 +29,7 @@ from pulsar_doctor.journal import (
     pack_told,
     read_blocks,
 )
+from pulsar_doctor.masking import KNOWN_CODES, Mask
 from pulsar_doctor.redaction import RAW_BYTES_MOST, blanked, redact
 
 CANARY = "Canary-0123456789-secret"

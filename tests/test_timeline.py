@@ -40,7 +40,8 @@ from pulsar_doctor.columns import NAMES, Row, values_of
 from pulsar_doctor.commands import CODES, COMMANDS, rows_of
 from pulsar_doctor.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.framing import Cutter
-from pulsar_doctor.journal import Mask, pack_block, pack_event, read_blocks
+from pulsar_doctor.journal import pack_block, pack_event, read_blocks
+from pulsar_doctor.masking import Mask
 from pulsar_doctor.timeline import Timeline
 
 

@@ -13,7 +13,8 @@ from pulsar_doctor.columns import values_of
 from pulsar_doctor.commands import rows_of
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.framing import Cutter, Frames
-from pulsar_doctor.journal import NO_CONNECTION, Mask, Read, pack_block, read_blocks
+from pulsar_doctor.journal import NO_CONNECTION, pack_block, read_blocks
+from pulsar_doctor.masking import Mask, Read
 from pulsar_doctor.relay.connection_journal import (
     UNMASKED_FRAMES_MOST,
     ConnectionJournal,

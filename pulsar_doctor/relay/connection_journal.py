@@ -14,7 +14,8 @@ from itertools import groupby
 from pulsar_doctor.columns import CLOSE, OPEN, UNPARSED
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import Frames
-from pulsar_doctor.journal import DIRECTIONS, FREQUENT_CODES, Mask, Read, pack_event
+from pulsar_doctor.journal import DIRECTIONS, pack_event
+from pulsar_doctor.masking import FREQUENT_CODES, Mask, Read
 from pulsar_doctor.redaction import redact
 from pulsar_doctor.relay.journal_file import JournalFile
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pulsar_doctor.journal import Mask
+from pulsar_doctor.masking import Mask
 from pulsar_doctor.relay.addresses import Address
 from pulsar_doctor.relay.connection_journal import ConnectionJournal, Unmasked
 from pulsar_doctor.relay.dialling import Dialler

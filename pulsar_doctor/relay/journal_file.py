@@ -25,7 +25,8 @@ from typing import TypeVar
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import Frames
-from pulsar_doctor.journal import NO_CONNECTION, Read, pack_block
+from pulsar_doctor.journal import NO_CONNECTION, pack_block
+from pulsar_doctor.masking import Read
 from pulsar_doctor.relay.journal_disk import Chunk, JournalDisk, JournalLimits, Time
 from pulsar_doctor.trace.folder import RELAY_LOCK
 
