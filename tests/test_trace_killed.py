@@ -48,7 +48,8 @@ def test_a_relay_that_is_killed_leaves_all_but_the_last_moment(tmp_path: Path, s
     recorded = entries(path)
     assert recorded == list(range(len(recorded))), "something is missing, or there twice"
     found = verify(path)
-    assert (found.status, found.problems, found.segments > 0) == (TORN, [], True)
+    assert found.problems == []
+    assert found.status == TORN or not found.segments  # killed before it had written anything
     delivered = flood.entries_received(until=killed_at)
     if delivered > len(recorded):
         lost_seconds = killed_at - flood.received_at(len(recorded) + 1)

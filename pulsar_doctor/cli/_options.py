@@ -123,18 +123,19 @@ TALK = (
 )  # fmt: skip
 
 
-def connection_options(command: F) -> F:
-    """Adds the connection options and -v, -q, --no-color to a command."""
-    for option in reversed(CONNECTION + TALK):
-        command = option(command)
-    return command
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order in which --help shows them."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def talk_options(command: F) -> F:
-    """Adds -v, -q and --no-color only, for subcommands that connect to nothing."""
-    for option in reversed(TALK):
-        command = option(command)
-    return command
+connection_options = together(*CONNECTION, *TALK)
+talk_options = together(*TALK)  # for subcommands that connect to nothing
 
 
 def settings() -> Settings:
@@ -178,4 +179,10 @@ set_option = click.option(
 trace_option = click.option(
     "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
     help="Keep the trace in this folder.",
+)  # fmt: skip
+
+
+fail_on_option = click.option(
+    "--fail-on", type=click.Choice(["stalled", "warning", "never"]), default="stalled",
+    show_default=True, help="From which verdict on the exit code is 1.",
 )  # fmt: skip

@@ -16,11 +16,13 @@ import click
 from pulsar_doctor.cli._options import (
     DURATION,
     connection_options,
+    fail_on_option,
     output_option,
     say,
     say_more,
     set_option,
     settings,
+    together,
     told,
 )
 from pulsar_doctor.errors import DoctorError, InputError
@@ -41,64 +43,56 @@ FROM_A_BROKER = {
     "watch": "--watch",
 }
 
-F = Callable[..., Any]
-
-
-def source_options(command: F) -> F:
-    """Adds what tells where the verdict comes from."""
-    for option in reversed(
-        (
-            click.option(
-                "--window", "window_seconds", type=DURATION, default="10s", show_default=True,
-                help="How long a broker is watched; 0s judges one sample.",
-            ),
-            click.option(
-                "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
-                help="From one sample to the next; also between files without a time.",
-            ),
-            click.option(
-                "--namespace", "namespaces", metavar="NS", multiple=True,
-                help="All topics of tenant/namespace; may be repeated.",
-            ),
-            click.option(
-                "--all", "everything", is_flag=True,
-                help="All topics of all namespaces that these credentials can list.",
-            ),
-            click.option(
-                "--load-topics", is_flag=True,
-                help="Read topics too that no broker has loaded: that loads them.",
-            ),
-            click.option(
-                "--system-topics", is_flag=True, help="Do not leave out Pulsar's own topics."
-            ),
-            click.option(
-                "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
-                help="Questions to the brokers at once.",
-            ),
-            click.option(
-                "--save", metavar="FILE", type=click.Path(path_type=Path),
-                help="Keep the samples, for --stats.",
-            ),
-            click.option(
-                "--stats", "stats_files", metavar="FILE", multiple=True,
-                help="Judge a file of --save, or what `pulsar-admin topics stats` (or "
-                "partitioned-stats) printed; - is stdin. Repeated: samples, the oldest first.",
-            ),
-            click.option(
-                "--internal-stats", "internal_files", metavar="FILE", multiple=True,
-                help="What `pulsar-admin topics stats-internal` printed at the same moment.",
-            ),
-            click.option(
-                "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
-            ),
-            click.option(
-                "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
-                help="Judge what went over the wire, as `tap` or `consume` recorded it.",
-            ),
-        )
-    ):  # fmt: skip
-        command = option(command)
-    return command
+# What tells where the verdict comes from.
+source_options = together(
+    click.option(
+        "--window", "window_seconds", type=DURATION, default="10s", show_default=True,
+        help="How long a broker is watched; 0s judges one sample.",
+    ),
+    click.option(
+        "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
+        help="From one sample to the next; also between files without a time.",
+    ),
+    click.option(
+        "--namespace", "namespaces", metavar="NS", multiple=True,
+        help="All topics of tenant/namespace; may be repeated.",
+    ),
+    click.option(
+        "--all", "everything", is_flag=True,
+        help="All topics of all namespaces that these credentials can list.",
+    ),
+    click.option(
+        "--load-topics", is_flag=True,
+        help="Read topics too that no broker has loaded: that loads them.",
+    ),
+    click.option(
+        "--system-topics", is_flag=True, help="Do not leave out Pulsar's own topics."
+    ),
+    click.option(
+        "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
+        help="Questions to the brokers at once.",
+    ),
+    click.option(
+        "--save", metavar="FILE", type=click.Path(path_type=Path),
+        help="Keep the samples, for --stats.",
+    ),
+    click.option(
+        "--stats", "stats_files", metavar="FILE", multiple=True,
+        help="Judge a file of --save, or what `pulsar-admin topics stats` (or "
+        "partitioned-stats) printed; - is stdin. Repeated: samples, the oldest first.",
+    ),
+    click.option(
+        "--internal-stats", "internal_files", metavar="FILE", multiple=True,
+        help="What `pulsar-admin topics stats-internal` printed at the same moment.",
+    ),
+    click.option(
+        "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
+    ),
+    click.option(
+        "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+        help="Judge what went over the wire, as `tap` or `consume` recorded it.",
+    ),
+)  # fmt: skip
 
 
 class ForMonitors(click.Command):
@@ -132,10 +126,7 @@ def _say_unknown(why: str) -> None:
 @source_options
 @set_option
 @click.option("--skip", metavar="CODE", multiple=True, help="Leave out a rule; may be repeated.")
-@click.option(
-    "--fail-on", type=click.Choice(["stalled", "warning", "never"]), default="stalled",
-    show_default=True, help="From which verdict on the exit code is 1.",
-)  # fmt: skip
+@fail_on_option
 @click.option("--watch", is_flag=True, help="Check again and again, until Ctrl-C.")
 @click.option(
     "--every", "every_seconds", type=DURATION, default="30s", show_default=True,

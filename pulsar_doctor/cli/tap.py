@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,12 @@ from pulsar_doctor.cli._options import (
     DURATION,
     SIZE,
     connection_options,
+    fail_on_option,
     output_option,
     say,
     set_option,
     settings,
+    together,
     told,
     trace_option,
 )
@@ -43,67 +45,54 @@ Examples:
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage; 3 the tap could
 not work, or a verdict is unknown. With CMD its own code, when that is not 0.
 """
-F = Callable[..., Any]
+# What the relay is told: where it listens, whom it may connect to.
+relay_options = together(
+    click.option(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
+        help="Where clients connect; port 0 takes a free one.",
+    ),
+    click.option(
+        "--allow-remote", is_flag=True,
+        help="Let --listen name an address that other machines can reach. Whoever reaches "
+        "it reaches the broker.",
+    ),
+    click.option(
+        "--listen-tls-cert", metavar="FILE", type=click.Path(path_type=Path),
+        help="Take TLS connections only (pulsar+ssl://), with this certificate.",
+    ),
+    click.option(
+        "--listen-tls-key", metavar="FILE", type=click.Path(path_type=Path),
+        help="The key of that certificate.",
+    ),
+    click.option(
+        "--allow-broker", "allow_brokers", metavar="HOST:PORT", multiple=True,
+        help="A broker that may be connected to although the cluster has not named it; "
+        "may be repeated.",
+    ),
+    click.option(
+        "--max-connections", metavar="N", type=click.IntRange(min=1), default=10_000,
+        show_default=True, help="More clients at once are refused.",
+    ),
+)  # fmt: skip
 
 
-def relay_options(command: F) -> F:
-    """Adds what the relay is told: where it listens, whom it may connect to."""
-    for option in reversed(
-        (
-            click.option(
-                "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
-                help="Where clients connect; port 0 takes a free one.",
-            ),
-            click.option(
-                "--allow-remote", is_flag=True,
-                help="Let --listen name an address that other machines can reach. Whoever reaches "
-                "it reaches the broker.",
-            ),
-            click.option(
-                "--listen-tls-cert", metavar="FILE", type=click.Path(path_type=Path),
-                help="Take TLS connections only (pulsar+ssl://), with this certificate.",
-            ),
-            click.option(
-                "--listen-tls-key", metavar="FILE", type=click.Path(path_type=Path),
-                help="The key of that certificate.",
-            ),
-            click.option(
-                "--allow-broker", "allow_brokers", metavar="HOST:PORT", multiple=True,
-                help="A broker that may be connected to although the cluster has not named it; "
-                "may be repeated.",
-            ),
-            click.option(
-                "--max-connections", metavar="N", type=click.IntRange(min=1), default=10_000,
-                show_default=True, help="More clients at once are refused.",
-            ),
-        )
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def trace_options(command: F) -> F:
-    """Adds what becomes of the trace."""
-    for option in reversed(
-        (
-            trace_option,
-            click.option(
-                "--seal-every", type=DURATION, default="60s", show_default=True,
-                help="A Parquet segment at least so often.",
-            ),
-            click.option(
-                "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
-                help="Keep the newest part of the trace only, so long; a copy of it is kept for "
-                "each stall and each SIGUSR2.",
-            ),
-            click.option(
-                "--max-bytes", metavar="SIZE", type=SIZE,
-                help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
-            ),
-        )
-    ):  # fmt: skip
-        command = option(command)
-    return command
+# What becomes of the trace.
+trace_options = together(
+    trace_option,
+    click.option(
+        "--seal-every", type=DURATION, default="60s", show_default=True,
+        help="A Parquet segment at least so often.",
+    ),
+    click.option(
+        "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
+        help="Keep the newest part of the trace only, so long; a copy of it is kept for "
+        "each stall and each SIGUSR2.",
+    ),
+    click.option(
+        "--max-bytes", metavar="SIZE", type=SIZE,
+        help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
+    ),
+)  # fmt: skip
 
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
@@ -115,10 +104,7 @@ def trace_options(command: F) -> F:
     "the first command after which they part.",
 )  # fmt: skip
 @set_option
-@click.option(
-    "--fail-on", type=click.Choice(["stalled", "warning", "never"]), default="stalled",
-    show_default=True, help="From which verdict on the exit code is 1.",
-)  # fmt: skip
+@fail_on_option
 @output_option("table", "jsonl")
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
