@@ -26,7 +26,6 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -249,13 +248,13 @@ def main() -> int:
     if not line:
         return 0
     try:
-        import uvloop
-
-        run: Callable[..., Any] = uvloop.run
+        from uvloop import new_event_loop
     except ImportError:
-        run = asyncio.run
+        from asyncio import new_event_loop  # type: ignore[assignment]
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
     try:
-        run(serve(json.loads(line)))
+        loop.run_until_complete(serve(json.loads(line)))
     except (OSError, DoctorError) as error:
         answer({"error": str(error)})
         return 1
@@ -263,4 +262,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # The journal is closed. A loop may take long to close, for a name server or a half-dead socket.
+    os._exit(main())
