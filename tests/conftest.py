@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
+import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     import pulsar
 
     from pulsar_doctor.sandbox import Sandbox
+
+
+def pytest_configure() -> None:
+    """A run in the background may begin with SIGINT ignored, and what it starts inherits that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
