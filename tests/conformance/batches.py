@@ -57,7 +57,12 @@ def half_acked(stage: Stage, client: Client) -> Measured:
     rest = half_acknowledge(stage, topic, consumer)
     available = []
     for _ in range(ROUNDS):
+        before = len(stage.of(topic, "MESSAGE"))
         consumer.nack(rest[:1])  # the entry comes again as a whole, and once
+        stage.until(
+            lambda before=before: stage.settle() or len(stage.of(topic, "MESSAGE")) > before
+        )
+        stage.quiet(topic)  # what a client credits on arrival must not mix with what is taken
         rest = consumer.receive(5)
         stage.quiet(topic)
         available.append(stage.ledger(topic).granted - stage.ledger(topic).spent)
