@@ -121,6 +121,16 @@ class Row:
         "binary",
         "a command this version does not know: field numbers and lengths, every value blanked",
     ]
+    acknowledged_messages: Annotated[
+        int | None,
+        "int32",
+        "ACK: messages that it acknowledged, whoever held them; null where that is not known",
+    ]
+    starved_from: Annotated[
+        int | None,
+        TIME,
+        "beside starved_us: since when; null where that was not the row's own incarnation",
+    ]
 
     __slots__ = tuple(__annotations__)
 
@@ -139,6 +149,7 @@ class Row:
         self.ack_type = self.ack_set = self.message_ids = None
         self.publish_time = self.deliver_at = self.key_hash = None
         self.error_code = self.error_message = self.dropped = self.raw = None
+        self.acknowledged_messages = self.starved_from = None
 
 
 @dataclass(frozen=True, slots=True)

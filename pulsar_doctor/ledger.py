@@ -14,6 +14,7 @@ PACE_NEEDS = 2  # completed messages before a measured pace says anything
 
 Position = tuple[int, int]
 NOWHERE: Position = (-1, -1)
+EVERYWHERE: Position = (2**63 - 1, 2**63 - 1)
 
 
 @dataclass(slots=True)

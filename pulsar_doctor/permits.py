@@ -55,6 +55,7 @@ def apply(ledger: Ledger, row: Row) -> None:
     if transition is not None:
         transition(ledger, row)
     if ledger.uncertain:
+        row.acknowledged_messages = None
         return
     available = ledger.granted - ledger.spent - ledger.parked
     if ledger.starved_since_ns is not None:
@@ -77,6 +78,7 @@ def end_starvation(ledger: Ledger, row: Row) -> None:
     starved_ns = row.mono_ns - ledger.starved_since_ns
     ledger.longest_starved_ns = max(ledger.longest_starved_ns, starved_ns)
     row.starved_us = starved_ns // 1000
+    row.starved_from = ledger.starved_since_us
     row.starved_since = None
     ledger.starved_since_ns = ledger.starved_since_us = None
 
@@ -239,7 +241,8 @@ def acknowledge(
 
     The broker takes an individual ack from any consumer of the subscription and settles it with
     the one that holds the message (Consumer.getAckOwnerConsumer). by_another: it came from another
-    consumer, and so shows nothing of what this one's application does.
+    consumer, and so shows nothing of what this one's application does. Counts them in the row,
+    unless its number is null: not known.
     """
     now = row.mono_ns
     messages = proven = delay_ns = 0
@@ -267,6 +270,8 @@ def acknowledge(
             if row.error_code is None:  # a corrupt message is acknowledged as it arrives
                 ledger.proven = max(ledger.proven, proven)
         _acknowledged(ledger, messages, now)
+        if row.acknowledged_messages is not None:
+            row.acknowledged_messages += messages
         ledger.ack_delay_most_ns = max(ledger.ack_delay_most_ns, delay_ns)
         row.ack_delay_us = max(row.ack_delay_us or 0, delay_ns // 1000)
 

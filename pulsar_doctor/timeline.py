@@ -38,13 +38,19 @@ class Timeline:
 
     told: consumer name -> what is known beside the wire: receiver_queue_size, process_seconds,
     unacked_limit, and takes_told where its application tells each message that it takes.
+    from_start: whether nothing came before; otherwise any consumer may have had any message.
     """
 
     def __init__(
-        self, trace_id: str = "", told: Mapping[str, Mapping[str, Any]] | None = None
+        self,
+        trace_id: str = "",
+        told: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        from_start: bool = True,
     ) -> None:
         self.trace_id = trace_id
         self.told = dict(told or {})
+        self.from_start = from_start
         self.next_seq = 0
         self.next_incarnation = 1
         self.now_us = 0
@@ -127,12 +133,16 @@ class Timeline:
         return newest
 
     def _ack(self, consumer: Consumer, row: Row) -> None:
-        """Individual acks of messages that another consumer of the subscription holds."""
+        """Individual acks of messages that another consumer of the subscription holds.
+
+        What nobody is known to hold may be in the hands of one of whom not all is known.
+        """
+        row.acknowledged_messages = 0
         if row.ack_type != "individual":
             return
         held = consumer.ledger.deliveries
         siblings = self._siblings[consumer.topic, consumer.subscription]
-        if len(siblings) == 1:
+        if len(siblings) == 1 and self.from_start:
             return
         for message_id in permits.ids_of(row):
             position = (message_id.ledger_id, message_id.entry_id)
@@ -142,6 +152,10 @@ class Timeline:
                 if position in other.ledger.deliveries:
                     permits.acknowledge(other.ledger, row, [message_id], by_another=True)
                     break
+            else:
+                known = not any(other.ledger.uncertain for other in siblings.values())
+                if not (known and self.from_start):
+                    row.acknowledged_messages = None
 
     def begin(self, connection: Connection, consumer: Consumer) -> None:
         """Begins an incarnation."""
@@ -154,6 +168,8 @@ class Timeline:
             ),
             default=ledgers.NOWHERE,
         )
+        if not self.from_start:
+            consumer.ledger.had_before = ledgers.EVERYWHERE
         connection.consumers[consumer.consumer_id] = siblings[consumer.incarnation] = consumer
 
     def going(self, consumer: Consumer, row: Row) -> None:
@@ -212,6 +228,7 @@ class Timeline:
     def state(self) -> dict[str, Any]:
         """Everything that the next row depends on, as JSON values."""
         return {
+            "from_start": self.from_start,
             "next_seq": self.next_seq,
             "next_incarnation": self.next_incarnation,
             "now_us": self.now_us,
@@ -235,7 +252,7 @@ class Timeline:
         told: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Timeline:
         """The timeline that `state` was taken of."""
-        timeline = cls(trace_id, told)
+        timeline = cls(trace_id, told, from_start=state.get("from_start", True))
         for name in ("next_seq", "next_incarnation", "now_us", "now_ns"):
             setattr(timeline, name, state[name])
         for conn_id, saved in state["connections"].items():
@@ -300,6 +317,7 @@ def _close(timeline: Timeline, connection: Connection, row: Row) -> None:
         timeline.end(connection, consumer, row)
         longest_us = max(longest_us, row.starved_us or 0)
     row.starved_us = longest_us or None
+    row.starved_from = None  # of nobody in particular
     timeline.connections.pop(row.conn_id or 0, None)
 
 
@@ -309,6 +327,7 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
     before = connection.consumers.get(row.consumer_id)
     if before is not None:
         timeline.end(connection, before, row)
+        row.starved_from = None  # starved_us is that of the one before
     told = timeline.told.get(row.consumer_name or "", {})
     consumer = Consumer(
         timeline.next_incarnation,

@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     import pulsar
+    from pyspark.sql import SparkSession
 
     from pulsar_doctor.sandbox import Sandbox
 
@@ -64,6 +65,20 @@ def admin(broker: Sandbox) -> Iterator[httpx.Client]:
     """The broker's REST API, for tests that set the scene: they may write."""
     with httpx.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin:
         yield admin
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One local Spark for the whole run, started by the first test that asks for it."""
+    from pulsar_doctor.spark.session import Where, session
+
+    small = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+    with session(Where(master="local[2]", conf=small)) as spark:
+        yield spark
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,8 @@ recorded.
 
 Names that begin with a dot or an underscore are invisible to Spark, so that the folder itself reads
 as a table; other readers take seg-*.parquet. Rows are in the order of seq. Readers give the schema
-explicitly: new columns come at the end and may be null.
+explicitly: new columns come at the end and may be null, and a segment that an older version sealed
+does not have them.
 """
 
 FILES = {
@@ -74,6 +75,11 @@ unsent_permits_min is the client's: taken by the application and not yet given b
 least so many, and exactly where TAKEN tells (`consume`). Both belong to one incarnation of a
 consumer, from SUBSCRIBE to its close, and stand on every command of it, as they are after that
 command. After a GAP they are null until the consumer subscribes again.
+
+A time without permits has its end on one row: starved_us tells how long it lasted, starved_from
+since when. Two rows end that of another than their own incarnation and have no starved_from: a
+SUBSCRIBE that takes over the consumer_id of a consumer that was not closed, and a connection's
+CLOSE, which belongs to none and tells the longest of those that it ends.
 """
 
 READING = """\

@@ -15,6 +15,7 @@ from rows import (
     EPOCH_US,
     TOPIC,
     ack,
+    ack_batch,
     attached,
     close_consumer,
     closed,
@@ -36,13 +37,16 @@ from rows import (
 )
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import NAMES, Row, values_of
+from pulsar_doctor.columns import CLOSE, NAMES, Row, values_of
 from pulsar_doctor.commands import CODES, COMMANDS, rows_of
 from pulsar_doctor.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.framing import Cutter
 from pulsar_doctor.journal import pack_block, pack_event, read_blocks
 from pulsar_doctor.masking import Mask
 from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.trace.folder import Meta
+from pulsar_doctor.trace.index import Expired
+from pulsar_doctor.trace.later import LaterTimeline
 
 
 def play(*rows: Row | Sequence[Row], timeline: Timeline | None = None) -> Timeline:
@@ -192,25 +196,59 @@ def test_what_was_told_is_known_by_name() -> None:
 # --- starvation ---
 
 
-def test_a_starvation_ends_with_the_incarnation() -> None:
-    ends = {
-        "broker": [closed_by_broker(at=9)],
-        "client": [close_consumer(request=2, at=8), success(2, at=9)],
-        "connection": [closed(at=9)],
-        "same id": [subscribe(at=9)],
-    }
-    for rows in ends.values():
-        timeline = play(attached(), flow(1, at=1), message(0, at=2), rows)
-        assert rows[-1].starved_us == 7_000_000
-        assert rows[-1].starved_since is None
-        assert timeline.consumers[0].ledger.longest_starved_ns == 7_000_000_000
+# How an incarnation ends, and the incarnation and starved_from of the row that ends it.
+SINCE = EPOCH_US + 2_000_000
+ENDS = {
+    "the broker closes it": ([closed_by_broker(at=9)], (1, SINCE)),
+    "the client closes it": ([close_consumer(request=2, at=8), success(2, at=9)], (1, SINCE)),
+    "unsubscribe": ([unsubscribe(request=2, at=8), success(2, at=9)], (1, SINCE)),
+    "the broker closes it while the client does": (
+        [close_consumer(request=2, at=8), closed_by_broker(at=9)], (1, SINCE),
+    ),
+    "the connection is lost": ([closed(at=9)], (None, None)),
+    "the connection is lost while the client closes it": (
+        [close_consumer(request=2, at=8), closed(at=9)], (None, None),
+    ),
+    "the same id subscribes again": ([subscribe(request=5, at=9)], (2, None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("end", "expected"), ENDS.values(), ids=ENDS)
+def test_a_starvation_ends_with_the_incarnation(
+    end: list[Row], expected: tuple[int | None, int | None]
+) -> None:
+    rows = deepcopy(end)
+    timeline = play(attached(), flow(1, at=1), message(0, at=2), rows)
+    last = rows[-1]
+    assert (last.incarnation, last.starved_from) == expected
+    assert (last.starved_us, last.starved_since) == (7_000_000, None)
+    assert [each.starved_since for each in rows[:-1]] == [SINCE] * (len(rows) - 1)
+    assert timeline.consumers[0].ledger.longest_starved_ns == 7_000_000_000
+
+
+def test_a_subscribe_that_fails_ends_no_starvation() -> None:
+    refused = error(5, at=9)
+    play(attached(), flow(1), subscribe(1, 5, at=3), flow(2, 1, at=4), refused)
+    assert refused.incarnation == 2
+    assert refused.starved_us is refused.starved_from is refused.starved_since is None
+
+
+def test_a_starvation_that_another_s_ack_ends_is_told_on_the_owner_s_next_command() -> None:
+    released, after = ack(0, consumer=1, at=5), message(2, at=9)
+    play(
+        attached(name="a"), attached(name="b", consumer=1)[2:], flow(2), flow(1, 1), message(0),
+        message(1, at=2), flow(2, at=3), released, after,
+        timeline=Timeline("t", {"a": {"unacked_limit": 2}}),
+    )  # fmt: skip
+    assert (released.incarnation, released.starved_us, released.starved_from) == (2, None, None)
+    assert (after.incarnation, after.starved_us, after.starved_from) == (1, 7_000_000, SINCE)
 
 
 def test_a_lost_connection_tells_the_longest_of_its_starvations_or_none() -> None:
     two = [*attached(), *attached(consumer=1)[2:], flow(1), flow(5, 1)]
     last = closed(at=9)
     play(two, message(0, at=2), message(1, 5, consumer=1, at=5), last)
-    assert last.starved_us == 7_000_000
+    assert (last.starved_us, last.starved_from) == (7_000_000, None)
     last = closed(at=9)
     play(attached(), flow(1), last)
     assert last.starved_us is None
@@ -229,13 +267,81 @@ def test_an_ack_of_another_consumer_is_settled_with_the_one_that_holds_the_messa
     assert (a.ledger.unacked, a.ledger.acknowledged, a.ledger.unsent_permits_min) == (0, 1, 0)
     assert (b.ledger.unacked, b.ledger.acknowledged, b.ledger.unsent_permits_min) == (0, 1, 1)
     assert (settled.incarnation, settled.ack_delay_us) == (2, 2_000_000)
+    assert settled.acknowledged_messages == 2
 
 
 @pytest.mark.parametrize("column", ["topic", "subscription"])
 def test_an_ack_of_another_subscription_settles_nothing(column: str) -> None:
     other = attached(consumer=1, **{column: "another"})[2:]
-    timeline = play(attached(), other, flow(5), message(0), ack(0, consumer=1))
+    strange = ack(0, consumer=1)
+    timeline = play(attached(), other, flow(5), message(0), strange)
     assert [c.ledger.unacked for c in timeline.consumers] == [1, 0]
+    assert strange.acknowledged_messages == 0
+
+
+# Shared or Exclusive, commands after FLOW 99, what the last of them acknowledged.
+COUNTED = {
+    "one": ("Shared", [message(0), ack(0)], 1),
+    "once more": ("Shared", [message(0), ack(0), ack(0)], 0),
+    "the same twice in one": ("Shared", [message(0), message(1), ack(0, 1, 0)], 2),
+    "what did not come": ("Shared", [ack(0)], 0),
+    "a batch": ("Shared", [message(0, 10), message(1), ack(0)], 10),
+    "some of a batch": ("Shared", [message(0, 10), ack_batch(0, [7, 8, 9], 10)], 7),
+    "the rest of it": ("Shared", [message(0, 10), ack_batch(0, [7, 8, 9], 10), ack(0)], 3),
+    "what was open of a batch": ("Shared", [message(0, 10, open=[2, 3]), ack(0)], 2),
+    "what was given back": ("Shared", [message(0), redeliver(0), ack(0)], 0),
+    "all up to it": ("Exclusive", [*map(message, range(4)), ack(2, type="cumulative")], 3),
+    "dropped by the broker": ("Shared", [message(0), ack(0, type="cumulative")], 0),
+    "no ACK": ("Shared", [message(0), ack(0), flow(1)], None),
+    "commands are missing": ("Shared", [message(0), message(1), gap(), ack(0)], None),
+}
+
+
+@pytest.mark.parametrize(("type", "rows", "expected"), COUNTED.values(), ids=COUNTED)
+def test_what_an_ack_acknowledges_is_counted(
+    type: str, rows: list[Row], expected: int | None
+) -> None:
+    said = deepcopy(rows)
+    play(attached(type), flow(99), said)
+    assert said[-1].acknowledged_messages == expected
+
+
+def test_an_ack_of_a_consumer_that_nobody_knows_is_not_counted() -> None:
+    strange = ack(0, consumer=7)
+    play(attached(), flow(5), message(0), strange)
+    assert strange.acknowledged_messages is None
+
+
+def test_what_may_be_held_by_one_of_whom_not_all_is_known_is_not_counted() -> None:
+    own, seen, unseen = ack(3, consumer=1), ack(2, consumer=1), ack(0, 3, 1, consumer=1)
+    timeline = play(attached(), flow(5), message(0), gap(), message(2))
+    play(attached(consumer=1)[2:], flow(5, 1), message(3, consumer=1), own, seen,
+         timeline=timeline)  # fmt: skip
+    assert [own.acknowledged_messages, seen.acknowledged_messages] == [1, 1]
+    play(ack(0), message(4, consumer=1), unseen, timeline=timeline)
+    assert unseen.acknowledged_messages is None
+
+
+def test_in_a_trace_that_starts_later_others_may_hold_any_message() -> None:
+    own, strange, all_up_to = ack(0), ack(9), ack(2, type="cumulative", consumer=1)
+    later = LaterTimeline(Meta("t"), Expired(1, 50))
+    play(attached(), flow(5), message(0), own, strange, timeline=later)
+    other = attached("Exclusive", consumer=1, subscription="other")[2:]
+    play(other, flow(5, 1), message(1, consumer=1), message(2, consumer=1), all_up_to,
+         timeline=later)  # fmt: skip
+    rows = (own, strange, all_up_to)
+    assert [each.acknowledged_messages for each in rows] == [1, None, 2]
+
+
+def test_a_trace_that_starts_later_goes_on_so_from_its_saved_state() -> None:
+    later = play(attached(), flow(5), timeline=LaterTimeline(Meta("t"), Expired(1, 50)))
+    rows = [ack(9), *attached(consumer=1)[2:], flow(4, 1), message(0, consumer=1),
+            ack(0, consumer=1)]  # fmt: skip
+    for each in (later, Timeline.restore(written(later), "t")):
+        again = deepcopy(rows)
+        play(again, timeline=each)
+        assert again[0].acknowledged_messages is None
+        assert (again[-1].acknowledged_messages, again[-1].unsent_permits_min) == (1, 0)
 
 
 def test_an_ack_of_another_consumer_releases_what_the_owner_s_limit_holds_back() -> None:
@@ -284,7 +390,7 @@ def test_a_gap_makes_the_living_uncertain_and_nobody_after_it() -> None:
     assert [c.ledger.uncertain for c in timeline.consumers] == [True, False]
     assert uncertain.incarnation == 1
     numbers = ("available_permits", "parked_permits", "unsent_permits_min", "unacked_messages",
-               "starved_since", "starved_us")  # fmt: skip
+               "starved_since", "starved_us", "starved_from")  # fmt: skip
     assert all(getattr(uncertain, name) is None for name in numbers)
     assert certain.available_permits == 3
 
@@ -518,8 +624,22 @@ def test_the_rows_of_a_sealed_trace_give_the_same_rows_and_the_same_state(rows: 
 @given(rows=traffic())
 def test_what_holds_on_every_row(rows: list[Row]) -> None:
     timeline = Timeline("t", TOLD)
+    starved_since: dict[int | None, int | None] = {}
     for each in rows:
+        acknowledged = sum(consumer.ledger.acknowledged for consumer in timeline.consumers)
         timeline.apply(each)
+        if each.acknowledged_messages is not None:
+            acknowledged += each.acknowledged_messages
+            assert each.command == "ACK"
+            assert acknowledged == sum(c.ledger.acknowledged for c in timeline.consumers)
+        elif each.command == "ACK" and each.available_permits is not None:
+            assert any(consumer.ledger.uncertain for consumer in timeline.living)
+        if each.starved_us is not None and each.command not in (CLOSE, "SUBSCRIBE"):
+            assert each.starved_from == each.ts - each.starved_us
+            assert each.starved_from in (starved_since[each.incarnation], each.ts)
+        else:
+            assert each.starved_from is None
+        starved_since[each.incarnation] = each.starved_since
         for consumer in timeline.consumers:
             ledger = consumer.ledger
             held = sum(delivery.messages for delivery in ledger.deliveries.values())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -267,6 +268,8 @@ def tampered(**change: Any) -> Callable[[pa.Table], pa.Table]:
     ("change", "problem"),
     [
         (tampered(available_permits=3), "row 42 says available_permits 3, from the commands"),
+        (tampered(acknowledged_messages=3), "row 42 says acknowledged_messages 3, from the"),
+        (tampered(starved_from=1), "row 42 says starved_from 1, from the commands"),
         (tampered(starved_us=1), "row 42 says starved_us 1, from the commands"),
         (tampered(incarnation=9), "row 42 says incarnation 9, from the commands"),
         (tampered(seq=99), "row 99 comes where 42 should be"),
@@ -285,6 +288,109 @@ def test_a_forged_segment_gives_itself_away(
     found = verify(trace)
     assert found.status == "damaged"
     assert any(problem in said for said in found.problems), found.problems
+
+
+# --- sealed by another version ---
+
+NEW = ["acknowledged_messages", "starved_from"]  # columns that the first version did not have
+
+
+def older(table: pa.Table) -> pa.Table:
+    """As the first version sealed it."""
+    return table.drop_columns(NEW)
+
+
+def newer(table: pa.Table) -> pa.Table:
+    """As a version may seal it that has two columns more."""
+    later = pa.array([[number] for number in range(table.num_rows)])
+    return table.append_column("later", later).append_column("last", later)
+
+
+def without_new(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+    made = []
+    for row in rows:
+        for name in NEW:
+            setattr(row, name, None)
+        made.append(row)
+    return values(made)
+
+
+def test_a_trace_of_an_older_version_is_read_and_is_whole(trace: Path) -> None:
+    whole = Trace(trace)
+    rows, ledgers = list(whole.rows()), whole.timeline().state()
+    for name in NEW:
+        assert any(getattr(row, name) is not None for row in rows)
+    for number in (1, 2, 3):
+        rewrite(trace, number, older)
+    (trace / folder.state_name(3)).unlink()
+    found = verify(trace)
+    assert (found.status, found.problems, found.notes) == ("ended", [], [])
+    again = open_trace(trace)
+    assert again.timeline().state() == ledgers
+    assert values(again.rows()) == without_new(rows)
+    rewrite(trace, 2, tampered(available_permits=3))
+    assert "row 42 says available_permits 3" in verify(trace).problems[0]
+
+
+def test_a_trace_of_a_newer_version_is_read_without_its_new_columns(trace: Path) -> None:
+    rows, ledgers = values(Trace(trace).rows()), Trace(trace).timeline().state()
+    for number in (2, 3):
+        rewrite(trace, number, newer)
+    found = verify(trace)
+    assert (found.status, found.problems) == ("ended", [])
+    assert found.notes == ["columns of a newer program are left alone: later, last"]
+    (trace / folder.state_name(3)).unlink()
+    assert values(open_trace(trace).rows()) == rows
+    assert Trace(trace).timeline().state() == ledgers
+    rewrite(trace, 2, tampered(starved_from=1))
+    assert "row 42 says starved_from 1, from" in verify(trace).problems[0]
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_what_an_older_version_began_is_sealed_to_its_end(tmp_path: Path, saved: bool) -> None:
+    whole = open_trace(write_trace(tmp_path / "whole", BLOCKS, parts=3))
+    path = write_trace(tmp_path / "mixed", BLOCKS, parts=3)
+    with Sealer(path) as sealer:
+        list(sealer.sealing_steps([1, 2, 3]))
+    rewrite(path, 1, older)
+    if not saved:
+        (path / folder.state_name(1)).unlink()
+    mixed = open_trace(path)
+    first = mixed.parts()[0].rows
+    assert 0 < first < 57
+    rows = list(whole.rows())
+    assert values(mixed.rows()) == without_new(rows[:first]) + values(rows[first:])
+    assert mixed.timeline().state() == whole.timeline().state()
+    found = verify(path)
+    assert (found.status, found.problems, found.notes) == ("ended", [], [])
+
+
+def retyped(table: pa.Table) -> pa.Table:
+    return table.set_column(26, "permits", table.column("permits").cast(pa.int64()))
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        retyped,
+        lambda t: t.select(list(reversed(t.schema.names))),
+        lambda t: t.drop_columns(["acknowledged_messages"]),
+        lambda t: t.select(t.schema.names[: t.schema.names.index("raw")]),
+        lambda t: t.append_column("permits", t.column("permits")),
+        lambda t: newer(older(t)),
+        lambda t: pa.table({"x": pa.array(range(t.num_rows))}),
+    ],
+)
+def test_a_segment_of_another_program_is_refused(
+    trace: Path, foreign: Callable[[pa.Table], pa.Table]
+) -> None:
+    rewrite(trace, 2, foreign)
+    sentence = r"seg-000002.parquet is damaged: it does not have the columns of a trace"
+    (problem,) = verify(trace).problems
+    assert re.search(sentence, problem)
+    for since_us in (None, START_US):
+        with pytest.raises(TraceError, match=sentence):
+            list(Trace(trace).rows(["permits"], since_us=since_us))
 
 
 def test_segments_that_are_missing_changed_places_or_came_from_elsewhere(trace: Path) -> None:

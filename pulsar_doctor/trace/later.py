@@ -3,7 +3,8 @@
 A ring keeps the ledgers as they stood where it starts, and then all is as in a whole trace. This is
 for where they are lost: in a copy without the names that begin with a dot, or for a newer program.
 A consumer then begins with its first row. What it was granted before is not known, so its numbers
-stay unknown until it subscribes again; so does which messages had been delivered before.
+stay unknown until it subscribes again; so does which messages had been delivered before. Who has
+said nothing yet may hold any message: an ack of one that nobody is known to hold is not counted.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from __future__ import annotations
 from pulsar_doctor import permits
 from pulsar_doctor.columns import CLOSE, OPEN, Row
 from pulsar_doctor.consumers import Connection, Consumer, split_partition
-from pulsar_doctor.ledger import Ledger, Position
+from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.timeline import Timeline
 from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.index import Expired
 
-EVERYWHERE: Position = (2**63 - 1, 2**63 - 1)
 ANSWERS = ("SUCCESS", "ERROR")  # they bear a consumer's name after its end, too
 
 
@@ -24,14 +24,9 @@ class LaterTimeline(Timeline):
     """The ledgers from where a trace starts; see on top of this file."""
 
     def __init__(self, meta: Meta, expired: Expired) -> None:
-        super().__init__(meta.trace_id, meta.told)
+        super().__init__(meta.trace_id, meta.told, from_start=False)
         self.next_seq = expired.rows
         self.now_us, self.now_ns = expired.until_us, expired.until_ns
-
-    def begin(self, connection: Connection, consumer: Consumer) -> None:
-        """Begins an incarnation; others may have had any message before."""
-        super().begin(connection, consumer)
-        consumer.ledger.had_before = EVERYWHERE
 
     def apply_sealed(self, row: Row) -> Row:
         """As `apply`, for a row that was sealed: it may tell of what is not known yet."""

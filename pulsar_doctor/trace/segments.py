@@ -50,13 +50,8 @@ INTEGER_FORMATS: dict[pa.DataType, Literal["h", "i", "q"]] = {  # of Python's st
 ENTRY_IDS = "message_ids.list.element.entry_id"
 DIFFERENCES = ("seq", "ts", "mono_ns", "entry_id", ENTRY_IDS)
 
-
-def schema() -> pa.Schema:
-    """The columns of a trace in the words of Arrow."""
-    return pa.schema(pa.field(c.name, TYPES[c.type], nullable=c.nullable) for c in COLUMNS)
-
-
-SCHEMA = schema()
+SCHEMA = pa.schema(pa.field(c.name, TYPES[c.type], nullable=c.nullable) for c in COLUMNS)
+LEAST = NAMES.index("raw") + 1  # columns that the first version had
 DICTIONARIES = [
     *(name for name in NAMES if name not in (*DIFFERENCES, "message_ids")),
     "message_ids.list.element.ledger_id",
@@ -209,10 +204,19 @@ def count_rows(path: Path) -> int:
         return sum(batch.num_rows for batch in _batches(path, None, None, None))
 
 
-def read_schema(path: Path) -> pa.Schema:
-    """The schema of a segment as it stands in the file; TraceError where that cannot be read."""
-    with _said_as_damage(path):
-        return pq.read_schema(path)
+def read_names(path: Path) -> list[str]:
+    """The columns of a segment, those of a newer program included; TraceError as for its rows."""
+    with _said_as_damage(path), pq.ParquetFile(path) as file:
+        return _names(file)
+
+
+def _names(file: Any) -> list[str]:
+    """The columns of a file: at least those of the first version, and any new ones behind ours."""
+    names: list[str] = file.schema_arrow.names
+    known = all(field == ours for field, ours in zip(file.schema_arrow, SCHEMA, strict=False))
+    if not known or len(names) < LEAST or len(set(names)) < len(names):
+        raise ValueError("it does not have the columns of a trace")
+    return names
 
 
 @contextmanager
@@ -229,12 +233,13 @@ def _batches(
     path: Path, columns: Sequence[str] | None, since_us: int | None, sha256: str | None
 ) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        there = _names(file)
         groups = [g for g in range(file.num_row_groups) if not _older(file, g, since_us)]
         if groups and sha256 is not None and sha256_of(path) != sha256:
             raise ValueError("it does not agree with its SHA-256")
         wanted = NAMES if columns is None else columns
         # An older version may have fewer, and what is not ours is left alone.
-        names = [name for name in file.schema_arrow.names if name in NAMES and name in wanted]
+        names = [name for name in there if name in NAMES and name in wanted]
         yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=names)
 
 
@@ -242,6 +247,22 @@ def sha256_of(path: Path) -> str:
     """Of a whole file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def times_of(path: Path, size: int) -> tuple[int, int]:
+    """The earliest and the latest `ts` of a segment of so many bytes, in microseconds.
+
+    Only the file's footer is read. Raises TraceError where it is missing or damaged.
+    """
+    with _said_as_damage(path), pq.ParquetFile(path) as file:
+        if path.stat().st_size != size:
+            raise ValueError(f"it has {path.stat().st_size} bytes and should have {size}")
+        at = file.schema_arrow.names.index("ts")
+        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        times = [group.column(at).statistics for group in groups]
+        if not all(each is not None and each.has_min_max for each in times):
+            raise ValueError("it does not say of what times it is")
+        return min(each.min_raw for each in times), max(each.max_raw for each in times)
 
 
 def _older(file: Any, group: int, since_us: int | None) -> bool:

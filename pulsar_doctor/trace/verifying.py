@@ -2,17 +2,18 @@
 
 Changes nothing in the folder. The ledger columns are computed again from the commands and compared,
 so that a trace is its own witness. In a ring they start from those that were saved where it starts.
+Columns that the program that sealed it did not know yet are not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.columns import GAP, Row
+from pulsar_doctor.columns import COLUMN_NAMES, GAP, Row
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
@@ -34,6 +35,8 @@ COMPUTED = (
     "starved_us",
     "starved_since",
     "ack_delay_us",
+    "acknowledged_messages",
+    "starved_from",
 )
 _computed = attrgetter(*COMPUTED)
 
@@ -171,23 +174,24 @@ def _start(found: Verification, meta: Meta, expired: Expired) -> Timeline | None
 def _check_part(found: Verification, part: Part, timeline: Timeline | None) -> Timeline | None:
     """A segment and its rows; the ledgers at its end, None where they cannot be known."""
     try:
-        if _check_file(found, part) and timeline is not None:
-            return _check_rows(found, part, timeline)
+        columns = _check_file(found, part)
+        if columns is not None and timeline is not None:
+            return _check_rows(found, part, columns, timeline)
     except (FileNotFoundError, TraceError):
         found.problems.append(f"{part.name} went away while it was being read")
     return None
 
 
-def _check_file(found: Verification, part: Part) -> bool:
-    """The file as such; whether its rows can be read."""
+def _check_file(found: Verification, part: Part) -> list[str] | None:
+    """The file as such; its columns, None where its rows cannot be read."""
     name = part.name or ""
     file = found.path / name
     if name != folder.segment_name(part.number):
         found.problems.append(f"part {part.number} bears the wrong name {name}")
-        return False
+        return None
     if not file.is_file():
         found.problems.append(f"{name} is missing")
-        return False
+        return None
     if file.stat().st_size != part.bytes:
         found.problems.append(
             f"{name} has {file.stat().st_size} bytes and should have {part.bytes}"
@@ -195,19 +199,30 @@ def _check_file(found: Verification, part: Part) -> bool:
     elif segments.sha256_of(file) != part.sha256:
         found.problems.append(f"{name} does not agree with its SHA-256: its content has changed")
     try:
-        if segments.read_schema(file) != segments.SCHEMA:
-            found.problems.append(f"{name} does not have the columns of a trace")
-            return False
+        columns = segments.read_names(file)
         if (rows := segments.count_rows(file)) != part.rows:
             found.problems.append(f"{name} has {rows} rows and should have {part.rows}")
     except TraceError as error:
         found.problems.append(str(error))
-        return False
-    return True
+        return None
+    _note_newer(found, columns)
+    return columns
 
 
-def _check_rows(found: Verification, part: Part, timeline: Timeline) -> Timeline | None:
-    """The rows of a segment, in the light of all rows before; None where they do not go on."""
+def _note_newer(found: Verification, columns: list[str]) -> None:
+    newer = ", ".join(name for name in columns if name not in COLUMN_NAMES)
+    note = f"columns of a newer program are left alone: {newer}"
+    if newer and note not in found.notes:
+        found.notes.append(note)
+
+
+def _check_rows(
+    found: Verification, part: Part, columns: Collection[str], timeline: Timeline
+) -> Timeline | None:
+    """The rows of a segment, in the light of all rows before; None where they do not go on.
+
+    columns: those that the segment has.
+    """
     name = part.name
     first = in_order = True
     gaps = dropped = 0
@@ -226,7 +241,7 @@ def _check_rows(found: Verification, part: Part, timeline: Timeline) -> Timeline
         elif row.mono_ns < timeline.now_ns and in_order:
             found.problems.append(f"{name}: row {row.seq} is older than what lies before it")
             in_order = False
-        difference = _replay(row, timeline)
+        difference = _replay(row, timeline, columns)
         if difference and first:
             found.problems.append(f"{name}: row {row.seq} says {difference}")
             first = False
@@ -241,8 +256,8 @@ def _check_rows(found: Verification, part: Part, timeline: Timeline) -> Timeline
     return timeline
 
 
-def _replay(row: Row, timeline: Timeline) -> str | None:
-    """Computes a row's ledger again; what is different, None where nothing is."""
+def _replay(row: Row, timeline: Timeline, columns: Collection[str]) -> str | None:
+    """Computes a row's ledger again; what is different in these columns, None where nothing is."""
     stored: tuple[Any, ...] = _computed(row)
     if isinstance(timeline, LaterTimeline):
         timeline.apply_sealed(row)
@@ -252,7 +267,7 @@ def _replay(row: Row, timeline: Timeline) -> str | None:
     timeline.apply(row)
     again: tuple[Any, ...] = _computed(row)
     for name, was, now in zip(COMPUTED, stored, again, strict=True):
-        if was != now:
+        if was != now and name in columns:
             return f"{name} {was}, from the commands it follows {now}"
     return None
 

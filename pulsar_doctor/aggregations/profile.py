@@ -1,0 +1,107 @@
+"""The one pass over all commands of consumers: what each did in each step of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CONSUMER = ("trace_id", "incarnation")
+LABELS = ("topic", "subscription", "subscription_type", "consumer_name", "client_version")
+REDELIVER = "REDELIVER_UNACKNOWLEDGED_MESSAGES"
+WORK = ("MESSAGE", "ACK", REDELIVER, "TAKEN")
+
+
+def profile(rows: DataFrame, bucket_us: int) -> DataFrame:
+    """One row for each consumer incarnation and step of time in which it had a command.
+
+    Commands of no consumer make up an incarnation null. Keys: trace_id, incarnation, bucket (ts div
+    bucket_us); the other columns are those of `figures`.
+    """
+    bucket = F.expr(f"unix_micros(ts) div {bucket_us}")
+    return rows.groupBy(*CONSUMER, bucket.alias("bucket")).agg(*figures())
+
+
+def figures() -> list[Column]:
+    """What is counted of the rows of a group, whichever it is.
+
+    Counts: subscribed, flow_count, granted, messages (as the broker debits them), entries, bytes,
+    batched (messages of the entries as they were published), redeliveries, acks_individual,
+    acks_cumulative (commands), acknowledged (null where no ACK tells). Extremes: batch_most,
+    unacked_most, available_lowest, first_flow (where the first FLOW is in the trace), flow_most,
+    first_us, last_us, first_seq. As of the last row that tells: told_seq, available_permits,
+    unacked_messages. seen_seq: the last row that says whether it is starved, which an ERROR does
+    not. ended_untold_seq: the last end of a time without permits that does not say since when it
+    lasted (older programs).
+    """
+    flow, message, ack = is_a("FLOW"), is_a("MESSAGE"), is_a("ACK")
+    told_seq = F.when(F.col("available_permits").isNotNull(), F.col("seq"))
+    granted = flow_that_counts()
+    first_flow = granted & F.col("flow_gap_us").isNull() & F.col("available_permits").isNotNull()
+    ended_untold = ends_here() & F.col("starved_from").isNull()
+    at_us = F.unix_micros("ts")
+    columns = {
+        "flow_count": count_of(granted),
+        "granted": sum_of(granted, "permits"),
+        "messages": sum_of(message, "permits"),
+        "entries": count_of(message),
+        "bytes": sum_of(message, "payload_bytes"),
+        "batched": sum_of(message, "messages"),
+        "redeliveries": sum_of(message & (F.col("redelivery_count") > 0), "permits"),
+        "acks_individual": count_of(ack & (F.col("ack_type") == "individual")),
+        "acks_cumulative": count_of(ack & (F.col("ack_type") == "cumulative")),
+        "acknowledged": F.sum(F.when(ack, F.col("acknowledged_messages"))),
+        "batch_most": F.max(F.when(message, F.col("messages"))),
+        "unacked_most": F.max("unacked_messages"),
+        "available_lowest": F.min("available_permits"),
+        "first_flow": F.max(F.when(first_flow, F.col("permits"))),
+        "flow_most": F.max(F.when(flow, F.col("permits"))),
+        "first_us": F.min(at_us),
+        "last_us": F.max(at_us),
+        "first_seq": F.min("seq"),
+        "subscribed": count_of(is_a("SUBSCRIBE")),
+        "told_seq": F.max(told_seq),
+        "available_permits": F.max_by("available_permits", told_seq),
+        "unacked_messages": F.max_by("unacked_messages", told_seq),
+        "seen_seq": F.max(F.when(~is_a("ERROR"), F.col("seq"))),
+        "ended_untold_seq": F.max(F.when(ended_untold, F.col("seq"))),
+    }
+    return [column.alias(name) for name, column in columns.items()]
+
+
+def ends_here() -> Column:
+    """Whether a row ends a time without permits of its own incarnation.
+
+    A SUBSCRIBE ends that of another one, a CLOSE those of all on its connection. Older programs do
+    not write `starved_from`.
+    """
+    own = F.col("starved_us").isNotNull() & ~F.col("command").isin("SUBSCRIBE", "CLOSE")
+    return F.col("starved_from").isNotNull() | own
+
+
+def flow_that_counts() -> Column:
+    """Whether a row is a FLOW that the broker takes: it drops one before SUBSCRIBE has succeeded.
+
+    Only then a consumer has no permits and is not starved.
+    """
+    untold = F.col("starved_since").isNull() & F.col("starved_us").isNull()
+    dropped = untold & F.coalesce(F.col("available_permits") <= 0, F.lit(False))
+    return is_a("FLOW") & ~dropped
+
+
+def is_a(command: str) -> Column:
+    """Whether a row is of that command."""
+    return F.col("command") == command
+
+
+def count_of(which: Column) -> Column:
+    """How many rows of a group are so."""
+    return F.sum(F.when(which, F.lit(1)).otherwise(F.lit(0)))
+
+
+def sum_of(which: Column, name: str) -> Column:
+    """The sum of a column over the rows of a group that are so; null is 0."""
+    return F.sum(F.when(which, F.coalesce(F.col(name), F.lit(0))).otherwise(F.lit(0)))

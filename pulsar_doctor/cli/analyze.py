@@ -1,0 +1,298 @@
+"""`pulsar-doctor analyze`: what traces say as a whole, in Spark."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.cli._options import (
+    DURATION,
+    fail_on_option,
+    output_option,
+    say,
+    talk_options,
+    together,
+    told,
+)
+from pulsar_doctor.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.console import Console
+
+    from pulsar_doctor.analysis import Analysis
+    from pulsar_doctor.diagnosis import FailOn
+    from pulsar_doctor.spark.session import Where
+
+PIPE_WIDTH = 200  # characters, where stdout is no terminal
+STEP_US = 60_000_000  # of the timeline of --follow, whose end is not known
+EPILOG = """\b
+Examples:
+  pulsar-doctor analyze incident.ptrace
+  pulsar-doctor analyze '/var/lib/taps/*.ptrace' --bucket 1m -o json | jq '.stalls[0]'
+  pulsar-doctor analyze --master spark://spark:7077 s3a://traces/2026-11/ --save s3a://reports/
+  pulsar-doctor analyze --remote sc://localhost:15002 /data/incident.ptrace
+  pulsar-doctor analyze --follow /var/lib/taps/billing.ptrace
+  spark-submit --master yarn "$(python -m pulsar_doctor.spark --path)" hdfs:///traces
+
+\b
+Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no trace;
+3 could not be examined: no Spark, no Java, an unreachable master, a full disk.
+"""
+spark_options = together(
+    click.option(
+        "--master", metavar="MASTER",
+        help="Where Spark runs, as Spark takes it; default: what Spark's own settings say, "
+        "otherwise local[*].",
+    ),
+    click.option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."),
+    click.option(
+        "--conf", "conf", metavar="KEY=VALUE", multiple=True,
+        help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
+    ),
+)  # fmt: skip
+save_options = together(
+    click.option(
+        "--save", "save_dir", metavar="DIR",
+        help="Keep all rows of all tables as Parquet, by date, topic and trace. A trace that is "
+        "there already is replaced.",
+    ),
+    click.option(
+        "--save-mode", type=click.Choice(["append", "replace"]), default="append",
+        show_default=True, help="Whether other traces that are there stay.",
+    ),
+)  # fmt: skip
+follow_options = together(
+    click.option("--follow", is_flag=True, help="Go on with traces that are still written."),
+    click.option(
+        "--every", type=DURATION, default="5s", show_default=True,
+        help="--follow: look for new segments so often.",
+    ),
+    click.option(
+        "--late", type=DURATION, default="5m", show_default=True,
+        help="--follow: a step of the timeline is over so long after it; what comes later is "
+        "left out of it, and told.",
+    ),
+    click.option(
+        "--checkpoint", metavar="DIR",
+        help="--follow: remember here what was counted; default: a folder for these traces below "
+        "the user's state directory.",
+    ),
+)  # fmt: skip
+
+
+@click.command(epilog=EPILOG)
+@click.argument("traces", metavar="DIR...", nargs=-1, required=True)
+@click.option(
+    "--bucket", type=DURATION,
+    help="Step of the timeline; default: one that fits, with --follow 1m.",
+)  # fmt: skip
+@click.option(
+    "--top", type=click.IntRange(min=1), default=10, show_default=True,
+    help="Rows of each table that a terminal shows.",
+)  # fmt: skip
+@save_options
+@follow_options
+@spark_options
+@fail_on_option
+@output_option("table", "json")
+@talk_options
+def command(traces: tuple[str, ...], **asked: Any) -> int:
+    """Aggregates traces in Spark, on this machine or on any cluster of Spark 3.5 or 4.
+
+    DIR is a trace, a folder of traces, a glob, or what Spark reads (s3a://, hdfs://). A trace that
+    is there twice is counted once. The executors need nothing of pulsar-doctor.
+
+    \b
+    consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks, starved time
+    gaps           time between FLOWs, from delivery to ack, without permits: p50, p90, p99, most
+    stalls         each time without permits: since when, how long, what ended it, the finding
+    timeline       delivered, acknowledged, FLOWs, lowest permits, consumers without any
+    subscriptions  which are in trouble, and who hoards in them
+    holes          entries never acknowledged while later ones were
+
+    With -o json: {"schema": "pulsar-doctor/analyze/1", "events", and each of these as a list of at
+    most 10,000 rows, the worst first; "totals" says how many there are}. Times end in _us
+    (microseconds); null is not told. With --follow a line of JSON each time that something has
+    changed; Ctrl-C or SIGTERM is its normal end.
+    """
+    bucket_us = _microseconds(asked["bucket"], "--bucket")
+    where = _where(asked)
+    if asked["follow"] and asked["save_dir"]:
+        raise InputError("--save keeps a finished analysis, --follow has none; leave one out")
+    if asked["follow"]:
+        analysis = _follow(traces, where, bucket_us, asked)
+    else:
+        analysis = _analyze(traces, where, bucket_us, asked)
+    return _code(analysis, asked["fail_on"])
+
+
+def _where(asked: dict[str, Any]) -> Where:
+    try:
+        from pulsar_doctor.spark.session import Where
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+
+    conf = {}
+    for pair in asked["conf"]:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"--conf {pair}: write it as KEY=VALUE")
+        conf[key.strip()] = value
+    return Where(asked["master"], asked["remote"], conf)
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    if (error.name or "").partition(".")[0] == "pyspark":
+        return MissingExtra("spark", "analyzing traces")
+    return error
+
+
+def _microseconds(seconds: float | None, option: str) -> int | None:
+    if seconds is not None and seconds < 0.001:
+        raise InputError(f"{option} must be 1ms or more")
+    return None if seconds is None else round(seconds * 1e6)
+
+
+def _analyze(
+    traces: tuple[str, ...], where: Where, bucket_us: int | None, asked: dict[str, Any]
+) -> Analysis:
+    with ExitStack() as stack:
+        spark = _session(stack, where)
+        from pulsar_doctor.spark import reading, running
+        from pulsar_doctor.spark.saving import save, saved_files
+
+        def progress(what: str) -> AbstractContextManager[None]:
+            return _progress(spark, what)
+
+        if asked["save_dir"]:
+            saved_files(spark, asked["save_dir"])  # what cannot be saved to is said at once
+        with progress("reading"):
+            source = reading.read_traces(spark, traces)
+        for note in source.notes:
+            say(f"pulsar-doctor: {note}")
+        step = bucket_us or running.bucket_of(source)
+        with running.aggregated(source, step) as tables:
+            analysis = running.analyzed(source, tables, step, progress)
+            if asked["save_dir"]:
+                with progress("saving"):
+                    save(
+                        running.dated(tables),
+                        asked["save_dir"],
+                        replace=asked["save_mode"] == "replace",
+                    )
+                say(f"saved in {asked['save_dir']}")
+    _print(analysis, asked)
+    return analysis
+
+
+def _session(stack: ExitStack, where: Where) -> SparkSession:
+    try:
+        from pulsar_doctor.spark.session import session
+
+        return stack.enter_context(session(where))
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+
+
+def _progress(spark: SparkSession, what: str) -> AbstractContextManager[None]:
+    from pulsar_doctor.spark.progress import progress
+
+    return nullcontext() if told("quiet") else progress(spark, what)
+
+
+def _print(analysis: Analysis, asked: dict[str, Any]) -> None:
+    from pulsar_doctor.report.analysis import analysis_json, report
+
+    if asked["output"] == "json":
+        click.echo(json.dumps(analysis_json(analysis), indent=1))
+    else:
+        _console().print(report(analysis, top=asked["top"]))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    from pulsar_doctor.report.words import survive
+
+    survive(sys.stdout)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=PIPE_WIDTH, highlight=False)
+
+
+def _follow(
+    traces: tuple[str, ...], where: Where, bucket_us: int | None, asked: dict[str, Any]
+) -> Analysis:
+    stopped: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, frame: stopped.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        with ExitStack() as stack:
+            spark = _session(stack, where)
+            from pulsar_doctor.spark.checkpoint import checkpoint_of
+            from pulsar_doctor.spark.following import follow
+
+            show = stack.enter_context(_shown(asked))
+            step = bucket_us or STEP_US
+            checkpoint = asked["checkpoint"] or checkpoint_of(
+                traces, bucket_us=step, late_seconds=asked["late"]
+            )
+            say(f"following {', '.join(traces)}; Ctrl-C ends it; counted so far: {checkpoint}")
+            return follow(
+                spark,
+                traces,
+                bucket_us=step,
+                checkpoint=checkpoint,
+                every_seconds=asked["every"],
+                late_seconds=asked["late"],
+                on_update=show,
+                stop=lambda: bool(stopped),
+            )
+    finally:
+        for number, before in handlers.items():
+            signal.signal(number, before)
+
+
+def _shown(asked: dict[str, Any]) -> AbstractContextManager[Callable[[Analysis], None]]:
+    """Shows how things stand while they go on; on a terminal in place."""
+    from rich.live import Live
+
+    from pulsar_doctor.report.analysis import analysis_json, glance, report
+
+    if asked["output"] == "json":
+        return nullcontext(lambda analysis: click.echo(json.dumps(analysis_json(analysis))))
+    console = _console()
+    if not console.is_terminal or console.is_dumb_terminal:
+        return nullcontext(lambda analysis: console.print(glance(analysis, top=asked["top"])))
+
+    @contextmanager
+    def in_place() -> Iterator[Callable[[Analysis], None]]:
+        last: list[Analysis] = []
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+
+            def show(analysis: Analysis) -> None:
+                last[:] = [analysis]
+                live.update(glance(analysis, top=asked["top"]), refresh=True)
+
+            yield show
+        if last:
+            console.print(report(last[0], top=asked["top"]))
+
+    return in_place()
+
+
+def _code(analysis: Analysis, fail_on: FailOn) -> int:
+    from pulsar_doctor.diagnosis import FAILS
+    from pulsar_doctor.errors import DoctorError
+
+    if analysis.verdict in FAILS[fail_on]:
+        return 1
+    return DoctorError.exit_code if analysis.verdict == "unknown" else 0

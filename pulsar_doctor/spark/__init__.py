@@ -1,0 +1,1 @@
+"""Traces in Spark: the session, what is shown while its jobs run, and what its failures mean."""

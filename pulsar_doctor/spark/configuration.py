@@ -1,0 +1,112 @@
+"""What pulsar-doctor sets in Spark, and what the user has set elsewhere, which counts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+MIB = 1024 * 1024
+MOST_DRIVER_MIB = 2048
+LEAST_DRIVER_MIB = 512
+APP = "pulsar-doctor analyze"
+
+# For every Spark, here and on a cluster.
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+# The times of a trace are UTC, whatever a cluster's own settings are.
+UTC = {"spark.sql.session.timeZone": "UTC"}
+QUERIES = {
+    "spark.sql.adaptive.enabled": "true",
+    # Aggregates that keep an object per group (percentiles, collected lists) stay in a hash table:
+    # from the default of 128 groups on, Spark would sort all rows.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
+}
+
+
+def java_options(scratch: Path) -> dict[str, str]:
+    """What the Java of the driver puts into temporary files goes where we take it away."""
+    options = f'-Djava.io.tmpdir="{scratch}" -XX:-UsePerfData'
+    return {"spark.driver.defaultJavaOptions": options}
+
+
+def of_this_machine(scratch: Path) -> dict[str, str]:
+    """The settings of Spark in this machine's memory, listening on the loopback only."""
+    cores = os.cpu_count() or 1
+    return {
+        "spark.driver.memory": f"{driver_mib(memory_bytes())}m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.shuffle.partitions": str(max(16, 4 * cores)),
+    }
+
+
+def driver_mib(machine_bytes: int) -> int:
+    """The heap of Spark's Java, in MiB: half of the machine, at most 2 GiB."""
+    return max(LEAST_DRIVER_MIB, min(MOST_DRIVER_MIB, machine_bytes // 2 // MIB))
+
+
+def memory_bytes(root: Path = Path("/")) -> int:
+    """The memory that there is: the machine's, or less where a cgroup limits this process."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for file in _cgroup_limits(root):
+        text = file.read_text().strip() if file.is_file() else "max"
+        limits += [int(text)] if text.isdigit() else []
+    return min(limits)
+
+
+def _cgroup_limits(root: Path) -> list[Path]:
+    """The files that may hold a limit of this process: its cgroups', and those above them."""
+    base = root / "sys/fs/cgroup"
+    files = [base / "memory.max", base / "memory/memory.limit_in_bytes"]
+    groups = root / "proc/self/cgroup"
+    for line in groups.read_text().splitlines() if groups.is_file() else []:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, name = base, "memory.max"
+        elif "memory" in controllers.split(","):
+            top, name = base / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = top / path.lstrip("/")
+        files += [folder / name for folder in (group, *group.parents) if top in folder.parents]
+    return files
+
+
+def told_elsewhere(spark_home: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the user's environment tells Spark: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, MASTER."""
+    environ = os.environ if environ is None else environ
+    arguments = _submit_arguments(environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    conf_dir = Path(environ.get("SPARK_CONF_DIR") or spark_home / "conf")
+    told = {"spark.master": environ.get("MASTER"), "spark.driver.memory": None}
+    told["spark.driver.memory"] = environ.get("SPARK_DRIVER_MEMORY")
+    told |= _properties(Path(arguments.properties_file or conf_dir / "spark-defaults.conf"))
+    told |= dict(pair.split("=", 1) for pair in arguments.conf if "=" in pair)
+    told["spark.master"] = arguments.master or told["spark.master"]
+    told["spark.driver.memory"] = arguments.driver_memory or told["spark.driver.memory"]
+    return {key: value for key, value in told.items() if value}
+
+
+def _submit_arguments(text: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--master")
+    parser.add_argument("--driver-memory")
+    parser.add_argument("--properties-file")
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    return parser.parse_known_args(shlex.split(text))[0]
+
+
+def _properties(file: Path) -> dict[str, str]:
+    """The settings in a spark-defaults.conf: `key value`, `key=value`, `#` before a comment."""
+    if not file.is_file():
+        return {}
+    lines = re.findall(r"^\s*(spark[^\s=:]+)(?:\s*[=:]\s*|\s+)(.*?)\s*$", file.read_text(), re.M)
+    return dict(lines)

@@ -1,0 +1,134 @@
+"""Runs an analysis: traces in, tables out, as values to be shown and as Parquet to be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from pulsar_doctor.aggregations import Tables, aggregate
+from pulsar_doctor.aggregations.histogram import ERROR
+from pulsar_doctor.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
+from pulsar_doctor.aggregations.timeline import in_all
+from pulsar_doctor.analysis import Analysis
+from pulsar_doctor.spark.failures import told_in_one_sentence
+from pulsar_doctor.spark.reading import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+EXACT_EVENTS_MOST = 2_000_000  # up to here percentiles are of every single value
+STEPS = 120  # of a timeline that chooses its own step, at most
+NICE_SECONDS = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86400)
+ROWS_MOST = 10_000  # of a table that are shown; the worst
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Progress = Callable[[str], AbstractContextManager[None]]
+
+
+def bucket_of(source: Source) -> int:
+    """The step of a timeline that shows these traces in at most 120, in microseconds."""
+    span = ((source.last_us or 0) - (source.first_us or 0)) / 1e6
+    nice = (seconds for seconds in NICE_SECONDS if span / seconds <= STEPS)
+    return next(nice, int(span / STEPS / 86400 + 1) * 86400) * 1_000_000
+
+
+@contextmanager
+def aggregated(source: Source, bucket_us: int) -> Iterator[Tables]:
+    """The aggregates of these traces; Spark forgets them afterwards."""
+    tables = aggregate(source.rows, bucket_us=bucket_us, exact=source.events <= EXACT_EVENTS_MOST)
+    try:
+        yield tables
+    finally:
+        tables.forget()
+
+
+def analyzed(source: Source, tables: Tables, bucket_us: int, progress: Progress) -> Analysis:
+    """Computes the aggregates, and brings the worst rows of each here.
+
+    progress: is told what runs, and left when it is done. Raises DoctorError where Spark fails.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {}
+    totals: dict[str, int] = {}
+    with told_in_one_sentence("analyzing the traces"):
+        for name, (table, worst) in _worst_first(tables).items():
+            with progress(name):
+                rows[name] = _collected(worst.limit(ROWS_MOST))
+                totals[name] = len(rows[name]) if len(rows[name]) < ROWS_MOST else table.count()
+    exact = source.events <= EXACT_EVENTS_MOST
+    return Analysis(
+        events=source.events,
+        traces=source.traces,
+        first=_moment(source.first_us),
+        last=_moment(source.last_us),
+        bucket_seconds=bucket_us / 1e6,
+        totals=totals,
+        percentile_error=0.0 if exact else ERROR,
+        notes=source.notes,
+        **rows,
+    )
+
+
+def dated(tables: Tables) -> dict[str, DataFrame]:
+    """The aggregates as they are saved: each with its trace and a date (UTC)."""
+    started = tables.consumers.select("trace_id", "incarnation", day("first_seen"))
+    first = started.groupBy("trace_id").agg(F.min("date").alias("date"))
+    by_trace = subscriptions(tables.consumers, ("trace_id", *SUBSCRIPTION))
+    return {
+        "consumers": tables.consumers.withColumn("date", day("first_seen")),
+        "gaps": tables.gaps.join(started, ["trace_id", "incarnation"]),
+        "stalls": tables.stalls.withColumn("date", day("start")),
+        "timeline": tables.timeline.withColumn("date", day("start")),
+        "subscriptions": by_trace.join(first, ["trace_id"]),
+        "holes": tables.holes.join(first, ["trace_id"]),
+    }
+
+
+def day(name: str) -> Column:
+    """The date of a moment; the session's zone is UTC."""
+    return F.to_date(name).alias("date")
+
+
+def _worst_first(tables: Tables) -> dict[str, tuple[DataFrame, DataFrame]]:
+    """Each table that is shown, as it is and with the worst first."""
+    severity = F.when(F.col("severity") == "stalled", 0).when(F.col("severity") == "warning", 1)
+    steps, gaps = in_all(tables.timeline), tables.gaps
+    return {
+        "consumers": (
+            tables.consumers,
+            tables.consumers.orderBy(F.desc("starved_us"), "first_seen", "trace_id", "incarnation"),
+        ),
+        "stalls": (
+            tables.stalls,
+            tables.stalls.orderBy(F.asc_nulls_last(severity), F.desc("duration_us"), "start"),
+        ),
+        "gaps": (gaps, _of_each_measure(gaps).orderBy(F.desc("p99_us"), "trace_id", "incarnation")),
+        "timeline": (steps, steps.orderBy("start")),
+        "subscriptions": (tables.subscriptions, ranked(tables.subscriptions)),
+        "holes": (tables.holes, tables.holes.orderBy(F.desc("holes"), "topic", "subscription")),
+    }
+
+
+def _of_each_measure(gaps: DataFrame) -> DataFrame:
+    """The worst of each measure, so that none keeps the others out."""
+    from pyspark.sql import Window
+
+    rank = F.row_number().over(Window.partitionBy("measure").orderBy(F.desc("p99_us")))
+    return gaps.withColumn("rank", rank).where(F.col("rank") <= ROWS_MOST // 3).drop("rank")
+
+
+def _collected(table: DataFrame) -> list[dict[str, Any]]:
+    """Rows as Python values; moments in UTC, which collect() alone would not give."""
+    times = [name for name, kind in table.dtypes if kind == "timestamp"]
+    plain = table.withColumns({name: F.unix_micros(name) for name in times}) if times else table
+    rows = [row.asDict() for row in plain.collect()]
+    for row in rows:
+        row.update({name: _moment(row[name]) for name in times})
+    return rows
+
+
+def _moment(us: int | None) -> datetime | None:
+    return None if us is None else EPOCH + timedelta(microseconds=us)

@@ -1,0 +1,260 @@
+"""A Spark session: in this process' own Java, on a cluster, or through Spark Connect."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pulsar_doctor.errors import InputError, MissingExtra
+from pulsar_doctor.spark.configuration import (
+    APP,
+    QUERIES,
+    QUIET,
+    UTC,
+    java_options,
+    of_this_machine,
+    told_elsewhere,
+)
+from pulsar_doctor.spark.java import spark_java_home
+from pulsar_doctor.spark.masters import check_master, is_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WHAT_FOR = "analyzing traces"
+END_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where Spark runs. Told neither a master nor a server: what Spark's settings say, else here.
+
+    master: as Spark takes it; remote: sc://…, a Spark Connect server; conf: settings of Spark.
+    """
+
+    master: str | None = None
+    remote: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def session(where: Where) -> Iterator[SparkSession]:
+    """A session with pulsar-doctor's settings; where it starts one, it is gone afterwards.
+
+    A session that this process has already (a notebook's) serves as it is, and goes on.
+    Raises InputError for what Spark does not take, DoctorError where it cannot be had.
+    """
+    _check(where)
+    _hush()
+    with contextlib.ExitStack() as stack:
+        there = running(where)
+        spark = there or stack.enter_context(started(where))
+        own = there is None and "connect" not in type(spark).__module__
+        apply_settings(spark, where.conf, given_at_start=own)
+        yield spark
+
+
+def _check(where: Where) -> None:
+    if where.master and where.remote:
+        raise InputError("--master and --remote are two places; give one of them")
+    for key in where.conf:
+        if not key.startswith("spark."):
+            raise InputError(f"--conf {key}: the settings of Spark begin with 'spark.'")
+    for key, option in (("spark.master", "--master"), ("spark.remote", "--remote")):
+        if key in where.conf:
+            raise InputError(f"--conf {key}: give it as {option}")
+
+
+def _hush() -> None:
+    """Keeps from stderr what pyspark logs of exceptions before they are caught, and its advice."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    logging.getLogger("py4j").propagate = False
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    logging.getLogger().addFilter(_not_of_py4j)
+    with contextlib.suppress(ImportError):
+        from pyspark.logger import PySparkLogger
+
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = True
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
+
+
+def running(where: Where) -> SparkSession | None:
+    """The session that this process has already, where it is not told another place."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtra("spark", WHAT_FOR) from None
+    return None if where.master or where.remote else SparkSession.getActiveSession()
+
+
+def started(where: Where) -> contextlib.AbstractContextManager[SparkSession]:
+    """A session of our own."""
+    remote = where.remote or (None if where.master else os.environ.get("SPARK_REMOTE"))
+    if remote:
+        from pulsar_doctor.spark.remote import connected
+
+        return connected(remote)
+    return classic(where)
+
+
+def apply_settings(spark: SparkSession, conf: Mapping[str, str], *, given_at_start: bool) -> None:
+    """Sets these in the session, so that a bad value, or one that comes too late, is told now.
+
+    Raises InputError with the setting.
+    """
+    from pulsar_doctor.spark.failures import cause
+
+    for key, value in conf.items():
+        try:
+            if not given_at_start or spark.conf.isModifiable(key):
+                spark.conf.set(key, value)
+        except Exception as error:
+            raise InputError(f"--conf {key}={value}: {cause(error)}") from error
+
+
+@contextlib.contextmanager
+def classic(where: Where) -> Iterator[SparkSession]:
+    """A session in a Java of our own, which ends with it; under spark-submit in the Java of that.
+
+    Raises InputError for what Spark does not take, DoctorError where it does not start.
+    """
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:  # the thin client
+        raise MissingExtra("spark", "Spark on this machine") from None
+    from pulsar_doctor.spark.failures import told_at_start
+
+    scratch = tempfile.TemporaryDirectory(prefix="pulsar-doctor-spark-", ignore_cleanup_errors=True)
+    with scratch as folder, contextlib.ExitStack() as stack:
+        says = Path(folder) / "java.log"
+        with told_at_start(says), _python_hears_sigint():
+            told = settings(where, Path(folder))
+            stack.enter_context(_java(where, told, says))
+            conf = SparkConf().setAll(list(told.items()))
+            spark = SparkSession(SparkContext(conf=conf))
+        stack.callback(_stop, spark)
+        yield spark
+
+
+def settings(where: Where, scratch: Path) -> dict[str, str]:
+    """What Spark is told: ours where the user has not told it, here or elsewhere."""
+    elsewhere = _of_spark_submit() if _in_spark_submit() else told_elsewhere(_spark_home())
+    master = where.master or elsewhere.get("spark.master", "local[*]")
+    check_master(master)
+    ours = {"spark.app.name": APP, **QUIET, **QUERIES, **java_options(scratch)}
+    if is_local(master):
+        ours |= of_this_machine(scratch)
+    ours = {key: value for key, value in ours.items() if key not in elsewhere}
+    return {**ours, **UTC, **where.conf, "spark.master": master}
+
+
+def _in_spark_submit() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _of_spark_submit() -> dict[str, str]:
+    """The settings of the Java that spark-submit has started."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _spark_home() -> Path:
+    import pyspark
+
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+
+
+@contextlib.contextmanager
+def _java(where: Where, told: Mapping[str, str], says: Path) -> Iterator[None]:
+    """Spark's Java, started with these settings; what it says goes to a file, not to the terminal.
+
+    Where the user sets spark.log.level, it is for the user to see.
+    """
+    if _in_spark_submit():
+        yield
+        return
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    shown = "spark.log.level" in where.conf
+    with says.open("wb") as file, _environment(is_local(told["spark.master"])):
+        output = {} if shown else {"stdout": file, "stderr": subprocess.STDOUT}
+        gateway = launch_gateway(SparkConf().setAll(list(told.items())), output)
+    try:
+        SparkContext._ensure_initialized(gateway=gateway)
+        yield
+    finally:
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        gateway.close()
+        _end(gateway.proc)
+
+
+def _end(java: subprocess.Popen[bytes]) -> None:
+    """Ends the Java: it does so by itself when nobody holds its stdin any more."""
+    assert java.stdin is not None
+    java.stdin.close()
+    try:
+        java.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        java.kill()
+        java.wait()
+
+
+@contextlib.contextmanager
+def _environment(local: bool) -> Iterator[None]:
+    """The environment in which Spark's scripts start Java; afterwards all is as it was."""
+    before = dict(os.environ)
+    os.environ["JAVA_HOME"] = str(spark_java_home())
+    os.environ.pop("SPARK_REMOTE", None)
+    if local:  # or Spark looks up this machine's name, which need not have an address
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _python_hears_sigint() -> Iterator[None]:
+    """Ctrl-C stays what it was: pyspark's own handler would wait for a Java that is busy."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stops a session, also one whose Java is gone or does not answer.
+
+    From a thread of its own, which has a connection of its own to Java: what interrupted this
+    thread may have left a job running in the other one.
+    """
+
+    def stop() -> None:
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
+            warnings.simplefilter("ignore")
+            spark.stop()
+
+    thread = threading.Thread(target=stop, name="spark-stop", daemon=True)
+    thread.start()
+    thread.join(END_SECONDS)
