@@ -333,11 +333,13 @@ def _consume(
     client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", PER_TRACE)
 def test_spark_says_what_the_rows_of_real_clients_say(real: Both, table: str) -> None:
     assert_same(real.spark[table], TWINS[table](real.rows))
 
 
+@pytest.mark.slow
 def test_real_clients_are_seen_as_they_are(real: Both) -> None:
     """Not only the same twice, but right: what is known of them beside their trace."""
     consumers = {(row["subscription"], row["incarnation"]): row for row in real.spark["consumers"]}

@@ -211,6 +211,7 @@ def rows_of_segments(place: Path) -> int:
     return sum(pq.read_metadata(path).num_rows for path in place.glob("*/seg-*.parquet"))
 
 
+@pytest.mark.slow
 def test_what_comes_late_or_not_at_all_is_told(
     spark: SparkSession, whole: Path, tmp_path: Path
 ) -> None:

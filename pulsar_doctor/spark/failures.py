@@ -31,6 +31,9 @@ FAILURES: tuple[tuple[str, type[DoctorError], str], ...] = (
     (r"Path does not exist: (?P<file>[^\n]+?)\.?(?: SQLSTATE.*)?(?:\n|$)", InputError,
      "{file} does not exist"),
     (r"is not a Parquet file", InputError, "{file} is no Parquet file"),
+    (r"Required field '\w+' was not (?:found|present)|PageHeader\(|could not (?:read|decode) page|"
+     r"can not read class org\.apache\.parquet", InputError,
+     "{file} is damaged: a page of it cannot be read"),
     (r"(?i)checksum (?:verification|error|mismatch)", InputError,
      "{file} is damaged: a checksum in it is wrong"),
     (r"Parquet column \[(?P<name>[^]]+)\]\. Expected Spark type (?P<ours>\S+), actual Parquet type "
