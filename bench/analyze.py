@@ -940,8 +940,8 @@ class Result:
 HEAD = ["events", "engine", START, *TABLES[:-1], "in all", "holes", "CPU", "peak MiB"]
 
 
-def measured(engine: str, task: Task) -> Result:
-    """Runs an engine in a process of its own."""
+def measured(engine: str, task: Task) -> Result | None:
+    """Runs an engine in a process of its own; None where it failed, as for want of memory."""
     shutil.rmtree(task.out, ignore_errors=True)
     task.out.mkdir(parents=True)
     told = {"engine": engine, "traces": [*map(str, task.traces)], "out": str(task.out)}
@@ -955,7 +955,9 @@ def measured(engine: str, task: Task) -> Result:
             peak_kib = max(peak_kib, tree_kib(process.pid))
             time.sleep(LOOK_SECONDS)
     if process.returncode:
-        sys.exit(f"{engine} failed on {task.events:,} events; what it said is above")
+        peak = f"{peak_kib / 1024:,.0f} MiB"
+        say(f"{engine} failed on {task.events:,} events (code {process.returncode}, {peak})")
+        return None
     seconds = json.loads((task.out / "said").read_text().splitlines()[-1])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -1127,7 +1129,9 @@ def compared(options: argparse.Namespace) -> int:
             for engine in options.engines
         }
         warmed(tasks[options.engines[0]])
-        of_size = [measured(engine, task) for engine, task in tasks.items()]
+        attempts = {engine: measured(engine, task) for engine, task in tasks.items()}
+        of_size = [result for result in attempts.values() if result]
+        tasks = {engine: task for engine, task in tasks.items() if attempts[engine]}
         say(f"\n{events:,} events, {len(traces)} traces, steps of {bucket_us / 1e6:g} s")
         say(table([HEAD, *(result.cells() for result in of_size)]))
         agree &= check(path, tasks)
