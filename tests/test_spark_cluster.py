@@ -140,7 +140,7 @@ def test_analyze_through_a_connect_server_shows_how_far_it_is(
             said, _ = process.communicate(timeout=300)
             shown = reading.result(60)
     assert (json.loads(said), process.returncode) == document
-    assert re.search(r"stalls .* stage \d+ of \d+ .* tasks", shown)
+    assert re.search(r"\w+ .* stage \d+ of \d+ .* tasks", shown)
 
 
 def everything(terminal: Any) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from pulsar_doctor.aggregations import Tables, aggregate
 from pulsar_doctor.aggregations.histogram import ERROR
+from pulsar_doctor.aggregations.profile import CONSUMER
 from pulsar_doctor.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
 from pulsar_doctor.aggregations.timeline import in_all
 from pulsar_doctor.analysis import Analysis
@@ -99,16 +100,21 @@ def _worst_first(tables: Tables) -> dict[str, tuple[DataFrame, DataFrame]]:
     return {
         "consumers": (
             tables.consumers,
-            tables.consumers.orderBy(F.desc("starved_us"), "first_seen", "trace_id", "incarnation"),
+            tables.consumers.orderBy(F.desc("starved_us"), "first_seen", *CONSUMER),
         ),
         "stalls": (
             tables.stalls,
-            tables.stalls.orderBy(F.asc_nulls_last(severity), F.desc("duration_us"), "start"),
+            tables.stalls.orderBy(
+                F.asc_nulls_last(severity), F.desc("duration_us"), "start", *CONSUMER
+            ),
         ),
-        "gaps": (gaps, _of_each_measure(gaps).orderBy(F.desc("p99_us"), "trace_id", "incarnation")),
+        "gaps": (gaps, _of_each_measure(gaps).orderBy(F.desc("p99_us"), "measure", *CONSUMER)),
         "timeline": (steps, steps.orderBy("start")),
         "subscriptions": (tables.subscriptions, ranked(tables.subscriptions)),
-        "holes": (tables.holes, tables.holes.orderBy(F.desc("holes"), "topic", "subscription")),
+        "holes": (
+            tables.holes,
+            tables.holes.orderBy(F.desc("holes"), "topic", "subscription", "trace_id"),
+        ),
     }
 
 
