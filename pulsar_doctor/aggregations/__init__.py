@@ -1,7 +1,7 @@
 """What a trace says as a whole: DataFrame of rows -> DataFrames of figures, in plain Spark SQL.
 
-One pass reads all commands (profile), a second the times between them (histogram), and a look at
-single rows says what each consumer was (lives).
+One pass reads all commands (profile), a second the times between them (histogram), a third the
+times without permits (stalls), and a look at single rows says what each consumer was (lives).
 Whatever else is asked follows from these, which are small. None of them sorts the rows or moves
 them between executors: the rows carry their gaps already (see TRACE(5)), so that grouping is
 enough. Only *holes*, which must look at each entry, is a pass that moves rows.
@@ -64,7 +64,7 @@ def aggregate(
     profiled = profile(rows, bucket_us).persist()
     lived = lives(rows, profiled, breaks).persist()
     counted = histogram(rows, exact=exact).persist()
-    stood = stalls(profiled, lived).persist()
+    stood = stalls(rows, lived).persist()
     each = consumers(lived, counted, stood).persist()
     return Tables(
         consumers=each,

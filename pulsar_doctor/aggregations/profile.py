@@ -16,45 +16,13 @@ WORK = ("MESSAGE", "ACK", REDELIVER, "TAKEN")
 
 
 def profile(rows: DataFrame, bucket_us: int) -> DataFrame:
-    """One row for each consumer incarnation, step of time and time without permits in it, or none.
+    """One row for each consumer incarnation and step of time in which it had a command.
 
     Commands of no consumer make up an incarnation null. Keys: trace_id, incarnation, bucket (ts div
-    bucket_us), since_us: when the time without permits began that the rows belong to, the one that
-    ends it included; null with permits. The other columns are those of `figures`, and of a time
-    without permits: last_seq; worked_us: the last sign of work; ended_us, ending: the row that ends
-    it and its kind, see ENDINGS; starved_us: its length, as that row says; unacked_at_start.
+    bucket_us); the other columns are those of `figures`.
     """
     bucket = F.expr(f"unix_micros(ts) div {bucket_us}")
-    at_us, starved, ended = F.unix_micros("ts"), F.col("starved_since").isNotNull(), ends_here()
-    since_us = F.when(starved, F.unix_micros("starved_since")).when(
-        ended, F.coalesce(F.unix_micros("starved_from"), at_us - F.col("starved_us"))
-    )
-    begins = starved & (F.col("starved_since") == F.col("ts"))
-    episode = {
-        "last_seq": F.max("seq"),
-        "worked_us": F.max(F.when(starved & F.col("command").isin(*WORK), at_us)),
-        "ended_us": F.max(F.when(ended, at_us)),
-        "ending": F.max(F.when(ended, _ending())),
-        "starved_us": F.max("starved_us"),
-        "unacked_at_start": F.min_by("unacked_messages", F.when(begins, F.col("seq"))),
-    }
-    return rows.groupBy(*CONSUMER, bucket.alias("bucket"), since_us.alias("since_us")).agg(
-        *figures(), *(column.alias(name) for name, column in episode.items())
-    )
-
-
-# What ends a time without permits, as numbers, for which Spark need not sort.
-ENDINGS = {0: None, 1: "flow", 2: "redelivery", 3: "ack"}
-
-
-def _ending() -> Column:
-    """0: the consumer goes. A command of no kind shows that another one's ack had ended it."""
-    return (
-        F.when(F.coalesce(F.col("available_permits"), F.lit(0)) <= 0, 0)
-        .when(is_a("FLOW"), 1)
-        .when(is_a(REDELIVER), 2)
-        .otherwise(3)
-    )
+    return rows.groupBy(*CONSUMER, bucket.alias("bucket")).agg(*figures())
 
 
 def figures() -> list[Column]:

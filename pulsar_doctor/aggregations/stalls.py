@@ -1,4 +1,4 @@
-"""Times without permits: every episode of starvation, and what it was.
+"""The pass over times without permits: every episode of starvation, and what it was.
 
 While a consumer has no permits each of its rows says since when (`starved_since`), and the row that
 ends this says for how long it lasted (`starved_us`, `starved_from`). A connection that closes ends
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pulsar_doctor.aggregations.findings import judged
-from pulsar_doctor.aggregations.profile import CONSUMER, ENDINGS
+from pulsar_doctor.aggregations.profile import CONSUMER, REDELIVER, WORK, ends_here
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-MOST = ("last_seq", "worked_us", "ended_us", "ending", "starved_us", "unacked_at_start")
 SHADOWED = ("acknowledged",)  # of a whole life: an episode has its own
 
 
-def stalls(profiled: DataFrame, lives: DataFrame) -> DataFrame:
+def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
     """One row for each time that a consumer spent without permits, however short.
 
     Two that begin in the same microsecond are one.
+
 
     Columns: trace_id, incarnation, topic, subscription, consumer_name, start, end, duration_us,
     ended_by, unacked_at_start (null where the start is not in the trace), available_lowest,
@@ -35,7 +35,7 @@ def stalls(profiled: DataFrame, lives: DataFrame) -> DataFrame:
     close; reconnect: closed, and a consumer of that topic, subscription and name came later;
     not_known: commands are missing, `end` is the last moment that is known; end_of_trace.
     """
-    episodes = _episodes(profiled).join(lives.drop(*SHADOWED), [*CONSUMER])
+    episodes = _episodes(rows).join(lives.drop(*SHADOWED), [*CONSUMER])
     ended = F.col("ended_us").isNotNull()
     superseded = ~ended & (F.col("last_seq") < F.col("ended_untold_seq"))
     gone_seq = F.when(ended, F.col("last_seq")).otherwise(F.col("closed_seq"))
@@ -79,23 +79,50 @@ def stalls(profiled: DataFrame, lives: DataFrame) -> DataFrame:
     )
 
 
-def _episodes(profiled: DataFrame) -> DataFrame:
+def _episodes(rows: DataFrame) -> DataFrame:
     """By trace_id, incarnation and start: what the rows of an episode say of it."""
-    acks = F.col("acks_individual") + F.col("acks_cumulative")
-    without = F.when(F.col("available_lowest") <= 0, F.col("available_lowest"))
-    ending = F.lit(None).cast("string")
-    for number, name in ENDINGS.items():
-        ending = F.when(F.col("ending") == number, F.lit(name)).otherwise(ending)
+    starved = F.col("starved_since").isNotNull()
+    ended = ends_here()
+    at_us, since_us = F.unix_micros("ts"), F.unix_micros("starved_since")
+    from_us = F.coalesce(F.unix_micros("starved_from"), at_us - F.col("starved_us"))
+    work = F.col("command").isin(*WORK)
+    ack = F.col("command") == "ACK"
     return (
-        profiled.where("incarnation is not null and since_us is not null")
-        .groupBy(*CONSUMER, "since_us")
+        rows.where(F.col("incarnation").isNotNull() & (starved | ended))
+        .groupBy(*CONSUMER, F.coalesce(since_us, from_us).alias("since_us"))
         .agg(
-            *(F.max(name).alias(name) for name in MOST),
-            F.max("last_us").alias("known_us"),
-            F.max_by("unacked_messages", "told_seq").alias("unacked_at_end"),
-            F.min(without).alias("available_lowest"),
-            F.sum(acks).alias("acks"),
-            F.sum("acknowledged").alias("acknowledged"),
+            F.max("seq").alias("last_seq"),
+            F.max(at_us).alias("known_us"),
+            F.max(F.when(work & starved, at_us)).alias("worked_us"),
+            F.max(F.when(ended, at_us)).alias("ended_us"),
+            F.max(F.when(ended, _ending_number())).alias("ending_number"),
+            F.max("starved_us").alias("starved_us"),
+            F.min_by("unacked_messages", F.when(at_us == since_us, F.col("seq"))).alias(
+                "unacked_at_start"
+            ),
+            F.max_by("unacked_messages", F.when(starved, F.col("seq"))).alias("unacked_at_end"),
+            F.min(F.when(starved, F.col("available_permits"))).alias("available_lowest"),
+            F.sum(F.when(ack, F.lit(1)).otherwise(F.lit(0))).alias("acks"),
+            F.sum(F.when(ack, F.col("acknowledged_messages"))).alias("acknowledged"),
         )
-        .withColumn("ending", ending)
+        .withColumn("ending", _ending_name())
     )
+
+
+def _ending_number() -> Column:
+    """What ends an episode as a number, for which Spark need not sort; 0: the end of a consumer.
+
+    A command of another kind shows only that the ack of another consumer had ended it before.
+    """
+    return (
+        F.when(F.coalesce(F.col("available_permits"), F.lit(0)) <= 0, 0)
+        .when(F.col("command") == "FLOW", 1)
+        .when(F.col("command") == REDELIVER, 2)
+        .otherwise(3)
+    )
+
+
+def _ending_name() -> Column:
+    """The other way round; null where the consumer was closed."""
+    number = F.col("ending_number")
+    return F.when(number == 1, "flow").when(number == 2, "redelivery").when(number == 3, "ack")
