@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 
 BUCKET_US = 1_000_000
+
+pytestmark = pytest.mark.timeout(300)  # a busy machine
 IN_TRACE = ("trace_id", "topic", "subscription")
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
 

@@ -28,7 +28,7 @@ from pulsar_doctor.trace.folder import META, segment_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(300)]
 
 Analyze = Callable[..., tuple[int, str, str]]
 

@@ -18,6 +18,8 @@ import pytest
 
 from pulsar_doctor.errors import DoctorError, InputError
 
+pytestmark = pytest.mark.timeout(300)  # a busy machine
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
