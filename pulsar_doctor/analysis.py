@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pulsar_doctor.diagnosis import Status
 
 TABLES = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Row = Mapping[str, Any]
 
@@ -68,3 +70,8 @@ class Analysis:
         if "stalled" in found:
             return "stalled"
         return "warning" if "warning" in found else "healthy"
+
+
+def moment(us: int | None) -> datetime | None:
+    """Microseconds since 1970 as a moment in UTC; None stays None."""
+    return None if us is None else EPOCH + timedelta(microseconds=us)

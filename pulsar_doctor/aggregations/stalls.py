@@ -26,7 +26,6 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
 
     Two that begin in the same microsecond are one.
 
-
     Columns: trace_id, incarnation, topic, subscription, consumer_name, start, end, duration_us,
     ended_by, unacked_at_start (null where the start is not in the trace), available_lowest,
     acknowledged (messages, by its ACKs meanwhile; null where not told), code and severity of the

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from pulsar_doctor.aggregations import growing
-from pulsar_doctor.analysis import Analysis
+from pulsar_doctor.analysis import Analysis, moment
 from pulsar_doctor.durations import duration
 from pulsar_doctor.spark.checkpoint import Terms
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 CONSUMERS_MOST = 1000  # that are shown; the worst
 STEPS_MOST = 240  # of the timeline, likewise; the newest
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WHO = ("trace_id", "incarnation", "topic", "subscription", "consumer_name")
 # Of growing.standing, beside what it has of aggregations.consumers.
 BESIDE = ("first_seen_us", "last_seen_us", "since_us", "until_us", "goes_on", "code", "severity")
@@ -42,8 +40,8 @@ def standing(
     return Analysis(
         events=sum(trace["events"] for trace in traces),
         traces=len(traces),
-        first=_moment(min((trace["first_us"] for trace in traces), default=None)),
-        last=_moment(last_us),
+        first=moment(min((trace["first_us"] for trace in traces), default=None)),
+        last=moment(last_us),
         bucket_seconds=terms.bucket_us / 1e6,
         consumers=[_consumer(row) for row in consumers],
         gaps=None,
@@ -106,17 +104,13 @@ def _reads_state(spark: SparkSession) -> bool:
     return int(spark.version.partition(".")[0]) >= 4
 
 
-def _moment(us: int | None) -> datetime | None:
-    return None if us is None else EPOCH + timedelta(microseconds=us)
-
-
 def _consumer(row: Mapping[str, Any]) -> Values:
     """With starved_since: since when it has no permits; None where it has, or is not known."""
     return {
         **{name: value for name, value in row.items() if name not in BESIDE},
-        "first_seen": _moment(row["first_seen_us"]),
-        "last_seen": _moment(row["last_seen_us"]),
-        "starved_since": _moment(row["since_us"]) if row["goes_on"] else None,
+        "first_seen": moment(row["first_seen_us"]),
+        "last_seen": moment(row["last_seen_us"]),
+        "starved_since": moment(row["since_us"]) if row["goes_on"] else None,
     }
 
 
@@ -124,8 +118,8 @@ def _stall(row: Mapping[str, Any]) -> Values:
     """A time without permits that goes on."""
     return {
         **{name: row[name] for name in WHO},
-        "start": _moment(row["since_us"]),
-        "end": _moment(row["until_us"]),
+        "start": moment(row["since_us"]),
+        "end": moment(row["until_us"]),
         "duration_us": row["until_us"] - row["since_us"],
         "ended_by": "end_of_trace",
         "unacked_at_start": None,
@@ -138,7 +132,7 @@ def _stall(row: Mapping[str, Any]) -> Values:
 
 def _step(row: Mapping[str, Any]) -> Values:
     return {
-        "start": _moment(row["start_us"]),
+        "start": moment(row["start_us"]),
         "delivered": row["delivered"],
         "acknowledged": row["acknowledged"],
         "flows": row["flows"],

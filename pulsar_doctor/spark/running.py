@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -14,7 +13,7 @@ from pulsar_doctor.aggregations.histogram import ERROR
 from pulsar_doctor.aggregations.profile import CONSUMER
 from pulsar_doctor.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
 from pulsar_doctor.aggregations.timeline import in_all
-from pulsar_doctor.analysis import Analysis
+from pulsar_doctor.analysis import Analysis, moment
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.reading import Source
 
@@ -25,7 +24,6 @@ EXACT_EVENTS_MOST = 2_000_000  # up to here percentiles are of every single valu
 STEPS = 120  # of a timeline that chooses its own step, at most
 NICE_SECONDS = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86400)
 ROWS_MOST = 10_000  # of a table that are shown; the worst
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[str], AbstractContextManager[None]]
 
@@ -63,8 +61,8 @@ def analyzed(source: Source, tables: Tables, bucket_us: int, progress: Progress)
     return Analysis(
         events=source.events,
         traces=source.traces,
-        first=_moment(source.first_us),
-        last=_moment(source.last_us),
+        first=moment(source.first_us),
+        last=moment(source.last_us),
         bucket_seconds=bucket_us / 1e6,
         totals=totals,
         percentile_error=0.0 if exact else ERROR,
@@ -132,9 +130,5 @@ def _collected(table: DataFrame) -> list[dict[str, Any]]:
     plain = table.withColumns({name: F.unix_micros(name) for name in times}) if times else table
     rows = [row.asDict() for row in plain.collect()]
     for row in rows:
-        row.update({name: _moment(row[name]) for name in times})
+        row.update({name: moment(row[name]) for name in times})
     return rows
-
-
-def _moment(us: int | None) -> datetime | None:
-    return None if us is None else EPOCH + timedelta(microseconds=us)
