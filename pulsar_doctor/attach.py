@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.consuming import Plan
 from pulsar_doctor.credentials import token_source
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.settings import Settings
@@ -32,34 +32,6 @@ TYPES = {
 }
 OPERATION_SECONDS = 15
 RECEIVE_MILLISECONDS = 200  # how long a worker waits before it looks whether it shall stop
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What one consumer shall be and do.
-
-    process_seconds: work for each message, None: not told. ack: individual, cumulative or none.
-    unacked_limit: the broker's limit of unacknowledged messages per consumer, None: not told.
-    """
-
-    name: str
-    topic: str
-    subscription: str
-    type: str = "shared"
-    receiver_queue_size: int = 1000
-    process_seconds: float | None = None
-    ack: str = "individual"
-    unacked_limit: int | None = None
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """What the ledger may know beside the wire."""
-        return {
-            "receiver_queue_size": self.receiver_queue_size,
-            "process_seconds": self.process_seconds,
-            "unacked_limit": self.unacked_limit,
-            "takes_told": True,
-        }
 
 
 class Budget:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor import attach
-from pulsar_doctor.attach import Budget, Plan, Worker
+from pulsar_doctor.attach import Budget, Worker
 from pulsar_doctor.columns import Row
 from pulsar_doctor.consumers import Consumer, Subscription
+from pulsar_doctor.consuming import Plan
 from pulsar_doctor.diagnosis import Diagnosis, Rule, RuleLimits, diagnose_wire
 from pulsar_doctor.observer.following import Observer
 from pulsar_doctor.settings import Settings

@@ -16,7 +16,7 @@ from command_line import pulsar_doctor
 from support import eventually
 
 from pulsar_doctor import attach
-from pulsar_doctor.attach import Plan
+from pulsar_doctor.consuming import Plan
 from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.observer.following import Observer
 from pulsar_doctor.sandbox import Sandbox

@@ -19,7 +19,7 @@ from pulsar_doctor.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from pulsar_doctor.attach import Plan
+    from pulsar_doctor.consuming import Plan
     from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.session import Session
     from pulsar_doctor.settings import Settings
@@ -136,7 +136,7 @@ def _own_topic() -> str:
 
 
 def _plans(topic: str, subscription: str, options: dict[str, Any]) -> list[Plan]:
-    from pulsar_doctor.attach import Plan
+    from pulsar_doctor.consuming import Plan
 
     size = options["receiver_queue_size"]
     if options["zero_queue"] or size is None:

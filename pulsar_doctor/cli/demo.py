@@ -11,8 +11,8 @@ import click
 from pulsar_doctor.cli._options import connection_options, say, settings
 
 if TYPE_CHECKING:
-    from pulsar_doctor.attach import Plan
     from pulsar_doctor.consumers import Consumer
+    from pulsar_doctor.consuming import Plan
     from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.settings import Settings
 
@@ -118,7 +118,7 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
 def _plans(receiver_queue_size: int) -> tuple[Plan, Plan]:
     import secrets
 
-    from pulsar_doctor.attach import Plan
+    from pulsar_doctor.consuming import Plan
 
     topic = f"persistent://public/default/demo-{secrets.token_hex(4)}"
     slow = Plan("slow", topic, "work", "shared", receiver_queue_size, SLOW_SECONDS)
