@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import secrets
 import shutil
 import signal
 import ssl
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from support import eventually
 
 if TYPE_CHECKING:
     import pulsar
@@ -40,6 +44,25 @@ def broker() -> Iterator[Sandbox]:
 
     with running(batch_index_acks=True, reuse=False) as sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nobody_stays_in_pulsar_client() -> Iterator[None]:
+    """A thread that is still in a call of pulsar-client when Python ends aborts the process."""
+    yield
+    if "pulsar" in sys.modules:
+        gc.collect()  # clients that nobody has any more end now and not with Python
+        eventually(lambda: not _in_pulsar_client(), 30)
+
+
+def _in_pulsar_client() -> list[str]:
+    frames = sys._current_frames()
+    return [
+        thread.name
+        for thread in threading.enumerate()
+        if (frame := frames.get(thread.ident or 0)) is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == "pulsar"
+    ]
 
 
 @pytest.fixture

@@ -86,6 +86,9 @@ class PythonConsumer:
         self._gate.close()
         with contextlib.suppress(_pulsar.PulsarException):
             self._consumer.close()
+        if self._waiting is not None:
+            with contextlib.suppress(Refused):
+                self._waiting.result(RECEIVE_SECONDS)  # closing it has ended the wait
 
 
 class PythonReader(PythonConsumer):
