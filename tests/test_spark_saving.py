@@ -69,7 +69,8 @@ def by_duckdb(table: Path, files: str = "date=*/*/*/*.parquet") -> Rows:
         "select trace_id, topic, date::varchar, messages from "
         f"read_parquet(?, hive_partitioning = true, hive_types = {types})"
     )
-    return duckdb.execute(query, [str(table / files)]).fetchall()
+    with duckdb.connect() as connection:  # one left open can abort Python at its end
+        return connection.execute(query, [str(table / files)]).fetchall()
 
 
 def by_spark(spark: SparkSession, folder: Path, table: str = "stalls") -> Rows:
