@@ -1,19 +1,14 @@
-"""Attaches real consumers (pulsar-client) with a chosen receiver queue and works on what they get.
-
-A worker takes a message, tells so, works for the time it was given, acknowledges. It stops between
-two messages or in the middle of its work, never in the middle of a call: closing the consumer ends
-a waiting receive (pulsar-client raises AlreadyClosed), which is the only way at a zero queue.
-"""
+"""Attaches real consumers of pulsar-client, with a chosen receiver queue."""
 
 from __future__ import annotations
 
-import threading
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.consuming import Plan
+from pulsar_doctor.consuming.engines import Closed, Message, Plan, is_partitioned
 from pulsar_doctor.credentials import token_source
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.settings import Settings
@@ -31,152 +26,150 @@ TYPES = {
     "key_shared": pulsar.ConsumerType.KeyShared,
 }
 OPERATION_SECONDS = 15
-RECEIVE_MILLISECONDS = 200  # how long a worker waits before it looks whether it shall stop
 
 
-class Budget:
-    """How many messages the workers may still take together; None is no limit."""
+class PulsarClient:
+    """The engine of pulsar-client. client: a pulsar.Client, closed by whoever made it."""
 
-    def __init__(self, messages: int | None) -> None:
-        self._left = messages
-        self._lock = threading.Lock()
+    def __init__(self, client: Any) -> None:
+        self.client = client
 
-    def spend(self) -> bool:
-        """Takes one; False where none is left."""
-        with self._lock:
-            if self._left is None:
-                return True
-            self._left -= 1
-            return self._left >= 0
-
-    @property
-    def spent(self) -> bool:
-        """Whether none is left."""
-        return self._left is not None and self._left <= 0
-
-    @property
-    def missing(self) -> int:
-        """Messages that were asked for and have not come."""
-        return max(0, self._left or 0)
-
-
-class Worker:
-    """One consumer with a thread of its own.
-
-    taken: called with the message, right after it was received. batch: called at a zero queue for
-    a message out of a batch; False stops the worker before it works on the message.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        budget: Budget,
-        *,
-        taken: Callable[[Plan, Any], None],
-        batch: Callable[[Plan], bool],
-    ) -> None:
-        self.plan = plan
-        self.error: DoctorError | None = None
-        self.acknowledged = 0  # messages that it has acknowledged
-        self._budget = budget
-        self._taken = taken
-        self._batch = batch
-        self._stop = threading.Event()
-        self._consumer: Any = None
-        self._thread = threading.Thread(target=self._run, name=plan.name, daemon=True)
-
-    def start(self, client: Any) -> None:
-        """Subscribes, then works in the background. Raises DoctorError where it is refused."""
-        plan = self.plan
+    def subscribe(
+        self, plan: Plan, listener: Callable[[Message], None] | None = None
+    ) -> PulsarConsumer:
+        """Raises DoctorError where it is refused."""
+        topic: Any = plan.topic
+        if not plan.receiver_queue_size and self._partitioned(plan):
+            raise zero_queue_on_partitions(plan.topic)
         try:
-            self._consumer = client.subscribe(
-                plan.topic,
+            consumer = self.client.subscribe(
+                re.compile(topic) if plan.pattern else topic,
                 plan.subscription,
                 TYPES[plan.type],
                 receiver_queue_size=plan.receiver_queue_size,
                 consumer_name=plan.name,
                 initial_position=pulsar.InitialPosition.Earliest,
+                message_listener=None if listener is None else _listening(listener),
+                negative_ack_redelivery_delay_ms=round(plan.nack_delay_seconds * 1000),
+                batch_index_ack_enabled=plan.batch_index_acks,
+                dead_letter_policy=_dead_letters(plan),
             )
         except _pulsar.PulsarException as error:
             raise refused(error, plan) from error
-        self._thread.start()
+        return PulsarConsumer(consumer, zero_queue=not plan.receiver_queue_size)
 
-    @property
-    def working(self) -> bool:
-        """Whether it goes on."""
-        return self._thread.is_alive()
+    def counts_before_listener(self, plan: Plan) -> bool:
+        """On several topics or partitions: their common queue gives permits back first."""
+        return plan.pattern or self._partitioned(plan)
 
-    def stop(self, *, unsubscribe: bool = False) -> None:
-        """Ends its work and closes the consumer; what it did not acknowledge goes back.
+    def _partitioned(self, plan: Plan) -> bool:
+        return is_partitioned(plan.topic, self.partitions_of(plan.topic))
 
-        unsubscribe: removes the subscription too, for a topic that nobody else knows.
-        """
-        self._stop.set()
-        if self._consumer is not None:
-            try:
-                if unsubscribe:
-                    self._consumer.unsubscribe()
-                self._consumer.close()
-            except _pulsar.PulsarException as error:
-                self.error = self.error or DoctorError(f"{self.plan.name} did not close: {error}")
-        if self._thread.ident is not None:
-            self._thread.join(OPERATION_SECONDS)
+    def partitions_of(self, topic: str) -> list[str]:
+        """The names of a topic's partitions; the topic alone where it has none."""
+        return partitions_of(self.client, topic)
 
-    def _run(self) -> None:
+    def close(self) -> None:
+        """The client is closed by whoever made it."""
+
+
+class PulsarConsumer:
+    """One consumer of pulsar-client. What the library raises on the way is DoctorError."""
+
+    def __init__(self, consumer: Any, *, zero_queue: bool) -> None:
+        self._consumer = consumer
+        self._zero_queue = zero_queue
+
+    def receive(self, seconds: float | None) -> Message | None:
+        """The next message. At a zero queue the library takes no time-out: it waits."""
+        if self._zero_queue or seconds is None:
+            return _told(_asked(self._consumer.receive))
         try:
-            while not self._stop.is_set() and not self._budget.spent:
-                if not self._one():
-                    return
-        except _pulsar.AlreadyClosed:
-            return
-        except Exception as error:
-            self.error = DoctorError(f"{self.plan.name} stopped receiving: {error}")
-
-    def _one(self) -> bool:
-        """Takes and works on one message; False where the worker is to end."""
-        message = self._receive()
-        if message is None:
-            return True
-        self._taken(self.plan, message)
-        in_batch = message.message_id().batch_index() >= 0
-        if in_batch and not self.plan.receiver_queue_size and not self._batch(self.plan):
-            return False
-        if self.plan.receiver_queue_size and not self._budget.spend():
-            return False
-        if self._stop.wait(self.plan.process_seconds or 0):
-            return False
-        self._acknowledge(message)
-        return True
-
-    def _receive(self) -> Any:
-        if self.plan.receiver_queue_size:
-            try:
-                return self._consumer.receive(timeout_millis=RECEIVE_MILLISECONDS)
-            except _pulsar.Timeout:
-                return None
-        # Each receive asks the broker for one message: ask for no more than may be taken.
-        if not self._budget.spend():
-            self._stop.set()
+            return _told(_asked(self._consumer.receive, max(1, round(seconds * 1000))))
+        except _pulsar.Timeout:
             return None
-        return self._consumer.receive()
 
-    def _acknowledge(self, message: Any) -> None:
-        if self.plan.ack == "none":
-            return
-        if self.plan.ack == "individual":
-            self._consumer.acknowledge(message)
-        else:
-            self._consumer.acknowledge_cumulative(message)
-        self.acknowledged += 1
+    def receive_batch(self) -> list[Message]:
+        """What the library gives at once, by its own policy: 100 ms, or 10 MiB."""
+        return [_told(message) for message in _asked(self._consumer.batch_receive)]
+
+    def acknowledge(self, message: Message) -> None:
+        _asked(self._consumer.acknowledge, message.handle)
+
+    def acknowledge_cumulative(self, message: Message) -> None:
+        _asked(self._consumer.acknowledge_cumulative, message.handle)
+
+    def negative_acknowledge(self, message: Message) -> None:
+        _asked(self._consumer.negative_acknowledge, message.handle)
+
+    def pause(self) -> None:
+        _asked(self._consumer.pause_message_listener)
+
+    def resume(self) -> None:
+        _asked(self._consumer.resume_message_listener)
+
+    def unsubscribe(self) -> None:
+        _asked(self._consumer.unsubscribe)
+
+    def close(self) -> None:
+        """Ends a waiting receive, which is the only way at a zero queue."""
+        _asked(self._consumer.close)
+
+
+def _listening(listener: Callable[[Message], None]) -> Callable[[Any, Any], None]:
+    return lambda _, message: listener(_told(message))
+
+
+def _asked(call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except _pulsar.AlreadyClosed as error:
+        raise Closed from error
+    except _pulsar.Timeout:
+        raise
+    except _pulsar.PulsarException as error:
+        raise DoctorError(str(error)) from error
+
+
+def _told(message: Any) -> Message:
+    message_id = message.message_id()
+    partition, batch_index = message_id.partition(), message_id.batch_index()
+    return Message(
+        topic=message.topic_name(),
+        partition=partition if partition >= 0 else None,
+        ledger_id=message_id.ledger_id(),
+        entry_id=message_id.entry_id(),
+        batch_index=batch_index if batch_index >= 0 else None,
+        batch_size=None,
+        published_ms=message.publish_timestamp(),
+        redelivery_count=message.redelivery_count(),
+        handle=message,
+    )
+
+
+def _dead_letters(plan: Plan) -> Any:
+    if plan.dead_letter_after is None:
+        return None
+    return pulsar.ConsumerDeadLetterPolicy(
+        plan.dead_letter_after,
+        plan.dead_letter_topic,
+        plan.subscription,  # so that somebody keeps what is sent there
+    )
 
 
 @contextmanager
-def connected(service_url: str, settings: Settings, log: Path) -> Iterator[Any]:
-    """A pulsar.Client; its own log goes to the file `log`, so that stdout stays clean."""
+def connected(
+    service_url: str, settings: Settings, log: Path, *, listeners: int = 1
+) -> Iterator[Any]:
+    """A pulsar.Client; its own log goes to the file `log`, so that stdout stays clean.
+
+    listeners: how many may be called at the same time.
+    """
     client = pulsar.Client(
         service_url,
         authentication=authentication(settings),
         operation_timeout_seconds=OPERATION_SECONDS,
+        message_listener_threads=listeners,
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(log)),
     )
     try:
@@ -220,8 +213,11 @@ def partitions_of(client: Any, topic: str) -> list[str]:
         raise DoctorError(f"the broker says nothing of {topic}: {error}") from error
 
 
-def produce(client: Any, topic: str, messages: int) -> None:
-    """Sends so many small single messages, unbatched, and waits until the broker has them all."""
+def produce(client: Any, topic: str, messages: int, *, keys: int = 0) -> None:
+    """Sends so many small single messages, unbatched, and waits until the broker has them all.
+
+    keys: how many different keys they have in turn; 0: none.
+    """
     failed: list[Any] = []
 
     def sent(result: Any, _: Any) -> None:
@@ -231,7 +227,8 @@ def produce(client: Any, topic: str, messages: int) -> None:
     try:
         producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
         for number in range(messages):
-            producer.send_async(b"message %d" % number, sent)
+            key = f"key {number % keys}" if keys else None
+            producer.send_async(b"message %d" % number, sent, partition_key=key)
         producer.flush()
         producer.close()
     except _pulsar.PulsarException as error:
@@ -261,5 +258,5 @@ def zero_queue_on_partitions(topic: str) -> InputError:
     return InputError(
         f"{topic} is partitioned, and pulsar-client refuses a zero queue there: a permit granted "
         "to an empty partition could not be taken back. Attach to one partition "
-        f"({topic}-partition-0), or use --receiver-queue-size 1"
+        f"({topic}-partition-0), use --receiver-queue-size 1, or --engine wire"
     )

@@ -131,6 +131,9 @@ class Row:
         TIME,
         "beside starved_us: since when; null where that was not the row's own incarnation",
     ]
+    transaction: Annotated[
+        str | None, "string", "ACK: the transaction that it belongs to, as the broker writes its id"
+    ]
 
     __slots__ = tuple(__annotations__)
 
@@ -149,7 +152,16 @@ class Row:
         self.ack_type = self.ack_set = self.message_ids = None
         self.publish_time = self.deliver_at = self.key_hash = None
         self.error_code = self.error_message = self.dropped = self.raw = None
-        self.acknowledged_messages = self.starved_from = None
+        self.acknowledged_messages = self.starved_from = self.transaction = None
+
+
+def ids_of(row: Row) -> list[MessageId]:
+    """The message ids of an ACK or REDELIVER, whether it carries one or several."""
+    if row.message_ids is not None:
+        return row.message_ids
+    if row.entry_id is None or row.ledger_id is None:
+        return []
+    return [MessageId(row.ledger_id, row.entry_id, row.ack_set)]
 
 
 @dataclass(frozen=True, slots=True)

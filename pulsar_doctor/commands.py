@@ -187,6 +187,8 @@ def _ack(row: Row, command: Any, _: Any) -> None:
     _ids(row, command.message_id)
     if command.HasField("validation_error"):  # discarded by the client, never taken
         row.error_code = _name(VALIDATION_ERRORS, command.validation_error)
+    if command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits"):
+        row.transaction = f"({command.txnid_most_bits},{command.txnid_least_bits})"
 
 
 def _ack_response(row: Row, command: Any, _: Any) -> None:

@@ -76,6 +76,8 @@ class Ledger:
     individual: bool = True  # Shared and Key_Shared: the broker counts and limits unacked messages
     told_receiver_queue_size: int | None = None
     told_process_seconds: float | None = None
+    told_delay_us: int = 0  # it holds each message back until it is so old; 0: it does not
+    delay_from_receipt: bool = False
     unacked_limit: int | None = None
     credits_skipped: bool = False  # its client gives permits back for indexes that it skips
 
@@ -102,6 +104,12 @@ class Ledger:
     acknowledged: int = 0  # by whomever: another consumer of the subscription may do it
     proven: int = 0  # taken by the application, at least, as its acks and returns show
     taken: int | None = None
+    ack_commands: int = 0  # a client puts many acks of its application into one
+    ack_ids: int = 0
+    ack_ids_most: int = 0  # in one command
+    cumulative_acks: int = 0  # commands, whether or not the broker heeds them
+    cumulative_highest: Position = NOWHERE
+    cumulative_back: int = 0  # commands whose id lies before an earlier one
     unacked: int = 0
     deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
     in_order: bool = True  # of the deliveries
@@ -112,6 +120,7 @@ class Ledger:
     ready_ns: int | None = None
     last_flow_ns: int | None = None
     last_message_ns: int | None = None
+    due_ns: int = 0  # where messages are held back: when the last of those that came is due
     last_ack_ns: int | None = None
     last_take_ns: int | None = None
     last_work_ns: int | None = None  # a sign that the application took or finished something
@@ -217,7 +226,8 @@ class Ledger:
     def in_rhythm(self, now_ns: int) -> bool:
         """Whether it works on as it did: quiet no longer than twice its longest pause so far."""
         pace = self.pace()
-        quiet = (now_ns - max(self.last_work_ns or 0, self.busy_since_ns or 0)) / 1e9
+        since_ns = max(self.last_work_ns or 0, self.busy_since_ns or 0, self.due_ns)
+        quiet = (now_ns - since_ns) / 1e9
         if pace is None:
             return self.last_work_ns is not None and quiet <= 2 * self.longest_work_gap_ns / 1e9
         if pace.source == "as told":
@@ -272,6 +282,6 @@ def from_state(state: dict[str, Any]) -> Ledger:
         ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
         for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]
     )
-    for name in ("newest", "highest", "had_before"):
-        setattr(ledger, name, tuple(state[name]))
+    for name in ("newest", "highest", "had_before", "cumulative_highest"):
+        setattr(ledger, name, tuple(getattr(ledger, name)))
     return ledger

@@ -23,11 +23,12 @@ receiver queue is first in, first out. So the newest such message proves that so
     unsent >= max(0, proven + skipped - sum of refill FLOW)
 
 Only the first delivery of a message proves: the ack of a later one may be for what was taken the
-first time. Skipped are indexes of a batch that were acknowledged before it came: the C++ and Go
-clients credit them at once, although the broker did not debit them; Java does not. Where the
-application tells (TAKEN), unsent is exact (but for chunks, which clients
-credit as they arrive). The first FLOW is the receiver queue size; 1 may also be a zero queue, which
-asks for each message when the application does, and has nothing unsent.
+first time. Nor does any prove where messages are held back and leave in the order of due times.
+Skipped are indexes of a batch that were acknowledged before it came: the C++ and Go clients credit
+them at once, although the broker did not debit them; Java does not. Where the application tells
+(TAKEN), unsent is exact (but for chunks, which clients credit as they arrive). The first FLOW is
+the receiver queue size; 1 may also be a zero queue, which asks for each message when the
+application does, and has nothing unsent.
 
 For a client that loses nothing, available + queued + unsent = receiver queue size, always. So
 a deeply negative number heals by itself while messages are queued: each of them gives one back.
@@ -42,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pulsar_doctor.columns import MessageId, Row
+from pulsar_doctor.columns import MessageId, Row, ids_of
 from pulsar_doctor.ledger import BUCKET_NS, Delivery, Ledger, Position
 
 BUCKETS_MOST = 60
@@ -178,9 +179,18 @@ def _message(ledger: Ledger, row: Row) -> None:
         ledger.deliveries[position] = Delivery(bits, now_ns, ledger.messages if first else 0)
     _unacked(ledger, messages, now_ns)
     ledger.last_message_ns = now_ns
+    if ledger.told_delay_us:
+        _due(ledger, row)
     _count(ledger, now_ns, messages, messages if again else 0, 0)
     if ledger.unacked_limit and not ledger.blocked and ledger.unacked >= _limit(ledger) > 0:
         _block(ledger, debit)
+
+
+def _due(ledger: Ledger, row: Row) -> None:
+    """Until this message is due its application may rest, and it is the last that came."""
+    start = row.publish_time if row.publish_time and not ledger.delay_from_receipt else row.ts
+    left_us = start + ledger.told_delay_us - row.ts
+    ledger.due_ns = max(ledger.due_ns, row.mono_ns + left_us * 1000)
 
 
 def _unacked(ledger: Ledger, more: int, now_ns: int) -> None:
@@ -216,22 +226,32 @@ def _close_delivery(ledger: Ledger, position: Position) -> Delivery | None:
     return delivery
 
 
-def ids_of(row: Row) -> list[MessageId]:
-    """The message ids of an ACK or REDELIVER, whether it carries one or several."""
-    if row.message_ids is not None:
-        return row.message_ids
-    if row.entry_id is None or row.ledger_id is None:
-        return []
-    return [MessageId(row.ledger_id, row.entry_id, row.ack_set)]
-
-
 def _ack(ledger: Ledger, row: Row) -> None:
     ids = ids_of(row)
+    _count_ack(ledger, ids)
     if row.ack_type == "cumulative":
+        _count_cumulative(ledger, ids)
         if ledger.individual:
             return  # the broker drops it in silence on Shared and Key_Shared
         ids = list(_cumulative(ledger, ids))
     acknowledge(ledger, row, ids)
+
+
+def _count_ack(ledger: Ledger, ids: list[MessageId]) -> None:
+    ledger.ack_commands += 1
+    ledger.ack_ids += len(ids)
+    if len(ids) > ledger.ack_ids_most:
+        ledger.ack_ids_most = len(ids)
+
+
+def _count_cumulative(ledger: Ledger, ids: list[MessageId]) -> None:
+    ledger.cumulative_acks += 1
+    if ids:
+        position = (ids[-1].ledger_id, ids[-1].entry_id)
+        if position < ledger.cumulative_highest:
+            ledger.cumulative_back += 1
+        else:
+            ledger.cumulative_highest = position
 
 
 def acknowledge(
@@ -268,12 +288,18 @@ def acknowledge(
         if not by_another:
             _worked(ledger, now)
             if row.error_code is None:  # a corrupt message is acknowledged as it arrives
-                ledger.proven = max(ledger.proven, proven)
+                _proves(ledger, proven)
         _acknowledged(ledger, messages, now)
         if row.acknowledged_messages is not None:
             row.acknowledged_messages += messages
         ledger.ack_delay_most_ns = max(ledger.ack_delay_most_ns, delay_ns)
         row.ack_delay_us = max(row.ack_delay_us or 0, delay_ns // 1000)
+
+
+def _proves(ledger: Ledger, messages: int) -> None:
+    """At least so many were taken; not where they leave in the order in which they are due."""
+    if messages > ledger.proven and not ledger.told_delay_us:
+        ledger.proven = messages
 
 
 def _acknowledged(ledger: Ledger, messages: int, now_ns: int) -> None:
@@ -309,7 +335,7 @@ def _redeliver(ledger: Ledger, row: Row) -> None:
         for message_id in ids_of(row):
             delivery = _close_delivery(ledger, (message_id.ledger_id, message_id.entry_id))
             if delivery is not None:
-                ledger.proven = max(ledger.proven, delivery.proves + 1)
+                _proves(ledger, delivery.proves + 1)
     else:
         ledger.deliveries.clear()
         ledger.unacked = 0

@@ -14,31 +14,52 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor import attach
-from pulsar_doctor.attach import Budget, Worker
 from pulsar_doctor.columns import Row
 from pulsar_doctor.consumers import Consumer, Subscription
-from pulsar_doctor.consuming import Plan
+from pulsar_doctor.consuming.engines import Engine, Message, Plan
+from pulsar_doctor.consuming.planning import PULSAR_CLIENT, WIRE
+from pulsar_doctor.consuming.tallies import AckCommands, Handed
+from pulsar_doctor.consuming.working import Budget, Watcher, Worker
 from pulsar_doctor.diagnosis import Diagnosis, Rule, RuleLimits, diagnose_wire
 from pulsar_doctor.observer.following import Observer
+from pulsar_doctor.report import consumed
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.relaying import Relay, relaying, require_reachable
 from pulsar_doctor.timeline import Timeline
 
 POLL_SECONDS = 0.1
+NACKS_AWAITED_SECONDS = 5.0
+JOURNAL_LAG_MS = 2000  # by then the observer has read what came before a message was handed out
 
 
-class Session:
-    """Consumers behind a tap, and the ledger of each."""
+class Session(Watcher):
+    """Consumers behind a tap, and the ledger of each.
+
+    acks: ACK commands that have passed. handed: what a receiver delay costs.
+    """
 
     def __init__(
-        self, relay: Relay, observer: Observer, client: Any, budget: Budget, *, own_topic: bool
+        self,
+        settings: Settings,
+        relay: Relay,
+        observer: Observer,
+        engine: Engine,
+        budget: Budget,
+        acks: AckCommands,
+        *,
+        own_topic: bool,
+        own_queue: bool,
     ) -> None:
-        self.client = client
+        self.engine = engine
         self.budget = budget
-        self._own_topic = own_topic
         self.workers: list[Worker] = []
         self.batch_refused: str | None = None  # who stopped at a batch that its zero queue met
+        self.acks = acks
+        self.handed_out = Handed()
+        self.say: Callable[[str], None] = lambda text: None
+        self.own_queue = own_queue
+        self._own_topic = own_topic
+        self._settings = settings
         self._relay = relay
         self._observer = observer
         self._lock = threading.Lock()
@@ -50,22 +71,38 @@ class Session:
 
     def attach(self, plan: Plan) -> Worker:
         """Subscribes one more consumer and lets it work; its ledger is there on return."""
-        worker = Worker(plan, self.budget, taken=self._taken, batch=self._batch)
+        worker = Worker(plan, self.budget, self, own_queue=self.own_queue)
         self.workers.append(worker)
-        worker.start(self.client)
+        worker.start(self.engine)
         self.settle()
         return worker
+
+    def produce(self, topic: str, messages: int, *, keys: int = 0) -> None:
+        """Sends so many messages of ours. keys: different ones, in turn; 0: none."""
+        from pulsar_doctor import attach
+
+        if isinstance(self.engine, attach.PulsarClient):
+            attach.produce(self.engine.client, topic, messages, keys=keys)
+            return
+        with (
+            tempfile.TemporaryDirectory(prefix="pulsar-doctor-") as own,
+            attach.connected(self._relay.service_url, self._settings, Path(own) / "log") as client,
+        ):
+            attach.produce(client, topic, messages, keys=keys)
 
     def poll(self) -> None:
         """Reads what the relay has written down since."""
         with self._lock:
             self._observer.poll()
+            self.handed_out.judge(self.acks.released, time.time() * 1000 - JOURNAL_LAG_MS)
 
     def settle(self) -> None:
         """Has everything in the ledger that has passed the relay by now."""
         with self._lock:
+            now_ms = time.time() * 1000
             self._relay.flush()
             self._observer.poll()
+            self.handed_out.judge(self.acks.released, now_ms)
 
     def wait(self, until: Callable[[], bool], seconds: float | None = None) -> bool:
         """Waits, watching, until the condition holds; False where the time ran out first."""
@@ -83,9 +120,41 @@ class Session:
         done = sum(consumer.ledger.acknowledged for consumer in self.timeline.living)
         return done >= sum(worker.acknowledged for worker in self.workers)
 
+    @property
+    def asked_again(self) -> bool:
+        """Whether all that the workers refused has been asked for again."""
+        refused = sum(worker.refused for worker in self.workers)
+        return self.acks.returned >= refused or self.acks.returned_all > 0
+
+    @property
+    def nack_seconds(self) -> float:
+        """How long that may take, but no longer than anybody would wait."""
+        delays = (worker.plan.nack_delay_seconds for worker in self.workers)
+        return min(NACKS_AWAITED_SECONDS, max(delays, default=0.0))
+
     def consumer(self, name: str) -> Consumer | None:
         """The newest incarnation of that name."""
         return next((c for c in reversed(self.timeline.consumers) if c.consumer_name == name), None)
+
+    @property
+    def delivered(self) -> int:
+        """Messages that the broker has sent to the consumers that go on."""
+        return sum(consumer.ledger.messages for consumer in self.timeline.living)
+
+    def totals(self, plans: Sequence[Plan]) -> dict[str, Any]:
+        """What the run adds up to, as the report has it."""
+        workers = self.workers
+        return {
+            "acknowledgements": consumed.acknowledgements(
+                sum(worker.acknowledged for worker in workers),
+                sum(worker.refused for worker in workers),
+                sum(worker.corrupt for worker in workers),
+                self.acks,
+            ),
+            "receiver_delay": consumed.receiver_delay(
+                plans[0], len(plans), self.handed_out.all, own_queue=self.own_queue
+            ),
+        }
 
     def subscriptions(self) -> list[Subscription]:
         """What there is to judge, as of now: silence up to this moment counts."""
@@ -103,20 +172,24 @@ class Session:
         for worker in self.workers:
             worker.stop(unsubscribe=self._own_topic and worker is self.workers[-1])
 
-    def _taken(self, plan: Plan, message: Any) -> None:
-        message_id = message.message_id()
+    def taken(self, plan: Plan, message: Message) -> None:
         self._relay.taken(
-            topic=message.topic_name(),
+            topic=message.topic,
             subscription=plan.subscription,
             consumer_name=plan.name,
-            ledger_id=message_id.ledger_id(),
-            entry_id=message_id.entry_id(),
-            batch_index=message_id.batch_index() if message_id.batch_index() >= 0 else None,
-            partition=message_id.partition() if message_id.partition() >= 0 else None,
+            ledger_id=message.ledger_id,
+            entry_id=message.entry_id,
+            batch_index=message.batch_index,
+            partition=message.partition,
         )
 
-    def _batch(self, plan: Plan) -> bool:
-        """Whether a zero queue may go on: the message is out of a batch of one."""
+    def handed(self, plan: Plan, message: Message, at_ms: float) -> None:
+        self.handed_out.add(plan, message, at_ms)
+
+    def batched(self, plan: Plan) -> bool:
+        """pulsar-client loses the rest of a batch: go on only if it is a batch of one."""
+        if self.own_queue:
+            return True
         self.settle()
         consumer = self.consumer(plan.name)
         if consumer is None or consumer.ledger.largest_batch > 1:
@@ -124,24 +197,36 @@ class Session:
             return False
         return True
 
+    def said(self, text: str) -> None:
+        self.say(text)
+
 
 @contextmanager
 def session(
     settings: Settings,
     plans: Sequence[Plan],
     *,
+    engine: str = PULSAR_CLIENT,
     budget: int | None = None,
     own_topic: bool = False,
     trace_dir: Path | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Iterator[Session]:
-    """A relay in front of the broker, its observer, and a client; consumers are attached later.
+    """A relay in front of the broker, its observer, and an engine; consumers are attached later.
 
-    plans: those that will be attached: the ledger is told what they say. budget: messages that
-    they may take together. own_topic: nobody else knows it; its subscription is removed in the end,
-    so that the broker deletes it. trace_dir: where the trace stays; None: it goes with the session.
+    plans: those that will be attached: the ledger is told what they say. engine: one of ENGINES.
+    budget: messages that they may take together. own_topic: nobody else knows it; its subscription
+    is removed in the end, so that the broker deletes it. trace_dir: where the trace stays; None: it
+    goes with the session.
     """
     require_reachable(settings.service_url, settings)
+    acks = AckCommands(any(plan.receiver_delay_seconds for plan in plans))
+
+    def seen(row: Row) -> None:
+        acks.add(row)
+        if on_row is not None:
+            on_row(row)
+
     with ExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pulsar-doctor-")))
         folder = trace_dir or own / "trace"
@@ -149,15 +234,36 @@ def session(
         relay = stack.enter_context(
             relaying(settings.service_url, folder, settings=settings, told=told)
         )
-        observer = Observer(folder, on_row)
+        observer = Observer(folder, seen)
         stack.callback(observer.close)
         stack.callback(_finish, relay, observer)
-        client = stack.enter_context(
-            attach.connected(relay.service_url, settings, own / "client.log")
+        client = _engine(engine, stack, relay, settings, own / "client.log", len(plans))
+        running = Session(
+            settings,
+            relay,
+            observer,
+            client,
+            Budget(budget),
+            acks,
+            own_topic=own_topic,
+            own_queue=engine == WIRE,
         )
-        running = Session(relay, observer, client, Budget(budget), own_topic=own_topic)
         stack.callback(running.stop)
         yield running
+
+
+def _engine(
+    name: str, stack: ExitStack, relay: Relay, settings: Settings, log: Path, listeners: int
+) -> Engine:
+    if name == WIRE:
+        from pulsar_doctor import receiver
+
+        engine: Engine = stack.enter_context(receiver.connected(relay.service_url, settings))
+        return engine
+    from pulsar_doctor import attach
+
+    client: Any = attach.connected(relay.service_url, settings, log, listeners=listeners)
+    return attach.PulsarClient(stack.enter_context(client))
 
 
 def _finish(relay: Relay, observer: Observer) -> None:

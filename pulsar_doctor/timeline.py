@@ -17,7 +17,17 @@ from typing import Any
 
 from pulsar_doctor import consumers, permits
 from pulsar_doctor import ledger as ledgers
-from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, TO_BROKER, TO_CLIENT, UNPARSED, Row
+from pulsar_doctor.columns import (
+    CLOSE,
+    GAP,
+    OPEN,
+    TAKEN,
+    TO_BROKER,
+    TO_CLIENT,
+    UNPARSED,
+    Row,
+    ids_of,
+)
 from pulsar_doctor.consumers import (
     Connection,
     Consumer,
@@ -37,7 +47,8 @@ class Timeline:
     """Commands in, rows with their ledger out.
 
     told: consumer name -> what is known beside the wire: receiver_queue_size, process_seconds,
-    unacked_limit, and takes_told where its application tells each message that it takes.
+    unacked_limit, receiver_delay_seconds (the longest) and delay_from, and takes_told where its
+    application tells each message that it takes.
     from_start: whether nothing came before; otherwise any consumer may have had any message.
     """
 
@@ -144,7 +155,7 @@ class Timeline:
         siblings = self._siblings[consumer.topic, consumer.subscription]
         if len(siblings) == 1 and self.from_start:
             return
-        for message_id in permits.ids_of(row):
+        for message_id in ids_of(row):
             position = (message_id.ledger_id, message_id.entry_id)
             if position in held:
                 continue
@@ -345,6 +356,8 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
             individual=row.subscription_type in ("Shared", "Key_Shared"),
             told_receiver_queue_size=told.get("receiver_queue_size"),
             told_process_seconds=told.get("process_seconds"),
+            told_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
+            delay_from_receipt=told.get("delay_from") == "receipt",
             unacked_limit=told.get("unacked_limit"),
             credits_skipped=(connection.client_version or "").startswith(CREDIT_SKIPPED),
             taken=0 if told.get("takes_told") else None,

@@ -54,11 +54,16 @@ def queued_min(ledger: Ledger) -> int:
     return min(ledger.queued_min, ledger.unacked)
 
 
+def resting(ledger: Ledger, now_ns: int) -> bool:
+    """Whether it holds messages back, as told, and the last that came is not due yet."""
+    return now_ns < ledger.due_ns
+
+
 def quiet_seconds(ledger: Ledger, now_ns: int) -> float:
     """How long it has held messages and no permits without a sign of work; 0 where it does not."""
     if not without_permits(ledger) or not ledger.unacked:
         return 0.0
-    last = max(ledger.last_message_ns or 0, ledger.last_work_ns or 0)
+    last = max(ledger.last_message_ns or 0, ledger.last_work_ns or 0, ledger.due_ns)
     return max(0, now_ns - last) / 1e9
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from journals import Wire, relay_alive, slow_consumer, write_trace
+from said import EXCLUSIVE, Said
 
 from pulsar_doctor import cli
 from pulsar_doctor.report.consumers import sizes, summary_json, summary_lines
@@ -147,6 +148,33 @@ def test_summary_tells_each_consumer(run: Any, trace: Path) -> None:
     assert slow["ack_delay_max_us"] == 1_006_000
     assert (quick["available_permits"], quick["unacked_messages"]) == (997, 0)
     assert quick["closed"] == "2026-09-21T14:13:26.037000Z"
+
+
+def test_summary_tells_how_a_client_has_put_acks_together(run: Any, tmp_path: Path) -> None:
+    said = Said().open().attached(1, "ordered", sub_type=EXCLUSIVE).flow(100).pushed(range(30))
+    for entry in (9, 19, 14, 19):
+        said.acked([entry], cumulative=True)
+    said.attached(2, "each", subscription="audit").flow(100, 2).pushed(range(30), 2)
+    said.acked(range(12), 2).acked([12, 13], 2)
+    said.attached(3, "none", subscription="idle").flow(100, 3)
+    trace = write_trace(tmp_path / "acks.ptrace", said.blocks)
+    _, out, _ = run("trace", "summary", trace, "-o", "json")
+    names = (
+        "acknowledged", "ack_commands", "ack_ids", "ack_ids_most",
+        "cumulative_acks", "cumulative_highest", "cumulative_forward_only", "taken",
+    )  # fmt: skip
+    assert [[each[name] for name in names] for each in json.loads(out)["consumers"]] == [
+        [20, 4, 4, 1, 4, "7:19", False, None],
+        [14, 2, 14, 12, 0, None, None, None],
+        [0, 0, 0, 0, 0, None, None, None],
+    ]
+    lines = list(summary_lines(open_trace(trace).timeline(), {}))
+    told = [line.strip() for line in lines if line.startswith("  acknowledged")]
+    assert told == [
+        "acknowledged 20, in 4 ACKs, cumulative, 1 back",
+        "acknowledged 14, in 2 ACKs, ≤12 each",
+        "acknowledged 0",
+    ]
 
 
 def test_a_verdict_has_its_place(trace: Path) -> None:

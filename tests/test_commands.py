@@ -76,6 +76,11 @@ GOLDEN: list[tuple[str, str, str | None, dict[str, Any]]] = [
      {"request_id": 0}),
     ("PING", "0812920100", None, {}),  # by hand, as PONG
     ("PONG", "08139a0100", None, {}),
+    ("ACK", "080a520e080010001a040823100130053800", None,  # by hand: in a transaction
+     {"consumer_id": 0, "ack_type": "individual", "messages": 1, "ledger_id": 35, "entry_id": 1,
+      "transaction": "(0,5)"}),
+    ("ACK", "080a520c080010001a04082310013005", None,  # by hand: half of a transaction's id
+     {"consumer_id": 0, "ack_type": "individual", "messages": 1, "ledger_id": 35, "entry_id": 1}),
     ("REDELIVER_UNACKNOWLEDGED_MESSAGES", "0814a201080800120408231000", None,
      {"consumer_id": 0, "messages": 1, "ledger_id": 35, "entry_id": 0}),
     ("REDELIVER_UNACKNOWLEDGED_MESSAGES", "0814a201020800", None,

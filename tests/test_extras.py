@@ -38,6 +38,8 @@ def without(missing: set[str], *arguments: str) -> subprocess.CompletedProcess[s
         (["trace", "show", "t.ptrace"], "trace"),
         (["trace", "verify", "t.ptrace"], "trace"),
         (["stall-check", "--trace", "t.ptrace"], "trace"),
+        (["holes", "--trace", "t.ptrace"], "trace"),
+        (["simulate", "--from-trace", "t.ptrace"], "trace"),
         (["consume", "t", "-s", "s"], "consume"),
         (["demo"], "sandbox"),
     ],
@@ -53,6 +55,11 @@ def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
 def test_the_base_explains_its_rules_without_any_extra():
     assert without(EXTRAS, "explain", "permits-exhausted").returncode == 0
     assert without(EXTRAS, "--help").returncode == 0
+
+
+def test_the_base_simulates_without_any_extra():
+    run = without(EXTRAS, "simulate", "--rate", "5/s", "--duration", "10s", "-o", "json")
+    assert json.loads(run.stdout)["schema"] == "pulsar-doctor/simulate/1", run.stderr
 
 
 def test_the_base_judges_files_and_asks_brokers_without_any_extra(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rows import ack, ack_batch, ack_set, flow, message, paced, redeliver, row, subscribe, taken
 
 from pulsar_doctor import permits
-from pulsar_doctor.columns import MessageId, Row
+from pulsar_doctor.columns import MessageId, Row, ids_of
 from pulsar_doctor.ledger import Ledger, Pace, from_state, state_of
 
 
@@ -349,7 +349,7 @@ def test_the_wait_for_a_delivery_is_not_work() -> None:
 def test_an_ack_of_another_consumer_settles_and_shows_no_work_of_the_owner() -> None:
     ledger = play(ready(), flow(10), message(0, at=1), message(1, at=2))
     other = ack(1, at=7)
-    permits.acknowledge(ledger, other, permits.ids_of(other), by_another=True)
+    permits.acknowledge(ledger, other, ids_of(other), by_another=True)
     assert (ledger.unacked, ledger.acknowledged, ledger.unsent_permits_min) == (1, 1, 0)
     assert (ledger.last_work_ns, other.ack_delay_us) == (None, 5_000_000)
 

@@ -16,7 +16,7 @@ from command_line import pulsar_doctor
 from support import eventually
 
 from pulsar_doctor import attach
-from pulsar_doctor.consuming import Plan
+from pulsar_doctor.consuming.engines import Plan
 from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.observer.following import Observer
 from pulsar_doctor.sandbox import Sandbox
@@ -268,6 +268,7 @@ def test_a_zero_queue_on_a_partitioned_topic_is_refused_with_what_to_do(broker, 
     run = pulsar_doctor("consume", topic, "-s", "s", "--zero-queue", broker=broker)
     assert run.returncode == 2
     assert "--receiver-queue-size 1" in run.stderr
+    assert "--engine wire" in run.stderr
     assert run.stdout == ""
 
 

@@ -292,7 +292,8 @@ def test_a_forged_segment_gives_itself_away(
 
 # --- sealed by another version ---
 
-NEW = ["acknowledged_messages", "starved_from"]  # columns that the first version did not have
+# columns that the first version did not have; nothing in these traces fills the last one
+NEW = ["acknowledged_messages", "starved_from", "transaction"]
 
 
 def older(table: pa.Table) -> pa.Table:
@@ -318,7 +319,7 @@ def without_new(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
 def test_a_trace_of_an_older_version_is_read_and_is_whole(trace: Path) -> None:
     whole = Trace(trace)
     rows, ledgers = list(whole.rows()), whole.timeline().state()
-    for name in NEW:
+    for name in NEW[:2]:
         assert any(getattr(row, name) is not None for row in rows)
     for number in (1, 2, 3):
         rewrite(trace, number, older)

@@ -194,6 +194,18 @@ class Admin:
         """
         return _number((await self._configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
 
+    async def configuration(self) -> Mapping[str, Any]:
+        """What holds of broker.conf at the broker that answers; empty where refused (superuser)."""
+        return await self._configuration()
+
+    async def version(self) -> str | None:
+        """Of the broker that answers, as it writes it; None where it is not told."""
+        try:
+            told = await self._http.text("brokers/version", "the broker's version")
+        except refusals.AdminError:
+            return None
+        return told.strip().strip('"') or None
+
     async def brokers(self) -> list[str]:
         """`host:port` of each active broker of the cluster (needs a superuser)."""
         return await self._http.brokers()

@@ -96,6 +96,13 @@ class Http:
                 lambda base: self._document(url_of(base, path, params), what), self._bases
             )
 
+    async def text(self, path: str, what: str) -> str:
+        """What stands at this path, which is no JSON whatever it is called. Raises AdminError."""
+        async with self._slots:
+            return await self._again(
+                lambda base: self._text(url_of(base, path, None), what), self._bases
+            )
+
     @asynccontextmanager
     async def stream(
         self, path: str, what: str, *, broker: str | None = None
@@ -132,16 +139,26 @@ class Http:
         return await ask(bases[(attempts - 1) % len(bases)])
 
     async def _document(self, url: httpx.URL, what: str, *, follow: bool = True) -> Answer:
+        response, body = await self._whole(url, what, follow=follow)
+        return Answer(_parsed(response, body, what), clock_ms(response))
+
+    async def _text(self, url: httpx.URL, what: str) -> str:
+        _, body = await self._whole(url, what)
+        return body.decode("utf-8", "replace")
+
+    async def _whole(
+        self, url: httpx.URL, what: str, *, follow: bool = True
+    ) -> tuple[httpx.Response, bytes]:
+        """The answer, and its body."""
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 response = await self._opened(url, what, follow=follow)
                 try:
-                    body = await reading(response.aread(), response.url, what)
+                    return response, await reading(response.aread(), response.url, what)
                 finally:
                     await response.aclose()
         except TimeoutError:
             raise refusals.of_time(url, what, self._timeout_seconds) from None
-        return Answer(_parsed(response, body, what), clock_ms(response))
 
     async def _opened(self, url: httpx.URL, what: str, *, follow: bool = True) -> httpx.Response:
         """The answer with status 200 or 204, its body not yet read."""

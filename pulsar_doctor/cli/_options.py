@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -54,8 +54,28 @@ class Size(BytesType):
         return count
 
 
+class Share(SecondsType):
+    """A part of a whole, written 5% or 0.05; a value from 0 to 1."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """From 0 to 1; wrong usage where the text is none."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is no share; write 5% or 0.05", param, ctx)
+        return share
+
+
 DURATION = Duration()
 SIZE = Size()
+SHARE = Share()
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -121,6 +141,34 @@ TALK = (
         help="No colours; NO_COLOR in the environment does the same.",
     ),
 )  # fmt: skip
+
+
+class Sections(click.Command):
+    """A command whose --help shows its options under headings, in the order of the command.
+
+    sections: heading -> names of parameters; what is in none stands under the last.
+    """
+
+    sections: Mapping[str, tuple[str, ...]] = {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options, a list for each heading."""
+        heading_of = {name: title for title, names in self.sections.items() for name in names}
+        *_, last = self.sections
+        found: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                title = heading_of.get(param.name or "", last)
+                found[title].append(record)
+        for title, records in found.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def sectioned(sections: Mapping[str, tuple[str, ...]]) -> type[Sections]:
+    """A class of command with these headings."""
+    return type("Sections", (Sections,), {"sections": sections})
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -7,77 +7,45 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import (
-    DURATION,
-    connection_options,
-    output_option,
-    say,
-    say_more,
-    set_option,
-    settings,
-    trace_option,
+from pulsar_doctor.cli._consume_options import (
+    OWN_MESSAGES,
+    SECTIONS,
+    consumer_options,
+    delay_options,
+    run_options,
+    work_options,
 )
+from pulsar_doctor.cli._options import connection_options, say, say_more, sectioned, settings, told
 
 if TYPE_CHECKING:
-    from pulsar_doctor.consuming import Plan
+    from pulsar_doctor.consuming.engines import Plan
     from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.session import Session
     from pulsar_doctor.settings import Settings
 
-OWN_MESSAGES = 20
+OWN_KEYS = 16  # of our own messages on a Key_Shared subscription
 GROUPED_ACKS_SECONDS = 1.0  # clients gather acknowledgements for a moment (default 100 ms)
 EPILOG = """\b
 Examples:
   pulsar-doctor consume --zero-queue
   pulsar-doctor consume orders -s billing --receiver-queue-size 10 -n 30
   pulsar-doctor consume orders -s billing --process-time 2s --timeout 1m --trace billing.ptrace
+  pulsar-doctor consume orders -s billing --type failover --ack cumulative --ack-every 20
+  pulsar-doctor consume orders -s billing --nack-rate 5% --dead-letter-after 3
+  pulsar-doctor consume orders -s billing --receive listener --pause-after 10 --pause-for 5s
+  pulsar-doctor consume orders -s later --receiver-delay 5s --receiver-queue-size 100
+  pulsar-doctor consume 'orders-.*' -s billing --pattern
+  pulsar-doctor consume orders -s billing --engine wire --zero-queue
+  echo 1 10 | pulsar-doctor consume orders -s billing --engine wire --permits manual
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @click.argument("topic", required=False)
-@click.option("-s", "--subscription", metavar="SUB", help="Subscription; with TOPIC it is needed.")
-@click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: ask when taking.")
-@click.option(
-    "--receiver-queue-size", metavar="N", type=click.IntRange(min=0), help="Default 1000."
-)
-@click.option(
-    "--type",
-    "type_",
-    type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
-    default="shared",
-    show_default=True,
-    help="Subscription type.",
-)
-@click.option(
-    "--consumers",
-    metavar="K",
-    type=click.IntRange(1, 1000),
-    default=1,
-    show_default=True,
-    help="How many consumers to attach.",
-)
-@click.option(
-    "--process-time", type=DURATION, help="How long each message is worked on, such as 2s."
-)
-@click.option(
-    "--ack",
-    type=click.Choice(["individual", "cumulative", "none"]),
-    default="individual",
-    show_default=True,
-    help="How messages are acknowledged.",
-)
-@click.option(
-    "-n",
-    "--count",
-    metavar="COUNT",
-    type=click.IntRange(min=1),
-    help=f"End after so many messages; without TOPIC {OWN_MESSAGES}.",
-)
-@click.option("--timeout", type=DURATION, help="End after this time at the latest.")
-@trace_option
-@set_option
-@output_option("table", "json", "jsonl")
+@consumer_options
+@work_options
+@delay_options
+@run_options
 @connection_options
 def command(
     topic: str | None, subscription: str | None, count: int | None, output: str, **options: Any
@@ -91,13 +59,14 @@ def command(
     Ends with the verdict of `stall-check`: exit code 1 where a consumer stands still, 3 where
     fewer than COUNT messages came within the timeout.
     """  # fmt: skip
-    _check_usage(topic, subscription, options)
     from contextlib import ExitStack
     from dataclasses import replace
 
+    from pulsar_doctor.consuming import planning
     from pulsar_doctor.diagnosis import limits_of
     from pulsar_doctor.rules import load
 
+    planning.check(topic, subscription, options)
     limits_of(load(), options["changes"])  # a wrong --set is said before anything starts
     where = settings()
     own = topic is None
@@ -111,48 +80,14 @@ def command(
             where = stack.enter_context(connected(where, say))
         if own:
             count = count or OWN_MESSAGES
-        plans = _plans(topic or _own_topic(), subscription or "pulsar-doctor", options)
+        plans = planning.plans(topic or _own_topic(), subscription or "pulsar-doctor", options)
         return _consume(where, plans, count, output, own, options)
-
-
-def _check_usage(topic: str | None, subscription: str | None, options: dict[str, Any]) -> None:
-    if topic is not None and subscription is None:
-        raise click.UsageError("with a TOPIC, name the subscription: -s SUB")
-    if options["zero_queue"] and options["receiver_queue_size"]:
-        raise click.UsageError("--zero-queue and --receiver-queue-size exclude each other")
-    if options["type_"] == "exclusive" and options["consumers"] > 1:
-        raise click.UsageError("an exclusive subscription takes one consumer; see --type")
-    if options["ack"] == "cumulative" and options["type_"] in ("shared", "key_shared"):
-        raise click.UsageError(
-            f"the broker ignores cumulative acknowledgements on {options['type_']} subscriptions; "
-            "use --type exclusive or failover"
-        )
 
 
 def _own_topic() -> str:
     import secrets
 
     return f"persistent://public/default/pulsar-doctor-{secrets.token_hex(4)}"
-
-
-def _plans(topic: str, subscription: str, options: dict[str, Any]) -> list[Plan]:
-    from pulsar_doctor.consuming import Plan
-
-    size = options["receiver_queue_size"]
-    if options["zero_queue"] or size is None:
-        size = 0 if options["zero_queue"] else 1000
-    return [
-        Plan(
-            name=f"consumer-{number}",
-            topic=topic,
-            subscription=subscription,
-            type=options["type_"],
-            receiver_queue_size=size,
-            process_seconds=options["process_time"],
-            ack=options["ack"],
-        )
-        for number in range(1, options["consumers"] + 1)
-    ]
 
 
 def _consume(
@@ -163,8 +98,8 @@ def _consume(
     from pulsar_doctor.report.live import LiveLines
     from pulsar_doctor.report.rows import row_line
     from pulsar_doctor.rules import load
-    from pulsar_doctor.session import session
 
+    session = _session()
     rules = load()
     limits = limits_of(rules, options["changes"])
     lines = LiveLines(click.echo)
@@ -176,71 +111,120 @@ def _consume(
     trace_dir = options["trace_dir"]
     say_more(f"attaching to {plans[0].topic} at {where.service_url}")
     with session(
-        where, plans, budget=count, own_topic=own, trace_dir=trace_dir, on_row=on_row
+        where,
+        plans,
+        engine=options["engine"],
+        budget=count,
+        own_topic=own,
+        trace_dir=trace_dir,
+        on_row=on_row,
     ) as running:
         lines.timeline = running.timeline
-        _refuse_zero_queue_on_partitions(running, plans[0])
+        running.say = _say_from_threads()
         _attach(running, plans, count if own else None)
-        in_time = _watch(running, lines, options["timeout"])
+        in_time = _watch(running, lines, options["timeout"], count if output == "json" else None)
         diagnoses = running.diagnoses(rules, limits)
         lines.flush()
-        last_word = _last_word(running, diagnoses, plans[0], output)
+        last_word = _last_word(running, diagnoses, plans, output)
     last_word()  # behind the rows of the consumers' closing
     code = exit_code(diagnoses, "stalled")
     return code or _shortfall(running, in_time)
 
 
-def _refuse_zero_queue_on_partitions(running: Session, plan: Plan) -> None:
-    from pulsar_doctor import attach
+def _session() -> Any:
+    from pulsar_doctor.errors import MissingExtra
 
-    if plan.receiver_queue_size:
-        return
-    names = attach.partitions_of(running.client, plan.topic)
-    if names and names[0].endswith(f"{plan.topic}-partition-0"):
-        raise attach.zero_queue_on_partitions(plan.topic)
+    try:
+        from pulsar_doctor.session import session
+    except ModuleNotFoundError as error:
+        raise MissingExtra("consume", "attaching consumers") from error
+    return session
 
 
 def _attach(running: Session, plans: list[Plan], own_messages: int | None) -> None:
-    from pulsar_doctor import attach
-
     first, *others = plans
     running.attach(first)
     if own_messages:
-        attach.produce(running.client, first.topic, own_messages)
+        keys = OWN_KEYS if first.type == "key_shared" else 0
+        running.produce(first.topic, own_messages, keys=keys)
     for plan in others:
         running.attach(plan)
 
 
-def _watch(running: Session, lines: Any, timeout: float | None) -> bool:
-    """Waits for the workers and shows what happens; False where the time ran out."""
+def _watch(running: Session, lines: Any, timeout: float | None, count: int | None) -> bool:
+    """Waits for the workers and shows what happens; False where the time ran out.
+
+    count: of the messages, where stdout does not show how far it is.
+    """
+    from pulsar_doctor.report.progress import Progress
+
+    hand = _hand(running)
+    progress = Progress(quiet=bool(told("quiet")))
 
     def done() -> bool:
         lines.flush()
+        if count:
+            progress(count - running.budget.missing, count, "messages")
+        if hand is not None and hand.over(running.delivered):
+            return True
         return not any(worker.working for worker in running.workers)
 
-    in_time = running.wait(done, timeout)
+    try:
+        in_time = running.wait(done, timeout)
+    finally:
+        progress.stop()
     running.wait(lambda: running.acknowledged, GROUPED_ACKS_SECONDS)
+    running.wait(lambda: running.asked_again, GROUPED_ACKS_SECONDS + running.nack_seconds)
     return in_time
 
 
+def _hand(running: Session) -> Any:
+    """Who grants permits by what is typed; None where the consumers do it themselves."""
+    import sys
+
+    (first, *_) = running.workers
+    if first.plan.permits != "manual":
+        return None
+    from pulsar_doctor.consuming.granting import Hand
+
+    if sys.stdin.isatty():
+        say("type how many permits to grant, such as 1 or 10, and Enter; Ctrl-D ends")
+    return Hand(first, sys.stdin, running.say)
+
+
+def _say_from_threads() -> Callable[[str], None]:
+    """Like `say`, which knows of --quiet in the main thread only."""
+    if told("quiet"):
+        return lambda text: None
+    return lambda text: click.echo(text, err=True)
+
+
 def _last_word(
-    running: Session, diagnoses: list[Diagnosis], plan: Plan, output: str
+    running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: str
 ) -> Callable[[], None]:
     """The verdict, as of now, to be printed at the end."""
     import json
 
     from pulsar_doctor.report import consumed, verdict
 
+    plan = plans[0]
     if running.batch_refused:
         say(
-            f"{running.batch_refused} was sent a batch, of which a zero queue hands out only the "
-            "first message: stopped before any of it was acknowledged; all of it goes back to the "
-            "subscription. Use --receiver-queue-size 1 for this topic."
+            f"{running.batch_refused} was sent a batch, of which pulsar-client's zero queue hands "
+            "out only the first message: stopped before any of it was acknowledged; all of it goes "
+            "back to the subscription. Use --engine wire, or --receiver-queue-size 1."
         )
+    totals = running.totals(plans)
     if output == "table":
-        return lambda: verdict.print_diagnoses(diagnoses)
+
+        def tell() -> None:
+            verdict.print_diagnoses(diagnoses)
+            for line in consumed.lines(totals):
+                click.echo(line)
+
+        return tell
     consumers = list(running.timeline.living)
-    document = consumed.document(plan.topic, plan.subscription, consumers, diagnoses)
+    document = consumed.document(plan.topic, plan.subscription, consumers, diagnoses, **totals)
     text = json.dumps(document, indent=2 if output == "json" else None)
     return lambda: click.echo(text)
 

@@ -12,7 +12,7 @@ from pulsar_doctor.cli._options import connection_options, say, settings
 
 if TYPE_CHECKING:
     from pulsar_doctor.consumers import Consumer
-    from pulsar_doctor.consuming import Plan
+    from pulsar_doctor.consuming.engines import Plan
     from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.settings import Settings
 
@@ -61,6 +61,7 @@ def _require_extra() -> None:
     from pulsar_doctor.errors import MissingExtra
 
     try:
+        import pulsar_doctor.attach
         import pulsar_doctor.session  # noqa: F401
     except (MissingExtra, ModuleNotFoundError) as error:
         raise MissingExtra("sandbox", "the demo") from error
@@ -76,7 +77,6 @@ class Act:
 
 
 def _play(where: Settings, receiver_queue_size: int) -> Act:
-    from pulsar_doctor import attach
     from pulsar_doctor.diagnosis import limits_of
     from pulsar_doctor.report import story
     from pulsar_doctor.report.live import LiveLines
@@ -95,7 +95,7 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
 
         story.attaches_slow(slow)
         running.attach(slow)
-        attach.produce(running.client, slow.topic, MESSAGES)
+        running.produce(slow.topic, MESSAGES)
         first = MESSAGES if receiver_queue_size else 1
         running.wait(lambda: delivered("slow") >= first, PATIENCE_SECONDS)
         story.attaches_fast(fast)
@@ -118,7 +118,7 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
 def _plans(receiver_queue_size: int) -> tuple[Plan, Plan]:
     import secrets
 
-    from pulsar_doctor.consuming import Plan
+    from pulsar_doctor.consuming.engines import Plan
 
     topic = f"persistent://public/default/demo-{secrets.token_hex(4)}"
     slow = Plan("slow", topic, "work", "shared", receiver_queue_size, SLOW_SECONDS)

@@ -24,7 +24,7 @@ def of_trace(
     folder: Path, topics: Sequence[str], judge: Judge, *, say: Say, say_more: Say
 ) -> Checkup:
     """The verdicts on what went over the wire. Raises TraceError, and DoctorError likewise."""
-    trace = _open(folder)
+    trace = open_folder(folder)
     for note in trace.notes:
         say(f"pulsar-doctor: {note}")
     timeline = trace.timeline()
@@ -35,7 +35,8 @@ def of_trace(
     return Checkup("trace", diagnoses, max(0, timeline.now_ns - began_ns) / 1e9)
 
 
-def _open(folder: Path) -> Trace:
+def open_folder(folder: Path) -> Trace:
+    """A trace, to be read. Raises MissingExtra, TraceError."""
     try:
         from pulsar_doctor.sealing import open_trace
     except ModuleNotFoundError as error:

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from pulsar_doctor.consumers import Consumer
+from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.report.rows import iso, seconds
 from pulsar_doctor.timeline import Timeline
 
@@ -53,7 +54,14 @@ def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> d
         "flows": list(ledger.flows),
         "messages": ledger.messages,
         "redelivered": ledger.redelivered,
+        "taken": ledger.taken,
         "acknowledged": ledger.acknowledged,
+        "ack_commands": ledger.ack_commands,
+        "ack_ids": ledger.ack_ids,
+        "ack_ids_most": ledger.ack_ids_most,
+        "cumulative_acks": ledger.cumulative_acks,
+        "cumulative_highest": _position(ledger),
+        "cumulative_forward_only": _forward_only(ledger),
         "permits_granted": ledger.granted,
         "permits_spent": ledger.spent,
         "available_permits": ledger.available_permits,
@@ -75,7 +83,8 @@ def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     table.add_column("topic, subscription", overflow="fold", ratio=1)
     for title in ("queue", "FLOWs"):
         table.add_column(title, overflow="fold")
-    for title in ("messages", "granted, spent", "available", "unacked"):
+    table.add_column("messages, acked", justify="right", min_width=len("cumulative"))
+    for title in ("granted, spent", "available", "unacked"):
         table.add_column(title, justify="right")
     table.add_column("longest without permits", justify="right")
     table.add_column("ack delay, most", justify="right")
@@ -106,6 +115,7 @@ def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[s
         yield f"  queue {queue[0]}, FLOWs {flows[0]}"
         yield f"  permits {permits[0]} granted, {permits[1]} spent, {available[0]} available"
         yield f"  messages {messages[0]}, {unacked[0]} unacked, ack delay at most {delay[0]}"
+        yield f"  acknowledged {', '.join(messages[1:])}"
         yield f"  longest without permits {starved[0]}"
 
 
@@ -118,7 +128,7 @@ def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tupl
         f"{consumer.topic.removeprefix('persistent://')}\n{consumer.subscription} ({kind})",
         _queue(consumer),
         sizes(ledger.flows, ledger.flow_count),
-        str(ledger.messages),
+        "\n".join((str(ledger.messages), str(ledger.acknowledged), *_acks(ledger))),
         f"{ledger.granted}\n{ledger.spent}",
         f"{'' if ledger.parked_permits is not None else '≤'}{ledger.available_permits}",
         str(ledger.unacked),
@@ -136,6 +146,29 @@ def sizes(flows: Iterable[int], flow_count: int) -> str:
     if told < flow_count:
         shown = [*shown[:SIZES_SHOWN_MOST], f"… {flow_count - told} more"]
     return ", ".join(shown) or "none"
+
+
+def _acks(ledger: Ledger) -> Iterator[str]:
+    """How its client has put acks together; nothing where it sent none."""
+    if ledger.ack_commands:
+        yield f"in {ledger.ack_commands} ACKs"
+    if ledger.cumulative_acks:
+        some = "" if ledger.cumulative_acks == ledger.ack_commands else f"{ledger.cumulative_acks} "
+        yield f"{some}cumulative"
+    if ledger.ack_ids_most > 1:
+        yield f"≤{ledger.ack_ids_most} each"
+    if ledger.cumulative_back:
+        yield f"{ledger.cumulative_back} back"
+
+
+def _position(ledger: Ledger) -> str | None:
+    """Of the highest cumulative ack."""
+    return "{}:{}".format(*ledger.cumulative_highest) if ledger.cumulative_acks else None
+
+
+def _forward_only(ledger: Ledger) -> bool | None:
+    """Whether no cumulative ack went back; None where there was none."""
+    return ledger.cumulative_back == 0 if ledger.cumulative_acks else None
 
 
 def _queue(consumer: Consumer) -> str:

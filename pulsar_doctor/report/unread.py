@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from pulsar_doctor.report.checkup import Checkup
 from pulsar_doctor.report.words import printable
@@ -12,8 +13,13 @@ SAID_MOST = 5
 
 def sentences(checkup: Checkup) -> list[str]:
     """A sentence for each reason why something could not be read, of the first few."""
+    return because(checkup.unreachable)
+
+
+def because(unreachable: Iterable[tuple[str, str]]) -> list[str]:
+    """The same, of topics and reasons."""
     those: dict[str, list[str]] = {}
-    for topic, reason in checkup.unreachable:
+    for topic, reason in unreachable:
         those.setdefault(reason, []).append(topic)
     said = [_because(topics, reason) for reason, topics in those.items()]
     if len(said) > SAID_MOST:

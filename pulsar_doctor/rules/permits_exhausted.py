@@ -60,6 +60,7 @@ from pulsar_doctor.waiting import (
     in_rhythm,
     outlook,
     quiet_seconds,
+    resting,
     waiting_measures,
     without_permits,
     zero_or_one,
@@ -117,7 +118,7 @@ def _judge(consumer: Consumer, now_ns: int, limits: Limits) -> Iterator[tuple[Se
     ahead = forecast(ledger, now_ns)
     if ahead is None or not without_permits(ledger) or ledger.zero_queue:
         return
-    if ledger.unacked == 0 or _cannot_tell(ledger):
+    if ledger.unacked == 0 or _cannot_tell(ledger) or resting(ledger, now_ns):
         return
     patience, quiet = limits["refill_wait"], quiet_seconds(ledger, now_ns)
     working = in_rhythm(ledger, now_ns)

@@ -51,6 +51,7 @@ from pulsar_doctor.waiting import (
     outlook,
     pace,
     queued_min,
+    resting,
     waiting_measures,
 )
 
@@ -101,6 +102,8 @@ def _judge(
     for consumer in consumers:
         ledger = consumer.ledger
         if not queued_min(ledger) or ledger.unacked < limits["share"] * total:
+            continue
+        if resting(ledger, now_ns):
             continue
         severity = _severity(consumer, idle, now_ns, limits)
         if severity is not None:

@@ -37,6 +37,7 @@ from pulsar_doctor.waiting import (
     forecast,
     in_rhythm,
     outlook,
+    resting,
     waiting_measures,
     without_permits,
 )
@@ -67,6 +68,8 @@ def _is_slow(consumer: Consumer, now_ns: int, limits: Limits) -> bool:
     ledger = consumer.ledger
     ahead = forecast(ledger, now_ns)
     if ahead is None or not without_permits(ledger) or ledger.zero_queue:
+        return False
+    if resting(ledger, now_ns):
         return False
     wait = ahead.seconds_until_positive
     return (

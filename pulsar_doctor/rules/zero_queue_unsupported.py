@@ -4,6 +4,7 @@ With a receiver queue of 0 the client asks for one message with each receive. Th
 split a batch: it sends the whole of it and debits all its messages. The C++, Python and Node.js
 clients hand out the first message and lose the rest until they are delivered again, the next
 receive hangs, and permits climb by only one with each call. The Java client closes the consumer.
+Our own (`consume --engine wire`) hands out all of it, and is not meant.
 
 Where the queue size is told this is certain. From the wire alone a queue of 1 looks the same, and
 copes with batches: there it takes `refill_wait` of silence, and the confidence is low; from
@@ -48,7 +49,7 @@ from pulsar_doctor.waiting import (
     waiting_measures,
 )
 
-JAVA = "Pulsar-Java"
+JAVA, OURS = "Pulsar-Java", "pulsar-doctor"
 CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
@@ -88,7 +89,7 @@ def _by_wire(wire: Subscription, limits: Limits) -> Outcome:
 
 def _judge(consumer: Consumer, now_ns: int, limits: Limits) -> Iterator[float]:
     ledger = consumer.ledger
-    if ledger.largest_batch < 2 or ledger.unacked == 0:
+    if ledger.largest_batch < 2 or ledger.unacked == 0 or _hands_out_all(consumer):
         return
     if ledger.zero_queue:
         yield 0.95
@@ -96,6 +97,11 @@ def _judge(consumer: Consumer, now_ns: int, limits: Limits) -> Iterator[float]:
         yield 0.8
     elif _silent_below_zero(consumer, now_ns, limits["refill_wait"]):
         yield 0.6
+
+
+def _hands_out_all(consumer: Consumer) -> bool:
+    """Whether it is ours (`consume --engine wire`): all of a batch before it asks again."""
+    return (consumer.client_version or "").startswith(OURS)
 
 
 def _java_closed_it(consumer: Consumer) -> bool:

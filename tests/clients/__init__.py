@@ -5,6 +5,7 @@ file), token_file. Then `do` names one of
 
     subscribe  name, topic, subscription, type, queue
     produce    topic, first, count, bytes, batched, compression, chunked   -> sha256
+               batch (Java only): messages of one at most
     receive    name, count, ack (individual, cumulative, nack, none), timeout_ms;
                every_from: until each of `count` numbers from there on has come, whatever else does
                -> sha256 over all payloads as they came, in_order, numbers (of 2,000 at most)

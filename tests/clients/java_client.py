@@ -69,6 +69,7 @@ class Orders:
                 .compressionType(compression)
                 .enableBatching(order.get("batched", False))
                 .batchingMaxPublishDelay(20, milliseconds)
+                .batchingMaxMessages(order.get("batch", 1000))
                 .enableChunking(order.get("chunked", False))
                 .blockIfQueueFull(True)
                 .maxPendingMessages(20 if order["bytes"] > 10_000 else 1000)

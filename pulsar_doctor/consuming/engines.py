@@ -6,7 +6,7 @@ are used from ordinary threads; a call waits where it says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +17,12 @@ class Plan:
 
     process_seconds: work for each message, None: not told. ack: individual, cumulative or none.
     unacked_limit: the broker's limit of unacknowledged messages per consumer, None: not told.
+    ack_every: every K-th message is acknowledged; individual leaves the others unacknowledged.
+    nack_share: of all messages, from 0 to 1. receive: call, listener or batch. pause_after: the
+    listener rests after so many messages, for pause_seconds; None: to the end. pattern: `topic` is
+    a regular expression. permits: auto, or manual: only `grant` asks the broker for messages.
+    receiver_delay_seconds: held back for so long; several take turns by entry. delay_from: publish
+    or receipt.
     """
 
     name: str
@@ -27,15 +33,32 @@ class Plan:
     process_seconds: float | None = None
     ack: str = "individual"
     unacked_limit: int | None = None
+    ack_every: int = 1
+    nack_share: float = 0.0
+    nack_delay_seconds: float = 1.0
+    batch_index_acks: bool = False
+    receive: str = "call"
+    pause_after: int | None = None
+    pause_seconds: float | None = None
+    dead_letter_after: int | None = None
+    dead_letter_topic: str | None = None
+    pattern: bool = False
+    permits: str = "auto"
+    ack_corrupt: bool = False
+    receiver_delay_seconds: tuple[float, ...] = ()
+    delay_from: str = "publish"
 
     @property
     def told(self) -> dict[str, Any]:
         """What the ledger may know beside the wire."""
         return {
-            "receiver_queue_size": self.receiver_queue_size,
+            # by hand nothing is unsent and nobody knows when the next FLOW comes, as with none
+            "receiver_queue_size": 0 if self.permits == "manual" else self.receiver_queue_size,
             "process_seconds": self.process_seconds,
             "unacked_limit": self.unacked_limit,
             "takes_told": True,
+            "receiver_delay_seconds": max(self.receiver_delay_seconds, default=None),
+            "delay_from": self.delay_from,
         }
 
 
@@ -60,6 +83,11 @@ class Message:
     handle: Any = None
 
 
+def is_partitioned(topic: str, names: Sequence[str]) -> bool:
+    """Whether these are the names of a topic's partitions, and not its own."""
+    return bool(names) and names[0].endswith(f"{topic}-partition-0")
+
+
 class Closed(Exception):
     """The consumer was closed while, or before, somebody waited for it."""
 
@@ -78,8 +106,18 @@ class Attached(Protocol):
         """The listener gets no more until `resume`."""
 
     def resume(self) -> None: ...
+    def receive_batch(self) -> list[Message]:
+        """All that the client gives at once, none where nothing came soon. Raises Closed."""
+
     def unsubscribe(self) -> None: ...
     def close(self) -> None: ...
+
+
+class Granting(Attached, Protocol):
+    """One that asks the broker only when it is told to: a plan whose permits are manual."""
+
+    def grant(self, permits: int) -> None:
+        """Sends a FLOW of so many permits."""
 
 
 class Engine(Protocol):
@@ -89,5 +127,10 @@ class Engine(Protocol):
         self, plan: Plan, listener: Callable[[Message], None] | None = None
     ) -> Attached: ...
 
-    def partitions_of(self, topic: str) -> list[str]: ...
+    def counts_before_listener(self, plan: Plan) -> bool:
+        """Whether a message counts as taken before the listener is called with it, or after."""
+
+    def partitions_of(self, topic: str) -> list[str]:
+        """The names of a topic's partitions; the topic alone where it has none."""
+
     def close(self) -> None: ...

@@ -1,0 +1,123 @@
+"""The options of `consume`, by what they are about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pulsar_doctor.cli._options import (
+    DURATION,
+    SHARE,
+    output_option,
+    set_option,
+    together,
+    trace_option,
+)
+
+OWN_MESSAGES = 20
+SECTIONS = {
+    "Consumers": (
+        "subscription", "type_", "consumers", "zero_queue", "receiver_queue_size", "engine",
+        "permits", "pattern", "receive", "pause_after", "pause_for",
+    ),
+    "Work and acknowledgements": (
+        "process_time", "ack", "ack_every", "batch_index_acks", "nack_rate", "nack_delay",
+        "ack_corrupt", "dead_letter_after", "dead_letter_topic",
+    ),
+    "Deferred messages": ("receiver_delay", "delay_from"),
+    "The run": ("count", "timeout", "trace_dir", "changes", "output"),
+    "Connection and talk": (),
+}  # fmt: skip
+
+
+def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:
+    return click.option(
+        name, type=click.Choice(choices), default=choices[0], show_default=True, help=help, **more
+    )
+
+
+consumer_options = together(
+    click.option("-s", "--subscription", metavar="SUB", help="With TOPIC it is needed."),
+    click.option(
+        "--type", "type_", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
+        default="shared", show_default=True, help="Subscription type.",
+    ),
+    click.option(
+        "--consumers", metavar="K", type=click.IntRange(1, 1000), default=1, show_default=True,
+        help="How many consumers to attach.",
+    ),
+    click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: ask when taking."),
+    click.option(
+        "--receiver-queue-size", metavar="N", type=click.IntRange(min=0), help="Default 1000."
+    ),
+    _choice(
+        "--engine", "The library, or our own consumer on the wire, which has a zero queue on "
+        "partitioned topics and with batches too.", "pulsar-client", "wire",
+    ),
+    _choice(
+        "--permits", "Who grants permits; manual: numbers that you type, each a FLOW (--engine "
+        "wire).", "auto", "manual",
+    ),
+    click.option("--pattern", is_flag=True, help="TOPIC is a regular expression."),
+    _choice(
+        "--receive", "How messages are taken; a listener's count as taken after it has worked on "
+        "them, on several partitions before.", "call", "listener", "batch",
+    ),
+    click.option(
+        "--pause-after", metavar="N", type=click.IntRange(min=1),
+        help="Pause the listener after so many messages of a consumer.",
+    ),
+    click.option("--pause-for", type=DURATION, help="And resume it after this time."),
+)  # fmt: skip
+work_options = together(
+    click.option(
+        "--process-time", type=DURATION, help="How long each message is worked on, such as 2s."
+    ),
+    _choice("--ack", "How messages are acknowledged.", "individual", "cumulative", "none"),
+    click.option(
+        "--ack-every", metavar="K", type=click.IntRange(min=1), default=1, show_default=True,
+        help="Acknowledge every K-th message of a consumer: with individual the others stay "
+        "unacknowledged, which makes holes; with cumulative they are covered.",
+    ),
+    click.option(
+        "--batch-index-acks", is_flag=True, help="Acknowledge single messages of a batch."
+    ),
+    click.option(
+        "--nack-rate", type=SHARE,
+        help="This share is negatively acknowledged: 5% is every 20th message of a consumer.",
+    ),
+    click.option(
+        "--nack-delay", type=DURATION, default="1s", show_default=True,
+        help="After which it is asked for again.",
+    ),
+    click.option(
+        "--ack-corrupt", is_flag=True,
+        help="Acknowledge what cannot be read, with its ValidationError (--engine wire).",
+    ),
+    click.option(
+        "--dead-letter-after", metavar="N", type=click.IntRange(min=1),
+        help="Send a message away after so many redeliveries.",
+    ),
+    click.option(
+        "--dead-letter-topic", metavar="TOPIC",
+        help="Where to; default TOPIC-SUB-DLQ, with a subscription SUB that keeps it.",
+    ),
+)  # fmt: skip
+delay_options = together(
+    click.option(
+        "--receiver-delay", type=DURATION, multiple=True,
+        help="Hand a message out when it is so old; several take turns by entry.",
+    ),
+    _choice("--delay-from", "From when on it counts.", "publish", "receipt"),
+)  # fmt: skip
+run_options = together(
+    click.option(
+        "-n", "--count", metavar="COUNT", type=click.IntRange(min=1),
+        help=f"End after so many messages; without TOPIC {OWN_MESSAGES}.",
+    ),
+    click.option("--timeout", type=DURATION, help="End after this time at the latest."),
+    trace_option,
+    set_option,
+    output_option("table", "json", "jsonl"),
+)  # fmt: skip

@@ -1,0 +1,165 @@
+"""pulsar-doctor holes: acknowledged ranges, the holes between them, and what they cost."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.cli._options import (
+    connection_options,
+    fail_on_option,
+    output_option,
+    say,
+    settings,
+)
+from pulsar_doctor.errors import DoctorError, InputError
+
+if TYPE_CHECKING:
+    from pulsar_doctor.examination import Acknowledged
+
+FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never": frozenset[str]()}
+
+
+@click.command()
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    metavar="NS",
+    multiple=True,
+    help="All loaded topics of tenant/namespace; may be repeated.",
+)
+@click.option(
+    "--internal-stats",
+    "internal_files",
+    metavar="FILE",
+    multiple=True,
+    help="What `pulsar-admin topics stats-internal` printed; - is stdin; may be repeated.",
+)
+@click.option(
+    "--stats",
+    "stats_files",
+    metavar="FILE",
+    multiple=True,
+    help="What `pulsar-admin topics stats` printed at the same moment, or a file of "
+    "`stall-check --save`.",
+)
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="When the file was taken, by the broker's clock; with --trace: as it was then.",
+)
+@click.option(
+    "--trace",
+    "trace_dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="What went over the wire, as `tap` or `consume` recorded it.",
+)
+@fail_on_option
+@output_option("table", "json")
+@connection_options
+def command(topics: tuple[str, ...], **asked: Any) -> int:
+    """Shows acknowledged ranges, the holes between them, and what they cost at the next load.
+
+    Everything up to mark-delete is acknowledged. Acknowledgements out of order leave ranges behind
+    it, and gaps between these: holes. The broker persists so many ranges; the rest is forgotten
+    when the topic is unloaded, and delivered again. A hole is not the same as an unacknowledged
+    message: that one was sent and is waited for, and it may lie behind all ranges; an entry in a
+    hole may be delayed, or may never have been sent.
+
+    \b
+    pulsar-doctor holes orders -s billing
+    pulsar-doctor holes --namespace public/default -o json
+    pulsar-admin topics stats-internal orders | pulsar-doctor holes --internal-stats -
+    pulsar-doctor holes --trace incident.ptrace orders -s billing --at 2026-08-01T12:00:00Z
+
+    Reads only. A topic that is named is read, which loads it; of a namespace those are read that a
+    broker has loaded. The forecast is of an orderly unload: a crash also loses what was not yet
+    flushed.
+
+    Exit codes: 0 done; 1 with --fail-on warning, where acknowledged entries would be delivered
+    again or a limit is near; 2 wrong usage or input that cannot be read; 3 where something could
+    not be read. Holes are no stall: --fail-on stalled never gives 1 here.
+    """
+    _refuse_contradictions(topics, asked)
+    return _report(_found(topics, asked), asked)
+
+
+def _refuse_contradictions(topics: tuple[str, ...], asked: dict[str, Any]) -> None:
+    """Raises InputError where the arguments do not say one thing."""
+    files = bool(asked["stats_files"] or asked["internal_files"])
+    trace = asked["trace_dir"] is not None
+    if trace and files:
+        raise InputError("--trace and files of stats are two sources; give one of them")
+    if asked["namespaces"] and (topics or files or trace):
+        raise InputError("--namespace asks a broker for all topics; leave it out, or all else")
+    if asked["at"] is not None and not (files or trace):
+        raise InputError("--at is the time of a file or in a trace; it needs one")
+    if not (topics or files or trace or asked["namespaces"]):
+        raise InputError(
+            "what is to be looked at? Name a TOPIC, or give --namespace NS, --internal-stats FILE "
+            "or --trace DIR"
+        )
+
+
+def _found(topics: tuple[str, ...], asked: dict[str, Any]) -> Acknowledged:
+    from pulsar_doctor import examination
+    from pulsar_doctor.samples import moment_ms
+    from pulsar_doctor.sandbox import connected
+
+    at_ms = None if asked["at"] is None else moment_ms(asked["at"])
+    if asked["trace_dir"] is not None:
+        at_us = None if at_ms is None else at_ms * 1000
+        return examination.holes_of_trace(asked["trace_dir"], topics, asked["subscription"], at_us)
+    if asked["stats_files"] or asked["internal_files"]:
+        return examination.holes_of_files(
+            asked["stats_files"],
+            asked["internal_files"],
+            topics=topics,
+            subscription=asked["subscription"],
+            at_ms=at_ms,
+        )
+    with connected(settings(), say) as where:
+        if asked["namespaces"]:
+            return examination.holes_of_namespaces(
+                where, asked["namespaces"], asked["subscription"]
+            )
+        return examination.holes_of_topics(where, topics, asked["subscription"])
+
+
+def _report(found: Acknowledged, asked: dict[str, Any]) -> int:
+    """Writes what was found; returns the exit code."""
+    from pulsar_doctor.report import holes, holes_document
+    from pulsar_doctor.report.unread import because
+
+    for note in found.notes:
+        say(note)
+    if asked["output"] == "json":
+        holes_document.write(
+            found.accounts,
+            sys.stdout,
+            source=found.source,
+            not_loaded=found.not_loaded,
+            unreachable=found.unreachable,
+            lives=found.biographies if found.source == "trace" else None,
+        )
+    else:
+        if not found.accounts and found.unreachable:
+            raise DoctorError("; ".join(because(found.unreachable)))
+        holes.write(
+            found.accounts,
+            sys.stdout,
+            not_loaded=len(found.not_loaded),
+            lives=found.biographies,
+        )
+    for sentence in because(found.unreachable):
+        click.echo(f"pulsar-doctor: {sentence}", err=True)
+    statuses = {account.status for account in found.accounts}
+    if statuses & FAILS[asked["fail_on"]]:
+        return 1
+    return DoctorError.exit_code if found.unreachable or "unknown" in statuses else 0

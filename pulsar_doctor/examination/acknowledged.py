@@ -1,0 +1,192 @@
+"""The acknowledged ranges of subscriptions: topics by name, whole namespaces, or files.
+
+Topics that are named are read, which loads them. Of a namespace only those are read that a broker
+has loaded and that have a backlog: without one there are no holes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from pulsar_doctor.acknowledgements.subscription import Biography
+from pulsar_doctor.admin import Admin, topic_name
+from pulsar_doctor.admin.topics import namespace_path
+from pulsar_doctor.consumers import split_partition
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.examination.judge import Judge, full
+from pulsar_doctor.fleet import Fleet, Scope
+from pulsar_doctor.holes.account import Account, account
+from pulsar_doctor.holes.persisting import NOTHING_TOLD, Storing, storing_of
+from pulsar_doctor.samples import read as read_files
+from pulsar_doctor.samples.files import called, opened
+from pulsar_doctor.samples.plain import UNKNOWN, UNNAMED, plain_internal
+from pulsar_doctor.samples.reading import check_found, is_called
+from pulsar_doctor.sampling import Plan, sample
+from pulsar_doctor.settings import Settings
+from pulsar_doctor.stats.fields import document_of
+from pulsar_doctor.stats.internal import InternalStats
+from pulsar_doctor.stats.observed import TopicWindow
+from pulsar_doctor.stats.sample import Sample
+from pulsar_doctor.stats.topic import SubscriptionStats, TopicStats
+from pulsar_doctor.stats.window import Window
+
+ONE_SAMPLE = Plan(window_seconds=0.0, limits=False)
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    """What was found. source: broker, files or trace. unreachable: what was not read, and why.
+
+    biographies: of entries in holes, by topic and subscription, where a trace tells them.
+    """
+
+    source: str
+    accounts: list[Account] = field(default_factory=list)
+    not_loaded: list[str] = field(default_factory=list)
+    unreachable: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    biographies: dict[tuple[str, str], Sequence[Biography]] = field(default_factory=dict)
+
+    def add(self, window: TopicWindow, storing: Storing, subscription: str | None) -> None:
+        """The subscriptions of a topic, as its last sample has them.
+
+        Raises InputError where a file holds what a broker cannot have written.
+        """
+        for observed in window.subscriptions():
+            if subscription not in (None, observed.subscription):
+                continue
+            try:
+                self.accounts.append(account(observed, storing))
+            except InputError as error:
+                where = f"{observed.subscription} on {window.topic}"
+                if self.source == "files":
+                    raise InputError(f"{where}: {error}") from None
+                self.unreachable.append((full(window), f"{where}: {error}"))
+
+
+def holes_of_topics(
+    settings: Settings, topics: Sequence[str], subscription: str | None
+) -> Acknowledged:
+    """The subscriptions of topics on a live broker. subscription: only this one; None: all.
+
+    Raises InputError for what is no name, DoctorError where all could be read and none has it.
+    """
+    for topic in topics:
+        topic_name(topic)
+    return asyncio.run(_of_topics(Admin(settings), topics, subscription))
+
+
+async def _of_topics(admin: Admin, topics: Sequence[str], subscription: str | None) -> Acknowledged:
+    found = Acknowledged("broker")
+    async with admin:
+        sampled, storing = await asyncio.gather(sample(admin, topics, ONE_SAMPLE), _storing(admin))
+    found.notes += sampled.notes
+    found.not_loaded += sampled.not_loaded
+    found.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
+    missing = _judge(subscription).missing(sampled.windows)
+    if missing and not found.unreachable:
+        raise DoctorError(missing)
+    for window in sampled.windows:
+        found.add(window, storing, subscription)
+    return found
+
+
+def holes_of_namespaces(
+    settings: Settings, namespaces: Sequence[str], subscription: str | None
+) -> Acknowledged:
+    """All subscriptions of all loaded topics. Raises as `holes_of_topics` does."""
+    for namespace in namespaces:
+        namespace_path(namespace)
+    return asyncio.run(_of_namespaces(Admin(settings), namespaces, subscription))
+
+
+async def _of_namespaces(
+    admin: Admin, namespaces: Sequence[str], subscription: str | None
+) -> Acknowledged:
+    found, fleet = Acknowledged("broker"), Fleet(admin, Scope(tuple(namespaces)), _empty)
+    fleet.plan = ONE_SAMPLE
+    async with admin:
+        storing = await _storing(admin)
+        async with aclosing(fleet.windows()) as windows:
+            async for window in windows:
+                found.add(window, storing, subscription)
+    found.notes += fleet.notes
+    found.not_loaded += fleet.not_loaded
+    found.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
+    if subscription is not None and not (found.accounts or found.unreachable):
+        raise DoctorError(f"no topic that was read has a subscription {subscription!r}")
+    return found
+
+
+def _empty(window: TopicWindow) -> bool:
+    """Whether no subscription can have holes."""
+    subscriptions = (window.window.last.topic.subscriptions or {}).values()
+    return all(each.msg_backlog == 0 for each in subscriptions)
+
+
+async def _storing(admin: Admin) -> Storing:
+    """How the broker that answers stores ranges, as far as these credentials are told."""
+
+    async def configuration() -> dict[str, object]:
+        try:
+            return dict(await admin.configuration())
+        except DoctorError:
+            return {}
+
+    return storing_of(*await asyncio.gather(configuration(), admin.version()))
+
+
+def holes_of_files(
+    stats_files: Sequence[str],
+    internal_files: Sequence[str],
+    *,
+    topics: Sequence[str],
+    subscription: str | None,
+    at_ms: int | None,
+) -> Acknowledged:
+    """What files tell: of stats and internal stats together, or each of internal stats alone.
+
+    Raises InputError, and DoctorError where the subscription is not there.
+    """
+    found = Acknowledged("files")
+    if stats_files:
+        read = read_files(stats_files, internal_files, topics=topics, at_ms=at_ms)
+        windows = list(read.windows)
+        found.notes += read.notes
+    else:
+        windows = [window for name in internal_files for window in _internal_alone(name, topics)]
+    missing = _judge(subscription).missing(windows)
+    if missing:
+        raise DoctorError(missing)
+    for window in windows:
+        found.add(window, NOTHING_TOLD, subscription)
+    return found
+
+
+def _internal_alone(name: str, topics: Sequence[str]) -> Iterator[TopicWindow]:
+    """Every cursor as a subscription of which nothing else is told."""
+    with opened(name) as stream:
+        told = plain_internal(document_of(stream.read(), called(name)), name)
+    if UNNAMED in told:
+        if len(topics) > 1:
+            raise InputError(f"{called(name)} is of one topic; give one TOPIC or none")
+        told = {topics[0] if topics else UNKNOWN: told[UNNAMED]}
+    else:
+        check_found(topics, told, called(name))
+    for topic, internal in told.items():
+        if not topics or any(is_called(topic, asked) for asked in topics):
+            yield TopicWindow(*split_partition(topic), Window((_sample(internal),)))
+
+
+def _sample(internal: InternalStats) -> Sample:
+    subscriptions = {name: SubscriptionStats() for name in internal.cursors or {}}
+    return Sample(None, TopicStats(subscriptions=subscriptions), internal)
+
+
+def _judge(subscription: str | None) -> Judge:
+    return Judge((), {}, subscription)

@@ -1,0 +1,276 @@
+"""What the acknowledged ranges of one subscription are, what they cost, and where they come from.
+
+Numbers are entries: an entry is one message or one batch. Partially acknowledged batches are in no
+range, and nobody tells how many there are; what was acknowledged of them is not counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.holes.origins import Origin, main_origin, origins
+from pulsar_doctor.holes.persisting import (
+    RECORD_BYTES_MOST,
+    Forecast,
+    Storing,
+    forecast,
+    record_bytes,
+)
+from pulsar_doctor.holes.ranges import Axis, Range, Written, gaps, parse_written, ranges_of
+from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
+from pulsar_doctor.stats.fields import Position
+from pulsar_doctor.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.stats.sample import Age
+
+NEAR = 0.8  # of a limit
+NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"
+
+Span = tuple[int, int]  # distances behind mark-delete: from, to behind
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The entries behind mark-delete, as distances from it.
+
+    acknowledged, holes: in order, apart. read: up to where the broker has read; length: to the last
+    entry. first, last: the positions at both ends; oldest: of the first hole's.
+    """
+
+    acknowledged: Sequence[Span]
+    holes: Sequence[Span]
+    read: int
+    length: int
+    first: Position | None
+    last: Position | None
+    oldest: tuple[Position | None, Position | None] | None
+
+    @property
+    def hole_entries(self) -> Span:
+        """In holes: read, and at or behind the read position."""
+        read = sum(max(0, min(end, self.read) - begin) for begin, end in self.holes)
+        return read, sum(end - begin for begin, end in self.holes) - read
+
+    @property
+    def tail(self) -> Span:
+        """Behind the last range: read and not acknowledged, and not read."""
+        begin = self.acknowledged[-1][1] if self.acknowledged else 0
+        read = max(0, self.read - begin)
+        return read, max(0, self.length - begin - read)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One subscription; None is "not told" everywhere.
+
+    ranges: as the broker counts them. shape: None where a ledger's entries are not known.
+    unacked_messages: not told on Exclusive and Failover. storing: how the broker keeps ranges.
+    record_told: whether the record's size is the broker's own figure. stood: since mark-delete
+    moved. not_told: what is missing, and why.
+    """
+
+    topic: str
+    partition: int | None
+    subscription: str
+    type: str | None
+    durable: bool | None
+    backlog: int | None
+    mark_delete: Position | None
+    read_position: Position | None
+    ranges: int | None
+    acknowledged_entries: int | None
+    shape: Shape | None
+    unacked_messages: int | None
+    msg_delayed: int | None
+    msg_in_replay: int | None
+    storing: Storing
+    record_bytes: int | None
+    record_told: bool
+    forecast: Forecast | None
+    stood: Age | None
+    pinned: Pinned | None
+    origins: tuple[Origin, ...]
+    not_told: tuple[str, ...] = ()
+
+    @property
+    def holes(self) -> int | None:
+        """How many; None where not told."""
+        if self.shape is not None:
+            return len(self.shape.holes)
+        return 0 if self.ranges == 0 else None
+
+    @property
+    def hole_entries(self) -> int | None:
+        """How many entries are in holes; None where not told."""
+        if self.shape is not None:
+            return sum(self.shape.hole_entries)
+        return 0 if self.ranges == 0 else None
+
+    @property
+    def oldest_hole(self) -> tuple[Position, Position] | None:
+        """Its first and its last entry; None where there is no hole, or it is not told."""
+        first, last = (self.shape and self.shape.oldest) or (None, None)
+        return None if first is None or last is None else (first, last)
+
+    @property
+    def origin(self) -> str | None:
+        """The main one; None where there are no holes."""
+        return main_origin(self.origins)
+
+    @property
+    def share_of_limit(self) -> float | None:
+        """Ranges, as a share of what is persisted; may be above 1."""
+        limit = self.storing.limit
+        return None if self.ranges is None or limit <= 0 else self.ranges / limit
+
+    @property
+    def status(self) -> str:
+        """unknown where ranges are not told; warning where a load forgets, or nearly."""
+        if self.ranges is None and self.durable is not False:
+            return "unknown"
+        ahead = self.forecast is not None and self.forecast.most > 0
+        full = (self.record_bytes or 0) >= NEAR * RECORD_BYTES_MOST
+        return "warning" if ahead or full or (self.share_of_limit or 0) >= NEAR else "healthy"
+
+
+def account(observed: Observed, storing: Storing) -> Account:
+    """Reads the last sample of a subscription. Raises InputError where its ranges are none."""
+    now, cursor, internal = observed.now, observed.cursor_now, observed.internal
+    text = None if cursor is None else cursor.individually_deleted_messages
+    written = None if text is None else parse_written(text)
+    entries = {} if internal is None else entries_of(internal)
+    ranges = None if written is None else ranges_of(written, entries)
+    shape = None
+    if cursor is not None and internal is not None and ranges is not None:
+        shape = _shape(cursor, internal, ranges, entries)
+    told = now.non_contiguous_deleted_messages_ranges_serialized_size
+    estimate = None if written is None else record_bytes(written, ranges or (), storing)
+    durable = False if observed.persistent is False else now.is_durable
+    count = _count(observed, written)
+    return Account(
+        topic=observed.topic,
+        partition=observed.partition,
+        subscription=observed.subscription,
+        type=observed.type,
+        durable=durable,
+        backlog=now.msg_backlog,
+        mark_delete=None if cursor is None else cursor.mark_delete_position,
+        read_position=None if cursor is None else cursor.read_position,
+        ranges=count,
+        acknowledged_entries=_entries(count, ranges),
+        shape=shape,
+        unacked_messages=None if observed.type in SINGLE_ACTIVE else now.unacked_messages,
+        msg_delayed=now.msg_delayed,
+        msg_in_replay=now.msg_in_replay,
+        storing=storing,
+        record_bytes=told or estimate,
+        record_told=bool(told),
+        forecast=_forecast(written, ranges, storing, cursor) if durable is not False else None,
+        stood=_stood(observed),
+        pinned=_pinned(shape, cursor, internal),
+        origins=() if shape is None else origins(observed, *shape.hole_entries),
+        not_told=tuple(_not_told(observed, written, shape)),
+    )
+
+
+def _count(observed: Observed, written: Sequence[Written] | None) -> int | None:
+    """The ranges that are written; where these are not told, or cut, the broker's own count."""
+    if written is not None:
+        return len(written)
+    if observed.now.msg_backlog == 0:
+        return 0  # mark-delete is at the end
+    return observed.acknowledged_ranges
+
+
+def _entries(count: int | None, ranges: Sequence[Range] | None) -> int | None:
+    if ranges is None:
+        return 0 if count == 0 else None
+    return sum(each.entries for each in ranges)
+
+
+def _shape(
+    cursor: CursorStats,
+    internal: InternalStats,
+    ranges: Sequence[Range],
+    entries: Mapping[int, int],
+) -> Shape | None:
+    mark_delete, last = cursor.mark_delete_position, internal.last_confirmed_entry
+    if mark_delete is None or last is None:
+        return None
+    axis, read = Axis(mark_delete, entries), cursor.read_position
+    at = None if read is None else axis.distance(*read)
+    if at is None:  # the read position stands behind the last ledger
+        at = axis.length if read is not None and read > last else 0
+    return shape_of(axis, ranges, at)
+
+
+def shape_of(axis: Axis, ranges: Sequence[Range], read: int) -> Shape | None:
+    """read: distance of the read position. None where a range is in a ledger that is not known."""
+    spans = axis.spans(ranges)
+    if spans is None:
+        return None
+    length, holes = max(axis.length, spans[-1][1] if spans else 0), gaps(spans)
+    oldest = (axis.position(holes[0][0]), axis.position(holes[0][1] - 1)) if holes else None
+    return Shape(
+        spans,
+        holes,
+        read=min(max(0, read), length),
+        length=length,
+        first=axis.position(0),
+        last=axis.position(length - 1),
+        oldest=oldest,
+    )
+
+
+def _forecast(
+    written: Sequence[Written] | None,
+    ranges: Sequence[Range] | None,
+    storing: Storing,
+    cursor: CursorStats | None,
+) -> Forecast | None:
+    if written is None or ranges is None or cursor is None:
+        return None
+    is_open = None if cursor.state is None else cursor.state != "NoLedger"
+    return forecast(written, ranges, storing, is_open=is_open)
+
+
+def _stood(observed: Observed) -> Age | None:
+    """Since mark-delete moved; at least since the topic was loaded where it has not since."""
+    sample, now, cursor = observed.window.last, observed.now, observed.cursor_now
+    if now.last_mark_delete_advanced_timestamp_ms is not None:
+        return sample.age(now.last_mark_delete_advanced_timestamp_ms)
+    if NEVER_MOVED not in now.never or cursor is None:
+        return None
+    age = sample.age(cursor.last_ledger_switch_timestamp_ms)
+    return None if age is None else Age(age.ms, False)
+
+
+def _pinned(
+    shape: Shape | None, cursor: CursorStats | None, internal: InternalStats | None
+) -> Pinned | None:
+    if shape is None or not shape.holes or cursor is None or internal is None:
+        return None
+    assert cursor.mark_delete_position is not None
+    axis, end = Axis(cursor.mark_delete_position, entries_of(internal)), shape.acknowledged[-1][1]
+    second = shape.holes[1][0] if len(shape.holes) > 1 else end
+    return pinned(internal, axis, (shape.holes[0][0], second, end))
+
+
+def _not_told(
+    observed: Observed, written: Sequence[Written] | None, shape: Shape | None
+) -> list[str]:
+    missing: list[str] = []
+    if observed.now.msg_backlog == 0 or observed.persistent is False:
+        return missing
+    if observed.internal is None:
+        missing.append("positions and ledgers: there are no internal stats")
+    elif observed.cursor_now is None:
+        missing.append("positions: the internal stats have no such cursor")
+    elif written is None:
+        missing.append("acknowledged ranges: they are not in the internal stats")
+    elif shape is None:
+        missing.append("holes: the internal stats do not tell all ledgers")
+    if observed.internal is not None and observed.now.type is None:
+        missing.append("the subscription's type and counts: there are no stats beside")
+    return missing

@@ -1,0 +1,125 @@
+"""One simulated consumer: the queue of its client, what it owes the broker, what it is doing."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from pulsar_doctor.ledger import Ledger
+from pulsar_doctor.simulate.clients import Client, refill_threshold
+from pulsar_doctor.simulate.scenario import Entry
+
+
+class Queued(NamedTuple):
+    """A message in a client's queue. due_ns: 0 where it is not known before it is received.
+
+    idle_ns: how long others had been idle when it came.
+    """
+
+    due_ns: int
+    message: int
+    entry: Entry
+    delivered_ns: int
+    idle_ns: int
+
+
+class Flow(NamedTuple):
+    """A FLOW. taken: messages that the application had received by then, this one included."""
+
+    at_ns: int
+    permits: int
+    taken: int
+
+
+class Consumer:
+    """Changed in place. flows: those that it has sent.
+
+    stall_ns: the longest time without permits in which it owed some and worked; waiting for a due
+    time is none. wait_ns: the longest that a message lay in its queue. beside_idle_ns: the same
+    while another consumer had nothing to do.
+    """
+
+    def __init__(self, index: int, name: str, client: Client, receiver_queue_size: int) -> None:
+        self.index = index
+        self.name = name
+        self.client = client
+        self.receiver_queue_size = receiver_queue_size
+        self.threshold = refill_threshold(receiver_queue_size)
+        self.ahead_most = client.ahead if receiver_queue_size else 0
+        self.ledger = Ledger()  # its own, as the timeline keeps it, once it has subscribed
+
+        self.queue: deque[Queued] = deque()
+        self.by_due: list[Queued] = []
+        self.ahead: deque[Queued] = deque()
+        self.asking = False  # the application waits for a message
+        self.deferring = False  # or for the due time of the one that it has
+        self.wake_ns: int | None = None  # when it will look again
+        self.unsent = 0
+        self.flows: list[Flow] = []
+
+        self.received = 0
+        self.finished = 0
+        self.queued_most = 0
+        self.wait_ns = 0
+        self.beside_idle_ns = 0
+        self.stall_ns = 0
+        self._stalled_since_ns: int | None = None
+
+    @property
+    def queued(self) -> int:
+        """Messages in its queue, without those that have been given back already."""
+        return len(self.queue) + len(self.by_due)
+
+    @property
+    def holds(self) -> int:
+        """All that it has and the application has not received."""
+        return self.queued + len(self.ahead)
+
+    def put(self, queued: Queued) -> None:
+        """A message has come."""
+        if self.client.by_due:
+            heappush(self.by_due, queued)
+        else:
+            self.queue.append(queued)
+        self.queued_most = max(self.queued_most, self.holds)
+
+    def move_ahead(self) -> bool:
+        """Moves a message towards the application; False where none is there, or no room."""
+        if not self.queue or len(self.ahead) >= self.ahead_most:
+            return False
+        self.ahead.append(self.queue.popleft())
+        return True
+
+    def take(self, now_ns: int) -> Queued | None:
+        """The next message for the application; None where none is there, or due."""
+        if self.client.by_due:
+            due = bool(self.by_due) and self.by_due[0].due_ns <= now_ns
+            return heappop(self.by_due) if due else None
+        source = self.ahead if self.ahead_most else self.queue
+        return source.popleft() if source else None
+
+    def look(self, now_ns: int) -> None:
+        """Something has changed: keeps for how long it has been stalled."""
+        waits = self.asking or self.deferring
+        if self.unsent and self.ledger.available_permits <= 0 and not waits:
+            if self._stalled_since_ns is None:
+                self._stalled_since_ns = now_ns
+        elif self._stalled_since_ns is not None:
+            self._end_stall(now_ns)
+
+    def waited(self, queued: Queued, now_ns: int, idle_ns: int) -> None:
+        """A message has left the queue, or is still there at the end."""
+        self.wait_ns = max(self.wait_ns, now_ns - queued.delivered_ns)
+        self.beside_idle_ns = max(self.beside_idle_ns, idle_ns - queued.idle_ns)
+
+    def end(self, now_ns: int, idle_ns: int) -> None:
+        """Counts what goes on at the end up to there."""
+        if self._stalled_since_ns is not None:
+            self._end_stall(now_ns)
+        for queued in (*self.queue, *self.by_due, *self.ahead):
+            self.waited(queued, now_ns, idle_ns)
+
+    def _end_stall(self, now_ns: int) -> None:
+        self.stall_ns = max(self.stall_ns, now_ns - (self._stalled_since_ns or 0))
+        self._stalled_since_ns = None

@@ -1,0 +1,172 @@
+"""What a simulated run came to, and which queue size is to be preferred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.ledger import Forecast
+from pulsar_doctor.simulate.consumer import Consumer, Flow
+from pulsar_doctor.simulate.running import Simulation
+from pulsar_doctor.simulate.scenario import Scenario
+
+QUEUES = (0, 1, 2, 3, 10, 100, 1000)
+SAME_SHARE = 0.01  # what differs by less counts as the same
+SAME_SECONDS = 0.05
+ON_TIME_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOutcome:
+    """Of one consumer at the end. available: its permits. queued: received by nobody yet.
+
+    forecast: of its next FLOW, None before the first.
+    """
+
+    name: str
+    received: int
+    finished: int
+    flows: tuple[Flow, ...]
+    available_permits: int
+    unsent_permits: int
+    queued: int
+    queued_most: int
+    without_permits_seconds: float
+    stall_seconds: float
+    wait_seconds: float
+    wait_beside_idle_seconds: float
+    forecast: Forecast | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """By how much deferred messages were handed out after their due time, in seconds."""
+
+    median: float
+    p99: float
+    most: float
+    late: int  # messages that came more than ON_TIME_SECONDS late
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run. seconds: until the last message was done, or until it was stopped.
+
+    stall_seconds: the longest time without permits in which a client owed some and its application
+    worked. wait_seconds: the longest that a message lay in a client's queue; beside idle: while
+    another consumer had nothing to do. backlog: what the broker still has.
+    """
+
+    receiver_queue_size: int
+    refill_threshold: int
+    seconds: float
+    finished: int
+    backlog: int
+    consumers: tuple[ConsumerOutcome, ...]
+    lateness: Lateness | None
+
+    @property
+    def per_second(self) -> float:
+        """Messages finished each second."""
+        return self.finished / self.seconds if self.seconds else 0.0
+
+    @property
+    def flow_gap_seconds(self) -> float | None:
+        """The longest time from one FLOW to the next; None where no consumer sent two."""
+        gaps = [
+            (after.at_ns - before.at_ns) / 1e9
+            for consumer in self.consumers
+            for before, after in zip(consumer.flows, consumer.flows[1:], strict=False)
+        ]
+        return max(gaps, default=None)
+
+    @property
+    def without_permits_seconds(self) -> float:
+        """The longest time that a consumer was without permits."""
+        return max(consumer.without_permits_seconds for consumer in self.consumers)
+
+    @property
+    def stall_seconds(self) -> float:
+        return max(consumer.stall_seconds for consumer in self.consumers)
+
+    @property
+    def wait_seconds(self) -> float:
+        return max(consumer.wait_seconds for consumer in self.consumers)
+
+    @property
+    def wait_beside_idle_seconds(self) -> float:
+        return max(consumer.wait_beside_idle_seconds for consumer in self.consumers)
+
+    @property
+    def queued_most(self) -> int:
+        """The most that lay in one client's queue."""
+        return max(consumer.queued_most for consumer in self.consumers)
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A receiver queue size, and the numbers that speak for it."""
+
+    receiver_queue_size: int
+    reason: str
+
+
+def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:
+    """Why a client of this kind cannot have this queue size here; None where it can."""
+    if receiver_queue_size or scenario.largest_batch < 2:
+        return None
+    if scenario.client.zero_batches != "refused":
+        return None
+    return f"a zero queue of {scenario.client.name} loses or refuses batches"
+
+
+def outcome(simulation: Simulation) -> Outcome:
+    """The numbers of a run that is over."""
+    end_ns = simulation.scenario.end_ns
+    seconds = (simulation.finished_ns if end_ns is None else end_ns) / 1e9
+    return Outcome(
+        receiver_queue_size=simulation.receiver_queue_size,
+        refill_threshold=simulation.consumers[0].threshold,
+        seconds=seconds,
+        finished=sum(consumer.finished for consumer in simulation.consumers),
+        backlog=simulation.broker.backlog,
+        consumers=tuple(
+            _consumer(consumer, simulation.now_ns) for consumer in simulation.consumers
+        ),
+        lateness=_lateness(simulation.late_ns),
+    )
+
+
+def _consumer(consumer: Consumer, now_ns: int) -> ConsumerOutcome:
+    ledger = consumer.ledger
+    starved_ns = ledger.longest_starved_ns
+    if ledger.starved_since_ns is not None:
+        starved_ns = max(starved_ns, now_ns - ledger.starved_since_ns)
+    return ConsumerOutcome(
+        name=consumer.name,
+        received=consumer.received,
+        finished=consumer.finished,
+        flows=tuple(consumer.flows),
+        available_permits=ledger.available_permits,
+        unsent_permits=consumer.unsent,
+        queued=consumer.holds,
+        queued_most=consumer.queued_most,
+        without_permits_seconds=starved_ns / 1e9,
+        stall_seconds=consumer.stall_ns / 1e9,
+        wait_seconds=consumer.wait_ns / 1e9,
+        wait_beside_idle_seconds=consumer.beside_idle_ns / 1e9,
+        forecast=ledger.forecast(),
+    )
+
+
+def _lateness(late_ns: Sequence[int]) -> Lateness | None:
+    if not late_ns:
+        return None
+    ordered = sorted(late_ns)
+    last = len(ordered) - 1
+    return Lateness(
+        ordered[last // 2] / 1e9,
+        ordered[last * 99 // 100] / 1e9,
+        ordered[-1] / 1e9,
+        sum(late > ON_TIME_SECONDS * 1e9 for late in ordered),
+    )

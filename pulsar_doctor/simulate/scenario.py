@@ -1,0 +1,140 @@
+"""What is simulated: arrivals, how long messages take, who consumes them and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Literal
+
+from pulsar_doctor.simulate.clients import CLIENTS, Client
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a producer sends at once: the entry of that number. published_ns: its age counts from.
+
+    arrives_ns: from when on the broker may send it; later than published where the broker defers
+    it. first: number of its first message. key: of Key_Shared.
+    """
+
+    number: int
+    published_ns: int
+    arrives_ns: int
+    first: int
+    messages: int
+    key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How long each message takes. of_consumer: nanoseconds; the last holds for all further ones.
+
+    factors: for each message, () for 1. known: messages whose time does not depend on who works.
+    """
+
+    of_consumer: tuple[int, ...] = (0,)
+    factors: Sequence[float] = ()
+    known: Mapping[int, int] = field(default_factory=dict)
+
+    def ns(self, message: int, consumer: int) -> int:
+        """Nanoseconds that this consumer (from 0) needs for this message (from 0)."""
+        known = self.known.get(message)
+        if known is not None:
+            return known
+        mean = self.of_consumer[min(consumer, len(self.of_consumer) - 1)]
+        return int(mean * self.factors[message]) if self.factors else mean
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that is given but the receiver queue size.
+
+    type: exclusive, shared, failover or key_shared. attach_ns: when each consumer subscribes, in
+    this order. delays_ns: a message is not handed out before it is so old; several take turns by
+    entry. delay_from: its age counts from publish, or from receipt: its arrival in a queue that is
+    in the order of due times, and otherwise the receive of the application.
+    end_ns: when to stop; None: when all is done. names: of the consumers, () for numbers.
+    """
+
+    entries: Sequence[Entry]
+    work: Work = Work()
+    client: Client = CLIENTS["pulsar-client"]
+    type: str = "shared"
+    attach_ns: tuple[int, ...] = (0,)
+    delays_ns: tuple[int, ...] = ()
+    delay_from: Literal["publish", "receipt"] = "publish"
+    round_trip_ns: int = 0
+    end_ns: int | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are."""
+        return self.entries[-1].first + self.entries[-1].messages if self.entries else 0
+
+    @property
+    def per_second(self) -> float:
+        """Messages that were published each second, over all; 0 where all came at once."""
+        if not self.entries:
+            return 0.0
+        last = self.entries[-1]
+        span_ns = last.published_ns - self.entries[0].published_ns
+        return last.first * SECOND_NS / span_ns if span_ns > 0 else 0.0
+
+    @property
+    def largest_batch(self) -> int:
+        """Messages of the largest entry."""
+        return max((entry.messages for entry in self.entries), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is there to be compared with. receiver_queue_size: of its consumers now.
+
+    notes: what a trace does not tell.
+    """
+
+    scenario: Scenario
+    receiver_queue_size: int
+    notes: tuple[str, ...] = ()
+
+
+def arrivals(
+    messages: int,
+    *,
+    backlog: int = 0,
+    per_second: float = 0.0,
+    batch: int = 1,
+    keys: Callable[[], int] = lambda: 0,
+) -> list[Entry]:
+    """So many messages, the backlog of them at once, the rest evenly at this rate, in batches.
+
+    A batch is published when its last message is there. keys: gives the key of each entry.
+    """
+    entries = []
+    for number, first in enumerate(range(0, messages, batch)):
+        count = min(batch, messages - first)
+        after = max(0, first + count - backlog)
+        at = int(after * SECOND_NS / per_second) if per_second else 0
+        entries.append(Entry(number, at, at, first, count, keys()))
+    return entries
+
+
+def factors(
+    messages: int, spread: float | Literal["exponential"], draw: Callable[[], float]
+) -> list[float]:
+    """What each message takes, times the mean. draw: a number from 0 to 1, 1 excluded.
+
+    spread: up to this share of the mean more or less, evenly; or most are short, some very long.
+    """
+    if spread == "exponential":
+        return [-log(1 - draw()) for _ in range(messages)]
+    return [1 + spread * (2 * draw() - 1) for _ in range(messages)] if spread else []
+
+
+def every(messages: int, step: int, slow_ns: int) -> dict[int, int]:
+    """Every step-th message takes so long."""
+    return dict.fromkeys(range(step - 1, messages, step), slow_ns)
