@@ -138,7 +138,8 @@ class Connection:
 
     async def _answer(self, future: asyncio.Future[Any]) -> Any:
         try:
-            return await asyncio.wait_for(asyncio.shield(future), ANSWER_SECONDS)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.shield(future)
         except TimeoutError:
             future.cancel()
             raise Lost(f"the broker {self.where} does not answer") from None
@@ -269,8 +270,10 @@ async def dialled(door: Door, address: Address, proxy_to: Address | None = None)
     """A connection that is greeted. Raises Lost, Refused, DoctorError."""
     where = shown(address)
     try:
-        opening = asyncio.open_connection(*address, ssl=door.context, limit=READ_AHEAD_BYTES)
-        reader, writer = await asyncio.wait_for(opening, DIAL_SECONDS)
+        async with asyncio.timeout(DIAL_SECONDS):  # wait_for can lose what comes as it is cancelled
+            reader, writer = await asyncio.open_connection(
+                *address, ssl=door.context, limit=READ_AHEAD_BYTES
+            )
     except TimeoutError:
         raise Lost(f"the broker {where} does not answer") from None
     except ssl.SSLCertVerificationError as error:

@@ -77,11 +77,11 @@ class Receiver:
 
     def _end(self) -> None:
         async def ending() -> None:
-            await self._brokers.close()
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+            await self._brokers.close()  # none of them can dial any more
 
         if self._loop.is_closed():
             return

@@ -251,7 +251,10 @@ class Partition:
             asked = wire.OfConsumer(consumer_id=self._number, request_id=number)
             return wire.BaseCommand(type=CODES["UNSUBSCRIBE"], unsubscribe=asked)
 
-        await self._request(question)
+        try:
+            await self._request(question)
+        except (Lost, Refused) as error:
+            raise refused(error, self._plan) from None
 
     async def close(self) -> None:
         """Closes the consumer, when the receipts of its acknowledgements have come."""
@@ -264,18 +267,18 @@ class Partition:
             await self._receipts.wait(self._connection)
         try:
             await self._request(self._closing)
+        except Lost:
+            pass  # with its connection the consumer goes too
+        except Refused as error:
+            raise refused(error, self._plan) from None
         finally:
             if self._connection is not None:
                 self._connection.consumers.pop(self._number, None)
                 self._connection = None
 
     async def _request(self, question: Callable[[int], Any]) -> None:
-        if self._connection is None:
-            return
-        try:
+        if self._connection is not None:
             await self._connection.request(question)
-        except (Lost, Refused) as error:
-            raise refused(error, self._plan) from None
 
     def _flow(self, permits: int) -> None:
         if permits and self._connection is not None:  # a FLOW of 0 ends the connection
