@@ -203,6 +203,7 @@ def test_the_traces_have_what_they_are_made_for(made: Both) -> None:
 # --- percentiles of buckets ---
 
 
+@pytest.mark.slow
 def test_a_percentile_of_buckets_is_as_near_as_it_says(
     spark: SparkSession, paths: list[Path], made: Both
 ) -> None:

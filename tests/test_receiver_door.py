@@ -142,7 +142,7 @@ def test_random_bytes_and_cut_frames_neither_hang_nor_crash(peer, monkeypatch):
     rounds, told = 0, []
     with connected(peer.url, Settings(), patience_seconds=0.5) as running:
         consumer = None
-        while len(peer.all_of("SUBSCRIBE")) < 25 and rounds < 400:
+        while len(peer.all_of("SUBSCRIBE")) < 12 and rounds < 400:
             rounds += 1
             try:
                 consumer = consumer or running.subscribe(PLAN)
@@ -154,5 +154,5 @@ def test_random_bytes_and_cut_frames_neither_hang_nor_crash(peer, monkeypatch):
             except DoctorError as error:  # a cut frame swallows the answer to the next request
                 told.append(str(error))
                 consumer = None
-    assert len(peer.all_of("SUBSCRIBE")) >= 25
+    assert len(peer.all_of("SUBSCRIBE")) >= 12
     assert "\n" not in "".join(told)

@@ -492,7 +492,7 @@ SMALL = Limits(
 @pytest.mark.parametrize(
     "way",
     [
-        "as it should be",
+        pytest.param("as it should be", marks=pytest.mark.slow),
         pytest.param("killed again and again", marks=pytest.mark.slow),
         pytest.param("slow", marks=pytest.mark.slow),
         pytest.param("dead", marks=pytest.mark.slow),

@@ -308,6 +308,7 @@ def test_sigkill_of_the_supervisor_leaves_no_java(broker: Sandbox, tmp_path: Pat
     eventually(lambda: not processes(tmp_path))
 
 
+@pytest.mark.slow
 def test_data_in_a_named_folder_outlives_its_broker(
     broker: Sandbox, tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -463,6 +463,7 @@ def test_a_broker_that_cannot_be_asked_in_the_middle_of_a_fleet(check: Check) ->
 # The real broker
 
 
+@pytest.mark.slow
 def test_a_real_topic_is_deleted_during_the_window(
     check: Check, broker: Any, admin: Any, client: Any, topic: str, tmp_path: Path
 ) -> None:

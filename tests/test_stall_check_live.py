@@ -483,6 +483,7 @@ def until_a_verdict(process: subprocess.Popen[str]) -> None:
     raise AssertionError("it has ended")
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_between_rounds_is_one_sentence_and_the_watch_goes_on() -> None:
     with cluster({"held": stuck()}) as broker:
         answer = broker.answer

@@ -174,6 +174,7 @@ def test_javas_own_tools_work_through_the_tap(broker, client, topic, tmp_path, t
     assert sum(row.messages or 0 for row in rows if row.command == "MESSAGE") >= 40
 
 
+@pytest.mark.slow
 def test_100_000_messages_arrive_in_order_and_equal(broker, client, topic, tmp_path):
     count = 100_000
     with relaying(broker.service_url, tmp_path / "t.ptrace") as relay:
