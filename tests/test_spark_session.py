@@ -377,7 +377,7 @@ def test_progress_is_drawn_on_a_terminal_and_goes_away(spark, monkeypatch, capfd
         monkeypatch.setattr(sys, "stderr", terminal)
         with progress(spark, "adding"):
             until = time.monotonic() + 60
-            while b" tasks" not in b"".join(drawn) and time.monotonic() < until:
+            while b" of 3 tasks" not in b"".join(drawn) and time.monotonic() < until:
                 spark.range(0, 30_000_000, 1, 3).filter("hash(id) = 1").count()
             print("a row")
     reader.join()
