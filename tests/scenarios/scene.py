@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -54,6 +54,7 @@ class Scene:
     stack: ExitStack = field(default_factory=ExitStack)
     closing: threading.Event = field(default_factory=threading.Event)
     threads: list[threading.Thread] = field(default_factory=list)
+    without_queue: list[Any] = field(default_factory=list)
 
     # What the broker says.
 
@@ -115,6 +116,8 @@ class Scene:
             **settings,
         )
         self.kept[name] = consumer
+        if queue == 0:
+            self.without_queue.append(consumer)
         return consumer
 
     def begin(self, kind: str = "shared") -> None:
@@ -216,6 +219,17 @@ class Scene:
         thread.start()
         self.threads.append(thread)
 
+    def end_waiting(self) -> None:
+        """Closes the consumers without a queue, so that nobody waits in their receive().
+
+        A client that is closed under such a wait may forget to end it (seen, pulsar-client 3.13).
+        """
+        for consumer in self.without_queue:
+            with suppress(_pulsar.PulsarException):
+                consumer.close()
+        if self.without_queue:
+            self.join()
+
     def join(self) -> None:
         """Waits for the threads: pulsar-client does not bear that Python ends before they do."""
         for thread in self.threads:
@@ -257,5 +271,6 @@ def scene(service_url: str, admin_url: str, topic: str) -> Iterator[Scene]:
         opened = Scene(service_url, admin, topic, client, stack=stack)
         stack.callback(opened.join)
         stack.callback(client.close)
+        stack.callback(opened.end_waiting)
         stack.callback(opened.closing.set)
         yield opened
