@@ -118,6 +118,9 @@ def _zero_queue_batch(scene: Scene) -> None:
     consumer = scene.consume("zero", queue=0)
 
     def run() -> None:
+        # A receive that comes while it still connects may ask twice (seen: 2 of 24), and nothing
+        # tells when that is over.
+        scene.closing.wait(1)
         while not scene.closing.is_set():
             consumer.acknowledge(consumer.receive())
 
