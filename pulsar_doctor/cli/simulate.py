@@ -271,14 +271,11 @@ def _with_options(scenario: Scenario, options: dict[str, Any]) -> Scenario:
 
 def _chosen(trace_dir: Path, options: dict[str, Any]) -> Seen:
     """The one subscription of the trace that is meant."""
-    from pulsar_doctor.errors import InputError, MissingExtra
+    from pulsar_doctor.errors import InputError
+    from pulsar_doctor.examination.recorded import open_folder
     from pulsar_doctor.simulate.replaying import COLUMNS, chosen, seen
 
-    try:
-        from pulsar_doctor.sealing import open_trace
-    except ModuleNotFoundError:
-        raise MissingExtra("trace", "reading a trace") from None
-    trace = open_trace(trace_dir)
+    trace = open_folder(trace_dir)
     for note in trace.notes:
         say(f"pulsar-doctor: {note}")
     rows = trace.rows(COLUMNS)
