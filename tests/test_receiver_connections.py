@@ -52,6 +52,15 @@ def test_a_lost_consumer_comes_again_with_a_full_queue_and_says_its_acks_first(p
         peer.talks[-1].tell("ACK_RESPONSE", request_id=peer.all_of("ACK")[-1].request_id)
 
 
+def test_a_subscription_is_not_said_to_be_gone_while_the_connection_is_lost(peer):
+    with attached(peer) as (consumer, talk):
+        peer.answers["SUBSCRIBE"] = lambda talk, command: None  # it does not come back
+        talk.tell("CLOSE_CONSUMER", consumer_id=0)
+        peer.hears("SUBSCRIBE", 2)
+        with pytest.raises(DoctorError, match="the connection is lost"):
+            consumer.unsubscribe()
+
+
 def test_a_zero_queue_that_waits_asks_again_after_it_was_lost(peer):
     with attached(peer, ZERO) as (consumer, talk):
         got: list[Any] = []

@@ -252,6 +252,8 @@ class Partition:
             return wire.BaseCommand(type=CODES["UNSUBSCRIBE"], unsubscribe=asked)
 
         try:
+            if self._connection is None:
+                raise Lost("the connection is lost")
             await self._request(question)
         except (Lost, Refused) as error:
             raise refused(error, self._plan) from None
