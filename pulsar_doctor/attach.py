@@ -108,9 +108,6 @@ class PulsarConsumer:
     def resume(self) -> None:
         _asked(self._consumer.resume_message_listener)
 
-    def unsubscribe(self) -> None:
-        _asked(self._consumer.unsubscribe)
-
     def close(self) -> None:
         """Ends a waiting receive, which is the only way at a zero queue."""
         _asked(self._consumer.close)

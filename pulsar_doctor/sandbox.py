@@ -18,7 +18,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.standalone import Sandbox
 
-__all__ = ["Sandbox", "connected", "running", "start", "status", "stop"]
+__all__ = ["Sandbox", "connected", "outlives", "running", "start", "status", "stop"]
 
 BATCH_INDEX_ACKS = {"acknowledgmentAtBatchIndexLevelEnabled": "true"}
 STOP_SECONDS = 30.0
@@ -112,6 +112,14 @@ def status() -> Sandbox | None:
     """The sandbox that stays, or None where none runs."""
     standing = _standing()
     return standing.sandbox if standing else None
+
+
+def outlives(settings: Settings) -> bool:
+    """Whether the broker of these settings is there when we have ended."""
+    standing = _standing() if settings.sandbox else None
+    return not settings.sandbox or (
+        standing is not None and standing.sandbox.service_url == settings.service_url
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,6 @@ class Session(Watcher):
         budget: Budget,
         acks: AckCommands,
         *,
-        own_topic: bool,
         own_queue: bool,
     ) -> None:
         self.engine = engine
@@ -58,7 +57,6 @@ class Session(Watcher):
         self.handed_out = Handed()
         self.say: Callable[[str], None] = lambda text: None
         self.own_queue = own_queue
-        self._own_topic = own_topic
         self._settings = settings
         self._relay = relay
         self._observer = observer
@@ -168,9 +166,9 @@ class Session(Watcher):
         return diagnose_wire(self.subscriptions(), rules, limits)
 
     def stop(self) -> None:
-        """Closes all consumers; of a topic of our own nothing stays that keeps it alive."""
+        """Closes all consumers."""
         for worker in self.workers:
-            worker.stop(unsubscribe=self._own_topic and worker is self.workers[-1])
+            worker.stop()
 
     def taken(self, plan: Plan, message: Message) -> None:
         self._relay.taken(
@@ -208,16 +206,14 @@ def session(
     *,
     engine: str = PULSAR_CLIENT,
     budget: int | None = None,
-    own_topic: bool = False,
     trace_dir: Path | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Iterator[Session]:
     """A relay in front of the broker, its observer, and an engine; consumers are attached later.
 
     plans: those that will be attached: the ledger is told what they say. engine: one of ENGINES.
-    budget: messages that they may take together. own_topic: nobody else knows it; its subscription
-    is removed in the end, so that the broker deletes it. trace_dir: where the trace stays; None: it
-    goes with the session.
+    budget: messages that they may take together. trace_dir: where the trace stays; None: it goes
+    with the session.
     """
     require_reachable(settings.service_url, settings)
     acks = AckCommands(any(plan.receiver_delay_seconds for plan in plans))
@@ -245,7 +241,6 @@ def session(
             client,
             Budget(budget),
             acks,
-            own_topic=own_topic,
             own_queue=engine == WIRE,
         )
         stack.callback(running.stop)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
+MINE = ("-s", "s", "--take-messages")  # a subscription that the test has made for this
+
 
 def pulsar_doctor(
     *arguments: str, broker: Any = None, timeout: float = 60

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import environment, pulsar_doctor
+from command_line import MINE, environment, pulsar_doctor
 
 from pulsar_doctor import attach
 from pulsar_doctor.sealing import open_trace
@@ -65,7 +65,7 @@ def test_several_consumers_share_the_messages(broker, client, topic):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     attach.produce(client, topic, 12)
     run = pulsar_doctor(
-        "consume", topic, "-s", "s", "--zero-queue", "--consumers", "3", "-n", "12",
+        "consume", topic, *MINE, "--zero-queue", "--consumers", "3", "-n", "12",
         "--process-time", "10ms", "-o", "json", broker=broker,
     )  # fmt: skip
     consumers = json.loads(run.stdout)["consumers"]
@@ -77,7 +77,7 @@ def test_several_consumers_share_the_messages(broker, client, topic):
 def test_fewer_messages_than_asked_for_is_exit_code_3(broker, topic):
     began = time.monotonic()
     run = pulsar_doctor(
-        "consume", topic, "-s", "s", "-n", "5", "--timeout", "1s", "-o", "json", broker=broker
+        "consume", topic, "--create", "-n", "5", "--timeout", "1s", "-o", "json", broker=broker
     )
     assert run.returncode == 3
     assert "5 of the messages asked for did not come" in run.stderr
@@ -87,8 +87,9 @@ def test_fewer_messages_than_asked_for_is_exit_code_3(broker, topic):
 
 def test_a_zero_queue_waiting_for_a_message_ends_at_the_timeout(broker, topic):
     run = pulsar_doctor(
-        "consume", topic, "-s", "s", "--zero-queue", "--timeout", "1s", "-o", "json", broker=broker
-    )
+        "consume", topic, "--create", "--zero-queue", "--timeout", "1s", "-o", "json",
+        broker=broker,
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["consumers"][0]["flows"] == [1]
 
@@ -118,7 +119,9 @@ def test_ctrl_c_ends_at_once_and_leaves_a_readable_trace(broker, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["t"], "-s SUB"),
+        (["t", "--take-messages"], "-s SUB"),
+        (["--take-messages", "-s", "s"], "TOPIC -s SUB"),
+        (["--create"], "needs a TOPIC"),
         (["t", "-s", "s", "--zero-queue", "--receiver-queue-size", "5"], "exclude each other"),
         (["--type", "exclusive", "--consumers", "2"], "one consumer"),
         (["--ack", "cumulative"], "ignores cumulative"),

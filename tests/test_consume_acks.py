@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import pulsar_doctor
+from command_line import MINE, pulsar_doctor
 from test_permits_on_broker import send_batches, stats
 
 from pulsar_doctor import attach
@@ -32,7 +32,7 @@ def subscription(admin, topic: str, name: str = "s") -> dict:
 
 
 def test_every_fifth_message_acknowledged_leaves_four_ranges_with_holes(broker, admin, twenty):
-    document = consumed(broker, twenty, "-s", "s", "--ack-every", "5", "-n", "20")
+    document = consumed(broker, twenty, *MINE, "--ack-every", "5", "-n", "20")
     acks = document["acknowledgements"]
     assert (acks["acknowledge_calls"], acks["individual_ack_ids"]) == (4, 4)
     after = subscription(admin, twenty)
@@ -72,7 +72,7 @@ def test_cumulative_acks_of_the_application_are_grouped_on_the_wire(broker, clie
 @BOTH_ENGINES
 def test_a_quarter_is_refused_and_asked_for_again(broker, admin, twenty, engine):
     document = consumed(
-        broker, twenty, "-s", "s", "--nack-rate", "25%", "--nack-delay", "200ms", "-n", "20",
+        broker, twenty, *MINE, "--nack-rate", "25%", "--nack-delay", "200ms", "-n", "20",
         "--engine", engine,
     )  # fmt: skip
     acks = document["acknowledgements"]
@@ -85,7 +85,7 @@ def test_what_is_refused_again_and_again_becomes_a_dead_letter(broker, admin, cl
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     attach.produce(client, topic, 3)
     document = consumed(
-        broker, topic, "-s", "s", "--nack-rate", "1", "--nack-delay", "100ms",
+        broker, topic, *MINE, "--nack-rate", "1", "--nack-delay", "100ms",
         "--dead-letter-after", "2", "-n", "9",
     )  # fmt: skip
     assert document["acknowledgements"]["negative_acknowledge_calls"] == 9
@@ -97,8 +97,8 @@ def test_what_is_refused_again_and_again_becomes_a_dead_letter(broker, admin, cl
 def test_single_messages_of_a_batch_are_acknowledged_where_asked(broker, client, topic):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     send_batches(client, topic, batches=1, size=10)
-    consumed(broker, topic, "-s", "s", "--batch-index-acks", "-n", "4")
-    (rest,) = consumed(broker, topic, "-s", "s", "--batch-index-acks", "-n", "6")["consumers"]
+    consumed(broker, topic, *MINE, "--batch-index-acks", "-n", "4")
+    (rest,) = consumed(broker, topic, *MINE, "--batch-index-acks", "-n", "6")["consumers"]
     assert (rest["messages"], rest["acknowledged"]) == (6, 6)
 
 
@@ -106,8 +106,8 @@ def test_single_messages_of_a_batch_are_acknowledged_where_asked(broker, client,
 def test_without_batch_index_acks_all_of_a_batch_comes_again(broker, client, topic):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     send_batches(client, topic, batches=1, size=10)
-    consumed(broker, topic, "-s", "s", "-n", "4")
-    (again,) = consumed(broker, topic, "-s", "s", "-n", "10")["consumers"]
+    consumed(broker, topic, *MINE, "-n", "4")
+    (again,) = consumed(broker, topic, *MINE, "-n", "10")["consumers"]
     assert (again["messages"], again["acknowledged"]) == (10, 10)
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from command_line import environment, pulsar_doctor
+from command_line import MINE, environment, pulsar_doctor
 from scripted_broker import Talk, message, scripted
 from test_consume_acks import BOTH_ENGINES, consumed
 
@@ -34,21 +34,21 @@ BUSY_LISTENER = ("--receive", "listener", "--receiver-queue-size", "1", "--proce
 
 
 def test_a_listener_gives_its_permit_back_after_its_work(broker, plain):
-    (consumer,) = consumed(broker, plain, "-s", "s", *BUSY_LISTENER, "--timeout", "2s")["consumers"]
+    (consumer,) = consumed(broker, plain, *MINE, *BUSY_LISTENER, "--timeout", "2s")["consumers"]
     assert consumer["flows"] == [1]
     assert consumer["unsent_permits"] == 0
 
 
 @pytest.mark.slow
 def test_a_listener_on_partitions_gives_its_permit_back_before_its_work(broker, partitioned):
-    document = consumed(broker, partitioned, "-s", "s", *BUSY_LISTENER, "--timeout", "2s")
+    document = consumed(broker, partitioned, *MINE, *BUSY_LISTENER, "--timeout", "2s")
     assert document["consumers"][0]["flows"] == [1, 1]
 
 
 @BOTH_ENGINES
 def test_a_listener_takes_what_was_asked_for_and_the_ledger_knows_when(broker, plain, engine):
     run = pulsar_doctor(
-        "consume", plain, "-s", "s", "--receive", "listener", "--receiver-queue-size", "4",
+        "consume", plain, *MINE, "--receive", "listener", "--receiver-queue-size", "4",
         "-n", "4", "-o", "jsonl", "--engine", engine, broker=broker,
     )  # fmt: skip
     *rows, document = [json.loads(line) for line in run.stdout.splitlines()]
@@ -63,7 +63,7 @@ def test_a_listener_takes_what_was_asked_for_and_the_ledger_knows_when(broker, p
 @pytest.mark.parametrize("engine", ["pulsar-client", "wire"])
 def test_a_paused_listener_asks_for_nothing_more(broker, plain, engine):
     run = pulsar_doctor(
-        "consume", plain, "-s", "s", "--receive", "listener", "--receiver-queue-size", "2",
+        "consume", plain, *MINE, "--receive", "listener", "--receiver-queue-size", "2",
         "--pause-after", "3", "--timeout", "1500ms", "-o", "json", "--engine", engine,
         broker=broker,
     )  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_paused_listener_asks_for_nothing_more(broker, plain, engine):
 
 def test_a_listener_that_is_resumed_takes_the_rest(broker, plain):
     run = pulsar_doctor(
-        "consume", plain, "-s", "s", "--receive", "listener", "--receiver-queue-size", "2",
+        "consume", plain, *MINE, "--receive", "listener", "--receiver-queue-size", "2",
         "--pause-after", "3", "--pause-for", "300ms", "-n", "6", "-o", "json", broker=broker,
     )  # fmt: skip
     assert run.returncode == 0
@@ -88,7 +88,7 @@ def test_a_listener_that_is_resumed_takes_the_rest(broker, plain):
 @pytest.mark.parametrize("engine", ["pulsar-client", "wire"])
 def test_a_batch_receive_takes_all_at_once(broker, plain, engine):
     (consumer,) = consumed(
-        broker, plain, "-s", "s", "--receive", "batch", "--receiver-queue-size", "10", "-n", "6",
+        broker, plain, *MINE, "--receive", "batch", "--receiver-queue-size", "10", "-n", "6",
         "--engine", engine,
     )["consumers"]  # fmt: skip
     assert consumer["acknowledged"] == 6
@@ -110,7 +110,7 @@ def test_a_pattern_takes_from_all_topics_that_match(broker, client, topic):
 
 def test_permits_that_are_typed_are_the_flows_that_go_out(broker, plain):
     run = subprocess.run(
-        [sys.executable, "-m", "pulsar_doctor", "consume", plain, "-s", "s", "--engine", "wire",
+        [sys.executable, "-m", "pulsar_doctor", "consume", plain, *MINE, "--engine", "wire",
          "--permits", "manual", "-o", "json"],
         env=environment(broker), input="1\n3 many\n", capture_output=True, text=True, timeout=30,
         check=False,
@@ -126,7 +126,7 @@ def test_permits_that_are_typed_are_the_flows_that_go_out(broker, plain):
 @pytest.mark.slow
 def test_a_zero_queue_on_partitions_works_on_the_wire(broker, partitioned):
     (consumer,) = consumed(
-        broker, partitioned, "-s", "s", "--zero-queue", "--engine", "wire", "-n", "6"
+        broker, partitioned, *MINE, "--zero-queue", "--engine", "wire", "-n", "6"
     )["consumers"]
     assert consumer["acknowledged"] == 6
     assert set(consumer["flows"]) == {1}
@@ -143,7 +143,7 @@ def test_what_cannot_be_read_is_said_and_acknowledged_only_when_asked(asked):
 
         broker.answers["FLOW"] = answer
         run = pulsar_doctor(
-            "consume", "t", "-s", "s", "--engine", "wire", "--service-url", broker.url, "-n", "1",
+            "consume", "t", *MINE, "--engine", "wire", "--service-url", broker.url, "-n", "1",
             "-o", "json", *["--ack-corrupt"] * asked,
         )  # fmt: skip
         assert run.returncode == 0, run.stderr

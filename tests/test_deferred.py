@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 
 import pytest
-from command_line import pulsar_doctor
+from command_line import MINE, pulsar_doctor
 from test_consume_acks import BOTH_ENGINES, consumed, subscription
 
 from pulsar_doctor import attach
@@ -141,7 +141,7 @@ def test_a_young_message_of_one_part_of_a_topic_holds_up_none_of_another(
     attach.produce(client, f"{topic}-partition-1", 1)
     attach.produce(client, f"{topic}-partition-0", 1)
     document = consumed(
-        broker, topic, "-s", "s", "--receiver-delay", "2s", "--receiver-queue-size", "1", "-n", "5",
+        broker, topic, *MINE, "--receiver-delay", "3s", "--receiver-queue-size", "1", "-n", "5",
         "--engine", engine, "--trace", str(trace),
     )  # fmt: skip
     (late,) = document["receiver_delay"]["delays"]
@@ -169,7 +169,7 @@ def test_what_comes_again_is_due_at_once_and_counted_apart(broker, client, topic
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     attach.produce(client, topic, 4)
     document = consumed(
-        broker, topic, "-s", "s", "--receiver-delay", "300ms", "--nack-rate", "50%",
+        broker, topic, *MINE, "--receiver-delay", "300ms", "--nack-rate", "50%",
         "--nack-delay", "100ms", "-n", "6", "--engine", engine,
     )  # fmt: skip
     (late,) = document["receiver_delay"]["delays"]
@@ -182,7 +182,7 @@ def test_what_the_broker_delays_is_told_apart(broker, client, topic):
     producer = client.create_producer(topic, batching_enabled=False)
     for _ in range(3):
         producer.send(b"later", deliver_after=timedelta(milliseconds=900))
-    document = consumed(broker, topic, "-s", "s", "--receiver-delay", "100ms", "-n", "5")
+    document = consumed(broker, topic, *MINE, "--receiver-delay", "100ms", "-n", "5")
     (late,) = document["receiver_delay"]["delays"]
     assert (late["messages"], late["delayed_by_broker"]) == (2, 3)
 
@@ -194,7 +194,7 @@ def test_a_consumer_that_holds_back_for_an_hour_is_not_stalled(broker, admin, to
     attach.produce(client, topic, 30)
     trace, quiet = tmp_path / "t.ptrace", ("--set", "permits-exhausted.quiet_after=500ms")
     document = consumed(
-        broker, topic, "-s", "s", "--receiver-queue-size", "10", "--receiver-delay", "1h",
+        broker, topic, *MINE, "--receiver-queue-size", "10", "--receiver-delay", "1h",
         "--timeout", "2s", "--trace", str(trace), "--engine", engine, *quiet,
     )  # fmt: skip
     (consumer,) = document["consumers"]
@@ -242,7 +242,7 @@ def test_five_seconds_at_100_a_second_are_on_time_and_no_alarm(broker, fed, tmp_
     feed(3500, 100)
     trace = tmp_path / "t.ptrace"
     document = consumed(
-        broker, topic, "-s", "s", "--receiver-queue-size", str(size), "--receiver-delay", "5s",
+        broker, topic, *MINE, "--receiver-queue-size", str(size), "--receiver-delay", "5s",
         "-n", "3500", "--timeout", "55s", "--trace", str(trace), "--engine", engine,
     )  # fmt: skip
     (late,) = document["receiver_delay"]["delays"]
@@ -257,7 +257,7 @@ def test_counted_from_receipt_it_is_late_by_what_was_foretold(broker, fed):
     topic, feed = fed
     feed(2500, 100)
     document = consumed(
-        broker, topic, "-s", "s", "--receiver-queue-size", "100", "--receiver-delay", "5s",
+        broker, topic, *MINE, "--receiver-queue-size", "100", "--receiver-delay", "5s",
         "--delay-from", "receipt", "--engine", "wire", "--timeout", "32s",
     )  # fmt: skip
     told = document["receiver_delay"]
@@ -276,7 +276,7 @@ def test_of_mixed_delays_the_short_ones_are_late_by_what_was_foretold(
     topic, feed = fed
     feed(2200, 100)
     document = consumed(
-        broker, topic, "-s", "s", "--receiver-queue-size", "100", "--receiver-delay", "5s",
+        broker, topic, *MINE, "--receiver-queue-size", "100", "--receiver-delay", "5s",
         "--receiver-delay", "1s", "--engine", engine, "-n", "2200", "--timeout", "40s",
     )  # fmt: skip
     short, long = document["receiver_delay"]["delays"]

@@ -127,8 +127,10 @@ def test_a_trace_tells_the_same_and_what_became_of_each_entry(
     client.subscribe(topic, SUBSCRIPTION, _shared()).close()
     published(client, topic, 60, lambda _: False)
     trace = str(tmp_path / "t.ptrace")
-    run = ("-s", SUBSCRIPTION, "--ack-every", "3", "-n", "60", "--timeout", "20s")
-    done = pulsar_doctor("consume", topic, *run, "--trace", trace, broker=broker)
+    run = ("-s", SUBSCRIPTION, "--take-messages", "--ack-every", "3", "-n", "60")
+    done = pulsar_doctor(
+        "consume", topic, *run, "--timeout", "20s", "--trace", trace, broker=broker
+    )
     assert done.returncode == 0, done.stderr
     live = holes_of(broker, topic)
     done = pulsar_doctor("holes", "--trace", trace, "-o", "json")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import pulsar
 import pytest
-from command_line import pulsar_doctor
+from command_line import MINE, pulsar_doctor
 from support import eventually
 
 from pulsar_doctor import attach
@@ -51,7 +51,7 @@ def test_a_queue_of_10_and_30_messages_taken_show_one_flow_of_10_and_six_of_5(
 ):
     client.subscribe(topic, "s").close()
     attach.produce(client, topic, 30)
-    document = consume(broker, topic, "-s", "s", "--receiver-queue-size", "10", "-n", "30")
+    document = consume(broker, topic, *MINE, "--receiver-queue-size", "10", "-n", "30")
     (consumer,) = document["consumers"]
     assert consumer["flows"] == [10, 5, 5, 5, 5, 5, 5]
     assert (consumer["messages"], consumer["acknowledged"]) == (30, 30)
@@ -64,7 +64,7 @@ def test_a_queue_of_10_and_30_messages_taken_show_one_flow_of_10_and_six_of_5(
 def test_a_queue_of_1_shows_one_flow_and_one_for_each_message(broker, client, topic):
     client.subscribe(topic, "s").close()
     attach.produce(client, topic, 7)
-    document = consume(broker, topic, "-s", "s", "--receiver-queue-size", "1", "-n", "7")
+    document = consume(broker, topic, *MINE, "--receiver-queue-size", "1", "-n", "7")
     assert document["consumers"][0]["flows"] == [1] * 8
 
 
@@ -278,14 +278,14 @@ def test_a_zero_queue_that_meets_a_batch_stops_before_a_message_is_lost(
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     send_batches(client, topic, batches=1, size=20)
     run = pulsar_doctor(
-        "consume", topic, "-s", "s", "--zero-queue", "-n", "5", "-o", "json", broker=broker
+        "consume", topic, *MINE, "--zero-queue", "-n", "5", "-o", "json", broker=broker
     )
     assert run.returncode == 1, run.stderr
     assert "batch" in run.stderr
     (consumer,) = json.loads(run.stdout)["consumers"]
     assert [finding["code"] for finding in consumer["findings"]] == ["zero-queue-unsupported"]
     assert consumer["acknowledged"] == 0
-    again = consume(broker, topic, "-s", "s", "--receiver-queue-size", "1", "-n", "20")
+    again = consume(broker, topic, *MINE, "--receiver-queue-size", "1", "-n", "20")
     assert again["consumers"][0]["acknowledged"] == 20
 
 

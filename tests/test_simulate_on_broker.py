@@ -218,8 +218,8 @@ def test_a_trace_of_a_slow_consumer_tells_what_a_queue_of_one_would_do(
     attach.produce(client, topic, 1000)
     trace = str(tmp_path / "slow.ptrace")
     consumed = pulsar_doctor(
-        "consume", topic, "-s", "billing", "--process-time", "10m", "--timeout", "1s", "--trace",
-        trace, broker=broker,
+        "consume", topic, "-s", "billing", "--take-messages", "--process-time", "10m",
+        "--timeout", "1s", "--trace", trace, broker=broker,
     )  # fmt: skip
     assert consumed.returncode == 1, consumed.stderr
     told = pulsar_doctor(

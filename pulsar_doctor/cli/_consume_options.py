@@ -18,8 +18,9 @@ from pulsar_doctor.cli._options import (
 OWN_MESSAGES = 20
 SECTIONS = {
     "Consumers": (
-        "subscription", "type_", "consumers", "zero_queue", "receiver_queue_size", "engine",
-        "permits", "pattern", "receive", "pause_after", "pause_for",
+        "subscription", "take_messages", "create", "type_", "consumers", "zero_queue",
+        "receiver_queue_size", "engine", "permits", "pattern", "receive", "pause_after",
+        "pause_for",
     ),
     "Work and acknowledgements": (
         "process_time", "ack", "ack_every", "batch_index_acks", "nack_rate", "nack_delay",
@@ -38,7 +39,15 @@ def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:
 
 
 consumer_options = together(
-    click.option("-s", "--subscription", metavar="SUB", help="With TOPIC it is needed."),
+    click.option(
+        "-s", "--subscription", metavar="SUB",
+        help="One that is made and stays; without it one of our own that goes in the end.",
+    ),
+    click.option(
+        "--take-messages", is_flag=True,
+        help="Attach to SUB though it exists: what it holds, and what comes, is taken from it.",
+    ),
+    click.option("--create", is_flag=True, help="Create TOPIC where it does not exist."),
     click.option(
         "--type", "type_", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
         default="shared", show_default=True, help="Subscription type.",
@@ -49,7 +58,8 @@ consumer_options = together(
     ),
     click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: ask when taking."),
     click.option(
-        "--receiver-queue-size", metavar="N", type=click.IntRange(min=0), help="Default 1000."
+        "--receiver-queue-size", metavar="N", type=click.IntRange(min=0),
+        help="Default 1000.",
     ),
     _choice(
         "--engine", "The library, or our own consumer on the wire, which has a zero queue on "
@@ -59,7 +69,9 @@ consumer_options = together(
         "--permits", "Who grants permits; manual: numbers that you type, each a FLOW (--engine "
         "wire).", "auto", "manual",
     ),
-    click.option("--pattern", is_flag=True, help="TOPIC is a regular expression."),
+    click.option(
+        "--pattern", is_flag=True, help="TOPIC is a regular expression, for persistent topics."
+    ),
     _choice(
         "--receive", "How messages are taken; a listener's count as taken after it has worked on "
         "them, on several partitions before.", "call", "listener", "batch",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,21 +24,22 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.session import Session
     from pulsar_doctor.settings import Settings
+    from pulsar_doctor.visiting.leavings import Left, Visit
 
 OWN_KEYS = 16  # of our own messages on a Key_Shared subscription
 GROUPED_ACKS_SECONDS = 1.0  # clients gather acknowledgements for a moment (default 100 ms)
 EPILOG = """\b
 Examples:
   pulsar-doctor consume --zero-queue
-  pulsar-doctor consume orders -s billing --receiver-queue-size 10 -n 30
-  pulsar-doctor consume orders -s billing --process-time 2s --timeout 1m --trace billing.ptrace
-  pulsar-doctor consume orders -s billing --type failover --ack cumulative --ack-every 20
-  pulsar-doctor consume orders -s billing --nack-rate 5% --dead-letter-after 3
-  pulsar-doctor consume orders -s billing --receive listener --pause-after 10 --pause-for 5s
-  pulsar-doctor consume orders -s later --receiver-delay 5s --receiver-queue-size 100
-  pulsar-doctor consume 'orders-.*' -s billing --pattern
-  pulsar-doctor consume orders -s billing --engine wire --zero-queue
-  echo 1 10 | pulsar-doctor consume orders -s billing --engine wire --permits manual
+  pulsar-doctor consume orders --receiver-queue-size 10 -n 30
+  pulsar-doctor consume orders --process-time 2s --timeout 1m --trace orders.ptrace
+  pulsar-doctor consume orders --type failover --ack cumulative --ack-every 20
+  pulsar-doctor consume orders --nack-rate 5% --nack-delay 10s --timeout 1m
+  pulsar-doctor consume orders --receive listener --pause-after 10 --pause-for 5s
+  pulsar-doctor consume orders --receiver-delay 5s --receiver-queue-size 100
+  pulsar-doctor consume 'orders-.*' --pattern --timeout 1m
+  pulsar-doctor consume orders --engine wire --zero-queue
+  echo 1 10 | pulsar-doctor consume orders --engine wire --permits manual
 """
 
 
@@ -47,30 +50,35 @@ Examples:
 @delay_options
 @run_options
 @connection_options
-def command(
-    topic: str | None, subscription: str | None, count: int | None, output: str, **options: Any
-) -> int:
+def command(topic: str | None, **options: Any) -> int:
     """Attaches real consumers and shows every FLOW and every permit.
 
     The consumers reach the broker through a tap of our own, so what is shown is what is on the
     wire. They acknowledge what they take, unless --ack says otherwise. Without TOPIC it brings its
     own topic and messages, and where no broker is configured its own broker.
 
+    With TOPIC they read a copy, from the earliest message that is kept: on a subscription of their
+    own, which goes in the end and counts for the topic's backlog quota until then. -s SUB makes one
+    that stays. A SUB that exists is somebody's, even where nothing waits in it: it is refused (exit
+    code 2) without --take-messages, and so is one of which the REST API (--admin-url) tells nothing
+    (3). What stays is named in the end, with the command that removes it.
+
     Ends with the verdict of `stall-check`: exit code 1 where a consumer stands still, 3 where
-    fewer than COUNT messages came within the timeout.
+    fewer than COUNT messages came within the timeout, or there is no TOPIC.
     """  # fmt: skip
-    from contextlib import ExitStack
     from dataclasses import replace
+    from secrets import token_hex
 
     from pulsar_doctor.consuming import planning
     from pulsar_doctor.diagnosis import limits_of
     from pulsar_doctor.rules import load
 
+    _end_as_with_ctrl_c()
+    subscription = options["subscription"]
     planning.check(topic, subscription, options)
     limits_of(load(), options["changes"])  # a wrong --set is said before anything starts
     where = settings()
-    own = topic is None
-    if own and "service_url" not in where.told and not where.sandbox:
+    if topic is None and "service_url" not in where.told and not where.sandbox:
         say("no broker is configured: using a real Pulsar on this machine (the sandbox)")
         where = replace(where, sandbox=True)
     with ExitStack() as stack:
@@ -78,22 +86,28 @@ def command(
             from pulsar_doctor.sandbox import connected
 
             where = stack.enter_context(connected(where, say))
-        if own:
-            count = count or OWN_MESSAGES
-        plans = planning.plans(topic or _own_topic(), subscription or "pulsar-doctor", options)
-        return _consume(where, plans, count, output, own, options)
+        fresh = f"pulsar-doctor-{token_hex(4)}"
+        if topic is None:
+            options["count"] = options["count"] or OWN_MESSAGES
+            own = f"persistent://public/default/{fresh}"
+            plans = planning.plans(own, subscription or "pulsar-doctor", options)
+        else:
+            plans = planning.plans(topic, subscription or fresh, options)
+        return _consume(where, plans, options, own=topic is None)
 
 
-def _own_topic() -> str:
-    import secrets
+def _end_as_with_ctrl_c() -> None:
+    """So that what is thrown away goes too where we are told to end, or the terminal is closed."""
 
-    return f"persistent://public/default/pulsar-doctor-{secrets.token_hex(4)}"
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, interrupt)
 
 
-def _consume(
-    where: Settings, plans: list[Plan], count: int | None, output: str, own: bool,
-    options: dict[str, Any],
-) -> int:  # fmt: skip
+def _consume(where: Settings, plans: list[Plan], options: dict[str, Any], *, own: bool) -> int:
     from pulsar_doctor.diagnosis import exit_code, limits_of
     from pulsar_doctor.report.live import LiveLines
     from pulsar_doctor.report.rows import row_line
@@ -102,33 +116,66 @@ def _consume(
     session = _session()
     rules = load()
     limits = limits_of(rules, options["changes"])
+    visit = _visit(where, plans[0], options, own=own)
     lines = LiveLines(click.echo)
+    count, output = options["count"], options["output"]
     on_row = {
         "table": lines.add,
         "jsonl": lambda row: click.echo(row_line(row)),
         "json": None,
     }[output]
-    trace_dir = options["trace_dir"]
     say_more(f"attaching to {plans[0].topic} at {where.service_url}")
-    with session(
-        where,
-        plans,
-        engine=options["engine"],
-        budget=count,
-        own_topic=own,
-        trace_dir=trace_dir,
-        on_row=on_row,
-    ) as running:
-        lines.timeline = running.timeline
-        running.say = _say_from_threads()
-        _attach(running, plans, count if own else None)
-        in_time = _watch(running, lines, options["timeout"], count if output == "json" else None)
-        diagnoses = running.diagnoses(rules, limits)
-        lines.flush()
-        last_word = _last_word(running, diagnoses, plans, output)
-    last_word()  # behind the rows of the consumers' closing
+    left: list[Left] = []
+    try:
+        with (
+            ExitStack() as behind,
+            session(
+                where,
+                plans,
+                engine=options["engine"],
+                budget=count,
+                trace_dir=options["trace_dir"],
+                on_row=on_row,
+            ) as running,
+        ):
+            behind.callback(_tidy, where, visit, left)
+            lines.timeline = running.timeline
+            running.say = _say_from_threads()
+            _attach(running, plans, count if own else None)
+            shown = count if output == "json" else None
+            in_time = _watch(running, lines, options["timeout"], shown)
+            diagnoses = running.diagnoses(rules, limits)
+            lines.flush()
+            last_word = _last_word(running, diagnoses, plans, output)
+        last_word(left)  # behind the rows of the consumers' closing
+    finally:
+        for each in left:
+            click.echo(each.sentence, err=True)
     code = exit_code(diagnoses, "stalled")
     return code or _shortfall(running, in_time)
+
+
+def _visit(where: Settings, plan: Plan, options: dict[str, Any], *, own: bool) -> Visit:
+    """What is there before anything is attached. Raises DoctorError where that must not be."""
+    from pulsar_doctor.tap.relaying import require_reachable
+    from pulsar_doctor.visiting import leavings, manners
+
+    if own:
+        return leavings.of_own_topic(plan)
+    require_reachable(where.service_url, where)
+    consent = manners.Consent(options["take_messages"], options["create"])
+    visit = manners.enter(where, plan, consent, thrown_away=options["subscription"] is None)
+    if visit.before is not None and visit.before.held:
+        say(f"{manners.told(visit.before, plan)}: taking messages from it")
+    return visit
+
+
+def _tidy(where: Settings, visit: Visit, left: list[Left]) -> None:
+    """When the consumers are gone, however they went. A broker of our own goes with all it has."""
+    from pulsar_doctor.sandbox import outlives
+
+    if outlives(where):
+        visit.tidy(where, left)
 
 
 def _session() -> Any:
@@ -201,8 +248,8 @@ def _say_from_threads() -> Callable[[str], None]:
 
 def _last_word(
     running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: str
-) -> Callable[[], None]:
-    """The verdict, as of now, to be printed at the end."""
+) -> Callable[[list[Left]], None]:
+    """The verdict, as of now, to be printed at the end, with what is left behind."""
     import json
 
     from pulsar_doctor.report import consumed, verdict
@@ -217,7 +264,7 @@ def _last_word(
     totals = running.totals(plans)
     if output == "table":
 
-        def tell() -> None:
+        def tell(left: list[Left]) -> None:
             verdict.print_diagnoses(diagnoses)
             for line in consumed.lines(totals):
                 click.echo(line)
@@ -225,8 +272,12 @@ def _last_word(
         return tell
     consumers = list(running.timeline.living)
     document = consumed.document(plan.topic, plan.subscription, consumers, diagnoses, **totals)
-    text = json.dumps(document, indent=2 if output == "json" else None)
-    return lambda: click.echo(text)
+
+    def dump(left: list[Left]) -> None:
+        document["left_behind"] = [each.document for each in left]
+        click.echo(json.dumps(document, indent=2 if output == "json" else None))
+
+    return dump
 
 
 def _shortfall(running: Session, in_time: bool) -> int:

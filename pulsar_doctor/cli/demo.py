@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -85,7 +86,8 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
 
     slow, fast = _plans(receiver_queue_size)
     lines = LiveLines(story.wire)
-    with session(where, (slow, fast), own_topic=True, on_row=lines.add) as running:
+    with ExitStack() as behind, session(where, (slow, fast), on_row=lines.add) as running:
+        behind.callback(_remove_subscription, where, slow)
         lines.timeline = running.timeline
 
         def delivered(name: str) -> int:
@@ -113,6 +115,15 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
         assert ends[1] is not None
         # Copies: closing the slow worker gives its messages to the fast one.
         return Act(deepcopy(ends[0]), deepcopy(ends[1]), diagnosis)
+
+
+def _remove_subscription(where: Settings, plan: Plan) -> None:
+    """So that a sandbox that stays deletes the topic by itself."""
+    from pulsar_doctor.sandbox import outlives
+    from pulsar_doctor.visiting.leavings import remove
+
+    if outlives(where):
+        remove(where, plan, [plan.topic])
 
 
 def _plans(receiver_queue_size: int) -> tuple[Plan, Plan]:

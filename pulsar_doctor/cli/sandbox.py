@@ -40,7 +40,7 @@ def command() -> None:
 
     \b
     pulsar-doctor sandbox start
-    pulsar-doctor consume orders -s billing --sandbox
+    pulsar-doctor consume --zero-queue --sandbox
     pulsar-doctor sandbox stop
 
     Other subcommands take --sandbox: they use the one that runs, or start one for themselves and

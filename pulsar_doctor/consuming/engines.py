@@ -109,7 +109,6 @@ class Attached(Protocol):
     def receive_batch(self) -> list[Message]:
         """All that the client gives at once, none where nothing came soon. Raises Closed."""
 
-    def unsubscribe(self) -> None: ...
     def close(self) -> None: ...
 
 

@@ -64,9 +64,6 @@ class Passed:
     def resume(self) -> None:
         self._inner.resume()
 
-    def unsubscribe(self) -> None:
-        self._inner.unsubscribe()
-
     def close(self) -> None:
         self._inner.close()
 
@@ -203,10 +200,6 @@ class Heads:
     def resume(self) -> None:
         for part in self._parts.values():
             part.resume()
-
-    def unsubscribe(self) -> None:
-        for part in self._parts.values():
-            part.unsubscribe()
 
     def close(self) -> None:
         self._closed.set()

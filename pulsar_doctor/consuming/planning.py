@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,9 @@ from pulsar_doctor.errors import InputError
 PULSAR_CLIENT, WIRE = ENGINES = "pulsar-client", "wire"
 SHARING = ("shared", "key_shared")
 DEFAULT_QUEUE = 1000
+# What std::regex of pulsar-client has and Python has not, or the other way round: groups such as
+# (?i), at which the library ends the process, and classes such as [[:alpha:]].
+FOREIGN = re.compile(r"\(\?(?![:=!]).?|\[\^?[^]]*\[[:.=]")
 
 
 def check(topic: str | None, subscription: str | None, asked: Mapping[str, Any]) -> None:
@@ -26,7 +30,7 @@ def _wrong(
     sized = asked["receiver_queue_size"] is not None
     zero = asked["zero_queue"] or asked["receiver_queue_size"] == 0
     type_, ack, wire = asked["type_"], asked["ack"], asked["engine"] == WIRE
-    yield topic is not None and subscription is None, "with a TOPIC, name the subscription: -s SUB"
+    yield from _wrong_visit(topic, subscription, asked)
     yield (
         bool(asked["zero_queue"] and asked["receiver_queue_size"]),
         "--zero-queue and --receiver-queue-size exclude each other",
@@ -59,6 +63,24 @@ def _wrong(
         manual and asked["receive"] == "listener",
         "--permits manual goes with --receive call or batch",
     )
+
+
+def _wrong_visit(
+    topic: str | None, subscription: str | None, asked: Mapping[str, Any]
+) -> Iterator[tuple[bool, str]]:
+    yield (
+        asked["take_messages"] and (topic is None or subscription is None),
+        "--take-messages takes those of a subscription: name it, TOPIC -s SUB",
+    )
+    yield asked["create"] and topic is None, "--create needs a TOPIC: the one to be created"
+    yield asked["create"] and asked["pattern"], "a pattern creates no topic: leave --create out"
+    yield asked["pattern"] and topic is None, "--pattern needs a TOPIC: the regular expression"
+    yield (
+        asked["pattern"] and str(topic).startswith("non-persistent://"),
+        "pulsar-client looks for a pattern among persistent topics only",
+    )
+    fault = _fault(str(topic)) if asked["pattern"] else ""
+    yield bool(fault), f"{topic} is no pattern that can be used: {fault}"
 
 
 def _wrong_acks(
@@ -134,7 +156,6 @@ def _wrong_receiving(
         asked["delay_from"] != "publish" and not delays,
         "--delay-from needs --receiver-delay",
     )
-    yield asked["pattern"] and topic is None, "--pattern needs a TOPIC: the regular expression"
     yield (
         asked["pattern"] and wire,
         "--engine wire takes one topic after another: --pattern needs --engine pulsar-client",
@@ -143,6 +164,17 @@ def _wrong_receiving(
         asked["pattern"] and zero,
         "pulsar-client refuses a zero queue on several topics: attach to one of them",
     )
+
+
+def _fault(pattern: str) -> str:
+    """Why pulsar-client cannot use this regular expression, or would understand another one."""
+    if foreign := FOREIGN.search(pattern):
+        return f"pulsar-client does not read {foreign[0]!r} as others do"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return str(error)
+    return ""
 
 
 def plans(topic: str, subscription: str, asked: Mapping[str, Any]) -> list[Plan]:

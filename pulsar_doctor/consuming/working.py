@@ -138,17 +138,12 @@ class Worker:
         assert self._attached is not None
         return self._attached
 
-    def stop(self, *, unsubscribe: bool = False) -> None:
-        """Ends its work and closes the consumer; what it did not acknowledge goes back.
-
-        unsubscribe: removes the subscription too, for a topic that nobody else knows.
-        """
+    def stop(self) -> None:
+        """Ends its work and closes the consumer; what it did not acknowledge goes back."""
         self._stop.set()
         self._ready.set()
         if self._attached is not None:
             try:
-                if unsubscribe:
-                    self._attached.unsubscribe()
                 self._attached.close()
             except (DoctorError, Closed) as error:
                 self.error = self.error or DoctorError(f"{self.plan.name} did not close: {error}")

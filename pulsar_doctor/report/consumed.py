@@ -52,7 +52,7 @@ def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis]) -> dict[str, A
         "active": consumer.active,
         "receiver_queue_size": ledger.receiver_queue_size,
         "refill_threshold": ledger.refill_threshold,
-        "flows": ledger.flows,
+        "flows": list(ledger.flows),  # as of now: closing may add one
         "permits_granted": ledger.granted,
         "permits_spent": ledger.spent,
         "available_permits": ledger.available_permits,
