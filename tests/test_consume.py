@@ -142,3 +142,5 @@ def test_the_demo_tells_its_story_and_it_holds(broker):
     assert "prefetch-hogging" in run.stdout
     assert "next FLOW after 499 more messages" in run.stdout
     assert "in about 83 h at 10 min each" in run.stdout
+    assert "pulsar-doctor stall-check TOPIC" in run.stdout
+    assert "consume TOPIC" not in run.stdout

@@ -127,6 +127,6 @@ def closing(wrong: Sequence[str]) -> None:
         _console.print(f"[red]This run did not show that[/red] {point}.")
     if not wrong:
         _console.print(
-            "See it on your own topic:  pulsar-doctor consume TOPIC -s SUB --zero-queue\n"
+            "Ask about your own topic:  pulsar-doctor stall-check TOPIC\n"
             "Tap any client's wire:     pulsar-doctor tap --help"
         )
