@@ -17,7 +17,7 @@ from typing import Literal
 from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.durations import duration, seconds_of
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger import Forecast
+from pulsar_doctor.ledger import PERMITS_MOST, Forecast
 from pulsar_doctor.stats.observed import Observed
 
 Severity = Literal["stalled", "warning", "info"]
@@ -306,6 +306,8 @@ def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, d
 def _number(text: str, threshold: Threshold, change: str) -> float:
     plain = re.fullmatch(r"\d+(?:\.\d+)?", text) or text == f"{threshold.default:g}"
     seconds = seconds_of(text) if threshold.unit == "seconds" else None
+    if threshold.unit == "messages" and plain and float(text) > PERMITS_MOST:
+        raise InputError(f"--set {change}: the value is more than a broker counts ({PERMITS_MOST})")
     if plain or seconds is not None:
         return float(text) if seconds is None else seconds
     wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
+PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
 
 Position = tuple[int, int]

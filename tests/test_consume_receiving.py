@@ -123,6 +123,17 @@ def test_permits_that_are_typed_are_the_flows_that_go_out(broker, plain):
     assert consumer["available_permits"] == 0
 
 
+def test_more_permits_than_a_broker_counts_are_not_granted(broker, plain):
+    run = subprocess.run(
+        [sys.executable, "-m", "pulsar_doctor", "consume", plain, *MINE, "--engine", "wire",
+         "--permits", "manual", "-o", "json"],
+        env=environment(broker), input="2147483647 2147483647\n", capture_output=True, text=True,
+        timeout=30, check=False,
+    )  # fmt: skip
+    assert "2147483647 permits more are more than a broker counts" in run.stderr
+    assert json.loads(run.stdout)["consumers"][0]["flows"] == [2147483647]
+
+
 @pytest.mark.slow
 def test_a_zero_queue_on_partitions_works_on_the_wire(broker, partitioned):
     (consumer,) = consumed(

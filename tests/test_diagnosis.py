@@ -220,6 +220,7 @@ def test_set_changes_one_threshold_and_no_other(change: str, value: float) -> No
         ("permits-exhausted.refill_wait=5 s", "not a duration"),
         ("permits-exhausted.refill_wait=5w", "not a duration"),
         ("redelivery-storm.least=5m", "not a number (messages)"),
+        ("permits-exhausted.receiver_queue_size=5000000000", "a broker counts (2147483647)"),
     ],
 )
 def test_set_that_cannot_be_is_wrong_usage(change: str, says: str) -> None:

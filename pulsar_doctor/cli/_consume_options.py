@@ -16,6 +16,10 @@ from pulsar_doctor.cli._options import (
 )
 
 OWN_MESSAGES = 20
+INT32_MOST = 2**31 - 1
+# A broker takes permits up to INT32_MOST and closes the connection at more; pulsar-client reserves
+# memory for all of its queue at once, and ends the process where there is none.
+QUEUE_MOST = 10_000_000
 SECTIONS = {
     "Consumers": (
         "subscription", "take_messages", "create", "type_", "consumers", "zero_queue",
@@ -58,7 +62,7 @@ consumer_options = together(
     ),
     click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: ask when taking."),
     click.option(
-        "--receiver-queue-size", metavar="N", type=click.IntRange(min=0),
+        "--receiver-queue-size", metavar="N", type=click.IntRange(0, QUEUE_MOST),
         help="Default 1000.",
     ),
     _choice(
@@ -108,7 +112,7 @@ work_options = together(
         help="Acknowledge what cannot be read, with its ValidationError (--engine wire).",
     ),
     click.option(
-        "--dead-letter-after", metavar="N", type=click.IntRange(min=1),
+        "--dead-letter-after", metavar="N", type=click.IntRange(1, INT32_MOST),
         help="Send a message away after so many redeliveries.",
     ),
     click.option(

@@ -23,6 +23,9 @@ else:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+DAYS_MOST = 36500  # a hundred years: what clocks and timers can add to now
+
+
 class Duration(SecondsType):
     """A length of time, written 250ms, 10s, 5m, 2h or 1d; a value in seconds."""
 
@@ -38,6 +41,8 @@ class Duration(SecondsType):
         seconds = 0.0 if text == "0" else seconds_of(text)
         if seconds is None:
             self.fail(f"{value!r} is no duration; write 250ms, 10s, 5m, 2h or 1d", param, ctx)
+        if seconds > DAYS_MOST * 86400:
+            self.fail(f"{value!r} is more than {DAYS_MOST}d", param, ctx)
         return seconds
 
 

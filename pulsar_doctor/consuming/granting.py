@@ -9,7 +9,8 @@ from typing import cast
 
 from pulsar_doctor.consuming.engines import Closed, Granting
 from pulsar_doctor.consuming.working import Worker
-from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.ledger import PERMITS_MOST
 
 QUIET_SECONDS = 1.0  # after the last line and the last message it is over
 
@@ -23,6 +24,7 @@ class Hand:
         self._say = say
         self._ended = False
         self._seen = -1
+        self._granted = 0
         self._since = time.monotonic()
         threading.Thread(target=self._read, name="permits", daemon=True).start()
 
@@ -38,11 +40,19 @@ class Hand:
     def _grant(self, consumer: Granting, words: list[str]) -> None:
         for word in words:
             try:
-                consumer.grant(int(word))
+                self._grant_one(consumer, int(word))
             except ValueError:
                 self._say(f"{word!r} is no number of permits")
             except DoctorError as error:
                 self._say(str(error))
+
+    def _grant_one(self, consumer: Granting, permits: int) -> None:
+        if permits + self._granted - max(0, self._seen) > PERMITS_MOST:
+            raise InputError(
+                f"{permits} permits more are more than a broker counts ({PERMITS_MOST})"
+            )
+        consumer.grant(permits)
+        self._granted += permits
 
     def over(self, messages: int) -> bool:
         """Whether nothing more is typed and nothing more comes. messages: delivered so far."""
