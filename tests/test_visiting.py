@@ -86,17 +86,26 @@ def test_a_subscription_with_consumers_is_not_joined(broker, client, topic):
         consumer.close()
 
 
-def test_a_subscription_in_which_nothing_waits_is_somebodys_too(broker, client, topic):
+def test_where_nothing_waits_and_nobody_is_attached_it_says_what_it_will_take(
+    broker, client, topic
+):
     client.subscribe(topic, "s", SHARED).close()
-    assert "with no backlog and no consumers" in refused(broker, topic, "-s", "s")
+    run = pulsar_doctor("consume", topic, "-s", "s", *QUICK, "-o", "json", broker=broker)
+    assert "with no backlog and no consumers: what comes now will be taken from it" in run.stderr
+    assert json.loads(run.stdout)["left_behind"] == []
+    client.create_producer(topic).send(b"x")
+    assert "with a backlog of 1 and no consumers" in refused(broker, topic, "-s", "s")
 
 
-def test_parts_of_a_topic_are_taken_from_neither_alone_nor_together(broker, admin, partitioned):
+def test_parts_of_a_topic_are_taken_from_neither_alone_nor_together(
+    broker, admin, client, partitioned
+):
     said = refused(broker, partitioned, "-s", "billing", "--zero-queue", "--engine", "wire")
     assert f"on 3 partitions of {partitioned} with a backlog of 9" in said
     one = f"{partitioned}-partition-1"
     assert f"billing exists on {one} with a backlog of 3" in refused(broker, one, "-s", "billing")
     admin.put(f"{path(one)}/subscription/half").raise_for_status()
+    attach.produce(client, partitioned, 9)
     assert f"half exists on {one} with" in refused(broker, partitioned, "-s", "half")
 
 
@@ -120,7 +129,7 @@ def test_who_says_so_takes_messages_and_nothing_is_left(broker, admin, theirs):
         broker=broker,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert "taking messages from it" in run.stderr
+    assert "messages will be taken from it" in run.stderr
     assert held(admin, theirs) == {"billing": 30}
     assert json.loads(run.stdout)["left_behind"] == []
 

@@ -49,7 +49,7 @@ consumer_options = together(
     ),
     click.option(
         "--take-messages", is_flag=True,
-        help="Attach to SUB though it exists: what it holds, and what comes, is taken from it.",
+        help="Attach to SUB though it is somebody's: what it holds, and what comes, is taken.",
     ),
     click.option("--create", is_flag=True, help="Create TOPIC where it does not exist."),
     click.option(

@@ -59,9 +59,9 @@ def command(topic: str | None, **options: Any) -> int:
 
     With TOPIC they read a copy, from the earliest message that is kept: on a subscription of their
     own, which goes in the end and counts for the topic's backlog quota until then. -s SUB makes one
-    that stays. A SUB that exists is somebody's, even where nothing waits in it: it is refused (exit
-    code 2) without --take-messages, and so is one of which the REST API (--admin-url) tells nothing
-    (3). What stays is named in the end, with the command that removes it.
+    that stays. A SUB that has a backlog or consumers is somebody's: it is refused (exit code 2)
+    without --take-messages, and so is one of which the REST API (--admin-url) tells nothing (3).
+    What stays is named in the end, with the command that removes it.
 
     Ends with the verdict of `stall-check`: exit code 1 where a consumer stands still, 3 where
     fewer than COUNT messages came within the timeout, or there is no TOPIC.
@@ -166,7 +166,8 @@ def _visit(where: Settings, plan: Plan, options: dict[str, Any], *, own: bool) -
     consent = manners.Consent(options["take_messages"], options["create"])
     visit = manners.enter(where, plan, consent, thrown_away=options["subscription"] is None)
     if visit.before is not None and visit.before.held:
-        say(f"{manners.told(visit.before, plan)}: taking messages from it")
+        what = "messages" if manners.somebodys(visit.before) else "what comes now"
+        say(f"{manners.told(visit.before, plan)}: {what} will be taken from it")
     return visit
 
 

@@ -52,11 +52,16 @@ def _require_allowed(there: Presence, plan: Plan, consent: Consent) -> None:
     missing = [topic.topic for topic in there.topics if not topic.exists]
     if missing and not consent.create:
         raise DoctorError(f"there is no topic {missing[0]}; --create makes one")
-    if there.held and not consent.take:
+    if somebodys(there) and not consent.take:
         raise InputError(
             f"{told(there, plan)}: nothing is taken from it unless --take-messages is given; "
             "without -s, consume reads a copy and takes nothing from anybody"
         )
+
+
+def somebodys(there: Presence) -> bool:
+    """Whether messages wait in the subscription, or may, or somebody else is attached to it."""
+    return any(held.msg_backlog != 0 or held.consumers != () for held in there.held.values())
 
 
 def _unknown(error: DoctorError, plan: Plan, *, thrown_away: bool) -> DoctorError:
