@@ -35,7 +35,10 @@ does not have them.
 
 FILES = {
     "_meta.json": """version of the schema and of the program, the tap's and the broker's address
-        without credentials, the clocks, what was told of consumers""",
+        without credentials, the clocks, what was told of consumers, and `broker`: version and
+        configuration of the broker that the REST API answered for when the trace began, of that
+        only what says how it keeps acknowledgements; empty where it was not told (it needs a
+        superuser)""",
     "_segments.jsonl": """a line for each sealed segment: its name, rows, first and last seq, bytes,
         SHA-256, and how many of its rows are a GAP of how many commands; a segment that is not
         listed here is not part of the trace. In a ring the first line tells what has expired: the

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.holes.persisting import (
+    SETTINGS,
     Forecast,
     Storing,
     forecast,
@@ -209,3 +211,21 @@ def test_the_broker_tells_how_it_stores() -> None:
     assert storing_of(old, "2.8.1-SNAPSHOT").max_ranges_in_metadata_store == 500
     assert storing_of({}, None) == Storing()
     assert storing_of({}, None).limit == 10_000
+
+
+def test_the_settings_that_a_trace_records_are_those_that_are_read() -> None:
+    asked: list[str] = []
+
+    class Configuration(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            asked.append(name)
+            return default
+
+    storing_of(Configuration(), "4.0.8")
+    assert set(asked) == set(SETTINGS)
+
+
+@pytest.mark.parametrize(("written", "told"), [("true", True), ("false", False), ("", None)])
+def test_whether_acks_of_parts_of_batches_are_kept(written: str, told: bool | None) -> None:
+    name = "acknowledgmentAtBatchIndexLevelEnabled"
+    assert storing_of({name: written}, None) == Storing(batch_index_acks=told)

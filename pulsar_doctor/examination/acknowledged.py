@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from pulsar_doctor.acknowledgements.subscription import Biography
 from pulsar_doctor.admin import Admin, topic_name
+from pulsar_doctor.admin.broker_settings import broker_settings
 from pulsar_doctor.admin.topics import namespace_path
 from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.errors import DoctorError, InputError
@@ -132,13 +133,8 @@ def _empty(window: TopicWindow) -> bool:
 async def _storing(admin: Admin) -> Storing:
     """How the broker that answers stores ranges, as far as these credentials are told."""
 
-    async def configuration() -> dict[str, object]:
-        try:
-            return dict(await admin.configuration())
-        except DoctorError:
-            return {}
-
-    return storing_of(*await asyncio.gather(configuration(), admin.version()))
+    told = await broker_settings(admin)
+    return storing_of(told["configuration"], told["version"])
 
 
 def holes_of_files(

@@ -45,17 +45,30 @@ LEDGERS_BEFORE_UP_TO = (4, 1, 1)  # and in bit arrays, that count only the ledge
 BIT_ARRAYS_SINCE = (3, 0)  # patch releases of 3.0, 3.3 and 4.0 have them
 WITHOUT_LIMIT_SINCE = (5, 0)
 WORD = 64  # bits
+SETTINGS = (  # of a broker, as its configuration names them: `storing_of` knows no others
+    "acknowledgmentAtBatchIndexLevelEnabled",
+    "managedLedgerMaxUnackedRangesToPersist",
+    "managedLedgerMaxUnackedRangesToPersistInMetadataStore",
+    "managedLedgerMaxUnackedRangesToPersistInZooKeeper",
+    "managedLedgerPersistIndividualAckAsLongArray",
+    "managedLedgerUnackedRangesOpenCacheSetEnabled",
+    "persistentUnackedRangesWithMultipleEntriesEnabled",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """How the broker stores ranges, by its version and configuration; None is not told."""
+    """How the broker stores ranges, by its version and configuration; None is not told.
+
+    batch_index_acks: whether it keeps acknowledgements of single messages of a batch.
+    """
 
     version: tuple[int, ...] | None = None
     max_ranges: int | None = None
     max_ranges_in_metadata_store: int | None = None
     bit_arrays: bool | None = None
     several_entries: bool | None = None
+    batch_index_acks: bool | None = None
 
     @property
     def limit(self) -> int:
@@ -111,6 +124,7 @@ def storing_of(configuration: Mapping[str, Any], version: str | None) -> Storing
         several_entries=_flag(
             configuration.get("persistentUnackedRangesWithMultipleEntriesEnabled")
         ),
+        batch_index_acks=_flag(configuration.get("acknowledgmentAtBatchIndexLevelEnabled")),
     )
 
 

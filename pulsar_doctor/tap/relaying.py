@@ -20,6 +20,7 @@ from typing import Any
 from pulsar_doctor.columns import TAKEN
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.settings import Settings, for_own_processes
+from pulsar_doctor.tap.broker_settings import asking
 from pulsar_doctor.tap.upstream import (
     Upstream,
     broker_of,
@@ -194,7 +195,8 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     listen: host:port, port 0 for a free one; on loopback, unless allow_remote. listen_tls: our own
     certificate and key for clients. settings: how brokers are spoken to with TLS. allow_brokers:
     `host:port` of brokers that may be dialled though no lookup names them. told: what is known of
-    consumers beside the wire, by name. Raises InputError for addresses and files that cannot be
+    consumers beside the wire, by name. With settings the broker is asked, beside, how it keeps
+    acknowledgements. Raises InputError for addresses and files that cannot be
     used, DoctorError where the relay cannot start.
     """
     require_extra()
@@ -219,8 +221,10 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     process, listening = _start(config)
     relay = Relay(process, listening, trace_dir, "pulsar+ssl" if own else "pulsar")
     try:
-        _write_for_owner(replace(meta, tap_address=listening), trace_dir)  # the port is known now
-        yield relay
+        meta = replace(meta, tap_address=listening)  # the port is known now
+        _write_for_owner(meta, trace_dir)
+        with asking(settings, lambda told: _write_for_owner(replace(meta, broker=told), trace_dir)):
+            yield relay
     finally:
         relay.stop()
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from pulsar_doctor import __version__
 from pulsar_doctor.columns import SCHEMA_VERSION
 from pulsar_doctor.errors import TraceError
+from pulsar_doctor.holes.persisting import Storing, storing_of
 
 META = "_meta.json"
 INDEX = "_segments.jsonl"
@@ -65,6 +66,8 @@ class Meta:
     """What _meta.json says of a trace. clocks: wall_us and mono_ns, read at the same moment.
 
     told: consumer name -> receiver_queue_size, process_seconds, unacked_limit; see timeline.
+    broker: `version` and `configuration`, of this what holes.persisting.SETTINGS names, as the
+    broker that was asked at the start told them; empty where it did not.
     """
 
     trace_id: str
@@ -75,6 +78,14 @@ class Meta:
     clocks: Mapping[str, int] = field(default_factory=dict)
     redaction: Any = None
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    broker: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def storing(self) -> Storing:
+        """How the broker keeps acknowledgements, as far as it was told."""
+        configuration, version = self.broker.get("configuration"), self.broker.get("version")
+        known = configuration if isinstance(configuration, dict) else {}
+        return storing_of(known, version if isinstance(version, str) else None)
 
     def write(self, folder: Path) -> None:
         """Makes `folder` a trace, once and for all."""
@@ -94,7 +105,9 @@ def read_meta(folder: Path) -> Meta:
         values = json.loads(text)
         version, trace_id = values["schema_version"], values["trace_id"]
         told = values.get("told") or {}
+        broker = values.get("broker") or {}
         sound = isinstance(version, int) and isinstance(trace_id, str) and isinstance(told, dict)
+        sound = sound and isinstance(broker, dict)
     except (ValueError, TypeError, KeyError, AttributeError):
         sound = False
     if not sound:
@@ -105,7 +118,8 @@ def read_meta(folder: Path) -> Meta:
             "use a newer pulsar-doctor"
         )
     known = {f.name for f in fields(Meta)}
-    return Meta(**{**{k: v for k, v in values.items() if k in known}, "told": told})
+    written = {name: value for name, value in values.items() if name in known}
+    return Meta(**{**written, "told": told, "broker": broker})
 
 
 def state_bytes(state: Mapping[str, Any]) -> bytes:
