@@ -14,15 +14,20 @@ from pulsar_doctor.acknowledgements import subscription as acknowledgements
 from pulsar_doctor.acknowledgements.entries import PAGE
 from pulsar_doctor.acknowledgements.subscription import (
     IN_TRANSACTIONS,
+    INDEX_ACKS,
     LEDGER_ENDS,
     MISSING,
+    NOTHING_SENT,
     OLDER,
     Acknowledgements,
     Biography,
 )
 from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, Row
 from pulsar_doctor.commands import rows_of
-from pulsar_doctor.holes.ranges import Range
+from pulsar_doctor.examination.trace_certain import certain_of
+from pulsar_doctor.holes.account import shape_of
+from pulsar_doctor.holes.certain import Certain
+from pulsar_doctor.holes.ranges import Axis, Range
 from pulsar_doctor.journal import FILE_HEADER, read_blocks
 from pulsar_doctor.timeline import Timeline
 
@@ -188,7 +193,7 @@ def test_a_cumulative_ack_of_a_part_of_a_batch_ends_before_it():
 
 def test_a_cumulative_ack_of_a_part_of_the_first_batch_of_a_ledger_ends_in_the_one_before():
     said = exclusive(3).pushed([(8, 0)], batch=4)
-    assert stands(said.acked([(8, 0)], cumulative=True, open_bits=0b1000)) == ((7, 2), [])
+    assert stands(said.acked([(8, 0)], cumulative=True, open_bits=0b1000)) == ((8, -1), [])
 
 
 # -- batches
@@ -216,17 +221,52 @@ def test_a_broker_without_batch_index_acks_waits_for_the_whole_batch():
     assert stands(said.acked([0]), batch_index_acks=False) == ((7, 0), [])
 
 
-def test_a_batch_that_comes_back_whole_shows_a_broker_without_batch_index_acks():
+def either(said: Said) -> tuple[Any, Any]:
+    """Where mark-delete stands with and without acks of parts of batches, as nothing is told."""
+    found = after(said)
+    assert found.otherwise is not None
+    return found.mark_delete, found.otherwise.mark_delete
+
+
+def test_where_the_setting_is_not_told_both_are_followed_and_that_is_a_doubt():
+    said = batches().acked([0], open_bits=0b100).acked([0], open_bits=0b011)
+    assert either(said) == ((7, 0), (7, -1))
+    assert after(said).doubts == (INDEX_ACKS,)
+    for told in (True, False):
+        found = after(said, batch_index_acks=told)
+        assert (found.otherwise, found.doubts) == (None, ())
+
+
+def test_a_part_of_a_batch_that_is_open_in_a_hole_is_a_doubt_and_elsewhere_it_is_none():
+    said = batches().acked([0], open_bits=0b100)
+    assert either(said) == ((7, -1), (7, -1))
+    assert after(said).doubts == ()
+    assert after(said.acked([1])).doubts == (INDEX_ACKS,)
+    assert after(said.acked([0])).doubts == ()
+    assert after(batches().acked([0, 1])).otherwise is None
+
+
+def test_both_go_on_from_where_they_stand():
+    said = batches().acked([0]).acked([1], open_bits=0).acked([2])
+    assert either(said) == ((7, 2), (7, 0))
+    assert after(said).otherwise.ranges() == [Range(7, 2, 2)]
+    assert either(said.acked([1])) == ((7, 2), (7, 2))
+    assert after(said).doubts == ()
+
+
+def test_a_batch_that_comes_back_whole_may_have_lost_its_ack():
     said = batches().acked([0], open_bits=0b100).given_back([0])
     whole = said.pushed([0], batch=3, again=1)
     assert life(after(whole), 0).open_messages == 3
-    assert stands(whole.acked([0], open_bits=0b011).acked([1], open_bits=0)) == ((7, -1), [])
+    assert either(whole.acked([0], open_bits=0b011).acked([1], open_bits=0)) == ((7, -1), (7, -1))
+    assert after(whole).doubts == (INDEX_ACKS,)
 
 
 def test_a_batch_that_comes_back_in_part_shows_what_the_broker_keeps():
     said = batches().acked([0], open_bits=0b100).given_back([0])
     part = said.pushed([0], batch=3, again=1, open_bits=0b100)
     assert life(after(part), 0).open_messages == 1
+    assert (after(part).otherwise, after(part).doubts) == (None, ())
     assert stands(part.acked([0], open_bits=0b011)) == ((7, 0), [])
 
 
@@ -264,6 +304,7 @@ def test_mark_delete_goes_from_one_ledger_to_the_next():
     assert stands(said.acked([(9, 1)])) == ((7, 2), [(9, 1, 1)])
     assert stands(said.acked([(9, 0)])) == ((9, 1), [])
     assert after(said).doubts == (LEDGER_ENDS,)
+    assert after(said).passed() == [(7, 2), (9, 1)]
 
 
 def test_ranges_of_several_ledgers_are_apart():
@@ -282,7 +323,8 @@ def test_a_ledger_that_goes_on_later_is_no_longer_left():
     said = shared(3).pushed([(9, 0)]).acked([0, 1, 2, (9, 0)])
     assert stands(said) == ((9, 0), [])
     assert stands(said.pushed([3])) == ((7, 2), [(9, 0, 0)])
-    assert after(said).doubts == ()
+    assert after(said).passed() == [(7, 2)]
+    assert after(said).doubts == (LEDGER_ENDS,)  # and the hole may be longer
     assert stands(said.acked([3])) == ((9, 0), [])
     assert after(said).doubts == (LEDGER_ENDS,)
 
@@ -433,6 +475,15 @@ def test_a_seek_to_a_moment_is_known_by_what_comes_next():
     assert stands(said) == (None, [])
     assert stands(said.attached(2, sub_type=EXCLUSIVE).pushed([2], 2)) == ((7, 1), [])
     assert [each.entry_id for each in after(said).biographies()] == [*range(2, 10), 0, 1]
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED])
+def test_what_begins_a_ledger_does_not_tell_where_the_one_before_ended(sub_type):
+    said = Said().open().attached(sub_type=sub_type).flow(3).pushed(range(3))  # and there are more
+    said.say(TO_BROKER, record("SEEK", consumer_id=1, request_id=900, message_publish_time=1))
+    said.granted(900).unloaded().attached(2, sub_type=sub_type).pushed([(9, 0)], 2)
+    assert stands(said) == ((9, -1), [])
+    assert after(said).doubts == ((OLDER,) if sub_type == SHARED else ())
 
 
 def test_a_seek_that_fails_moves_nothing():
@@ -599,3 +650,97 @@ def test_any_order_of_acks_ends_in_the_same_ranges(seed):
     if expected[0][0] == 0:
         mark = expected.pop(0)[1]
     assert stands(said) == ((7, mark), expected)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_followed_without_the_setting_is_what_each_setting_gives(seed):
+    chance = random.Random(seed)
+    kind = chance.choice([EXCLUSIVE, SHARED])
+    said = Said().open().attached(sub_type=kind).flow(100).pushed(range(5), batch=3)
+    for consumer in range(1, 40):
+        entry, event = chance.randrange(5), chance.random()
+        if event < 0.5:
+            said.acked([entry], open_bits=0b111 & ~(1 << chance.randrange(3)))
+        elif event < 0.6:
+            said.acked([entry])
+        elif event < 0.75:
+            said.acked([entry], cumulative=True, open_bits=chance.choice([None, 0b110, 0b100]))
+        elif event < 0.95:
+            said.given_back([entry]).pushed([entry], batch=3, again=1)
+        else:
+            said.unloaded().attached(1 + consumer % 2, sub_type=kind)
+            said.pushed([entry], 1 + consumer % 2, batch=3, again=1)
+    both, keeps, drops = (after(said, batch_index_acks=told) for told in (None, True, False))
+    for found, one in ((both, keeps), (both.otherwise or both, drops)):
+        assert (found.mark_delete, found.ranges()) == (one.mark_delete, one.ranges())
+        assert found.biographies() == one.biographies()
+        assert found.acknowledged == one.acknowledged
+    same = (keeps.mark_delete, keeps.ranges()) == (drops.mark_delete, drops.ranges())
+    assert same or INDEX_ACKS in both.doubts
+
+
+# -- what is certain
+
+
+def certain(said: Said, **how: Any) -> Certain:
+    found = after(said, **how)
+    ends: dict[int, int] = {}
+    for at in [*found.biographies(), *found.ranges()]:
+        last = at.last if isinstance(at, Range) else at.entry_id
+        ends[at.ledger_id] = max(ends.get(at.ledger_id, 0), last + 1)
+    axis = Axis(found.mark_delete or (-1, -1), ends)
+    return certain_of(found, shape_of(axis, found.ranges(), axis.length))
+
+
+def test_what_has_no_doubt_is_certain():
+    said = shared().acked([0, 2, 3, 6])
+    assert certain(said) == Certain(((7, 0),) * 2, (2, 2), (3, 3), (2, 2), (3, 3), ((7, 1),) * 2)
+
+
+def test_of_a_trace_that_begins_later_only_one_side_is_certain():
+    said = Said().open().attached(sub_type=SHARED).flow(10).pushed(range(5, 10)).acked([5, 7])
+    assert certain(said) == Certain(
+        (None, (7, 5)), (1, None), (1, None), (1, None), (1, None), (None, (7, 6))
+    )
+
+
+def test_a_ledger_may_go_on_where_it_is_taken_to_end():
+    said = shared(3).pushed([(9, 0), (9, 1), (9, 2), (9, 3)]).acked([0, 1, 2, (9, 0), (9, 2)])
+    assert after(said).doubts == (LEDGER_ENDS,)
+    assert certain(said) == Certain(
+        ((7, 2), (9, 0)), (1, 2), (1, 2), (1, 2), (1, None), ((7, 3), (9, 1))
+    )
+
+
+def test_a_ledger_may_go_on_where_a_range_begins_the_next_one():
+    said = shared(3).pushed([(9, 0), (9, 1)]).acked([0, 2, (9, 0)])
+    assert after(said).doubts == (LEDGER_ENDS,)
+    assert certain(said) == Certain(((7, 0),) * 2, (2, 2), (2, 2), (1, 2), (1, None), ((7, 1),) * 2)
+
+
+def test_where_commands_are_missing_or_nothing_was_sent_nothing_is_certain():
+    assert certain(shared().acked([0, 2]).lost()) == Certain()
+    nothing = Said().open().attached(sub_type=SHARED).flow(10)
+    assert certain(nothing) == Certain()
+    assert after(nothing).doubts == (NOTHING_SENT,)
+
+
+def test_before_the_first_is_sent_a_topic_may_have_been_unloaded():
+    said = Said().open().attached(sub_type=SHARED).flow(10).unloaded()
+    said.attached(2, sub_type=SHARED).pushed([(9, 0), (9, 1)], 2).acked([(9, 0)], 2)
+    assert after(said).doubts == (OLDER,)
+    assert certain(said).mark_delete == (None, (9, 0))
+
+
+def test_a_seek_to_an_entry_is_a_beginning():
+    said = Said().open().attached(sub_type=SHARED).flow(10).pushed([5, 6]).acked([5])
+    assert after(said).doubts == (OLDER,)
+    assert after(said.seek(5)).doubts == ()
+
+
+def test_what_lies_ahead_again_is_not_taken_to_have_ended():
+    said = shared(3).pushed([(9, 0)]).pushed([(11, 0)]).acked([0, 1, 2, (9, 0), (11, 0)])
+    assert (after(said).mark_delete, after(said).ends()) == ((11, 0), 2)
+    assert (after(said.pushed([3])).mark_delete, after(said).ends()) == ((7, 2), 2)
+    assert (after(said.acked([3])).mark_delete, after(said).ends()) == ((11, 0), 2)
+    assert after(said.seek((9, 0))).doubts == ()

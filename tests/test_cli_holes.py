@@ -122,6 +122,7 @@ def test_warnings_fail_only_when_asked(files: Any) -> None:
         (("t", "--namespace", "a/b"), "leave it out"),
         (("t", "--at", "2026-08-01T12:00:00Z"), "needs one"),
         (("--trace", "x", "--internal-stats", "y"), "two sources"),
+        (("t", "--batch-index-acks", "no"), "needs --trace DIR"),
         (("--internal-stats", "/nowhere"), "cannot read /nowhere"),
         (("--internal-stats", "STATS"), "give it with --stats"),
         (("--internal-stats", "WRONG"), "s on unknown: these are no acknowledged ranges"),

@@ -34,11 +34,11 @@ class Cursor:
 
     mark_delete: everything up to it is consumed; None while nothing tells. acknowledged: entries
     by what acknowledged them, as in entries.HOW. partial: batches that are partly acknowledged, a
-    bit for each open index. batch_index_acks: whether the broker keeps those; None: not known.
+    bit for each open index. batch_index_acks: whether the broker keeps those.
     presumed_ends: ledgers that mark-delete has left where their last known entry was.
     """
 
-    def __init__(self, batch_index_acks: bool | None = None) -> None:
+    def __init__(self, *, batch_index_acks: bool) -> None:
         self.mark_delete: Position | None = None
         self.batch_index_acks = batch_index_acks
         self.acknowledged: Counter[int] = Counter()
@@ -56,10 +56,18 @@ class Cursor:
             self._order = sorted(self._ledgers)
         return entries
 
+    def last_known(self, ledger_id: int) -> int:
+        """The last entry of a ledger that is known to have been written, -1 for none."""
+        entries = self._ledgers.get(ledger_id)
+        return -1 if entries is None else entries.highest
+
     def exists(self, ledger_id: int, entry: int) -> bool:
         """Whether such an entry is known to have been written."""
-        entries = self._ledgers.get(ledger_id)
-        return entries is not None and entry <= entries.highest
+        return entry <= self.last_known(ledger_id)
+
+    def known(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Ledgers from first to last: each with its last entry that is known, -1 for none."""
+        return [(n, self._ledgers[n].highest) for n in self._order if first <= n <= last]
 
     def delivered(self) -> Iterator[tuple[int, Page, int, int]]:
         """Delivered entries that are remembered: ledger, page, index in the page, entry; by id."""
@@ -76,15 +84,6 @@ class Cursor:
                 for first, last in self._ledgers[each].acknowledged(after):
                     yield Range(each, first, last)
 
-    def before(self, position: Position) -> Position:
-        """The position before an entry, in an earlier ledger where it is the first of its own."""
-        ledger_id, entry = position
-        if entry <= 0:
-            for each in reversed(self._order):
-                if each < ledger_id and self._ledgers[each].highest >= 0:
-                    return each, self._ledgers[each].highest
-        return ledger_id, entry - 1
-
     def open_bits(self, position: Position, messages: int) -> int:
         """Open indexes of an entry that is not acknowledged; messages: of its batch, 0: unknown."""
         known = self.partial.get(position)
@@ -99,7 +98,7 @@ class Cursor:
         if page.how[at]:
             return False
         if ack_set is not None:
-            if self.batch_index_acks is False:
+            if not self.batch_index_acks:
                 return False
             position = (ledger_id, entry)
             left = self.open_bits(position, page.messages[at]) & bits_of(ack_set)
@@ -126,16 +125,13 @@ class Cursor:
     def _mark_part(self, position: Position, given: int, us: int) -> None:
         page = self.entries(position[0]).page(position[1] // PAGE)
         at, known = position[1] % PAGE, self.partial.get(position)
-        if self.batch_index_acks is not False and page.how[at] == OPEN:
+        if self.batch_index_acks and page.how[at] == OPEN:
             page.acked_us[at] = us
             if known is None or _lowest(given) > _lowest(known):
                 self.partial[position] = given
 
     def pass_over(self, position: Position, how: int, us: int) -> None:
         """Everything up to here is consumed, and mark-delete goes there if that is forward."""
-        ledger_id, entry = position
-        if entry < 0:
-            position = self.before((ledger_id, 0))
         if self.mark_delete is None or position <= self.mark_delete:
             return
         self.close_between(self.mark_delete, position, how, us)
@@ -192,19 +188,20 @@ class Cursor:
     def fall_back(self, position: Position) -> None:
         """Mark-delete cannot be at this entry or behind it: it is not acknowledged."""
         if self.mark_delete is not None and position <= self.mark_delete:
-            self.mark_delete = self.before(position)
-            self.presumed_ends.discard(position[0])
+            self.mark_delete = before(position)
+            self.presumed_ends = {each for each in self.presumed_ends if each < position[0]}
 
     def reset(self, target: Position | None, us: int) -> None:
         """What is before the target is consumed, nothing from it on. None: the next one tells."""
         self.partial.clear()
+        self.presumed_ends.clear()
         last = START if target is None else (target[0], target[1] - 1)
         if target is not None and self.mark_delete is not None:
             self.close_between(self.mark_delete, last, SEEK, us)
         for each in self._order:
             if each >= last[0]:
                 self._ledgers[each].reopen_after(last[1] if each == last[0] else -1)
-        self.mark_delete = None if target is None else self.before(target)
+        self.mark_delete = None if target is None else before(target)
 
     def forget(self) -> None:
         """The subscription was given up."""
@@ -251,6 +248,12 @@ class Cursor:
         page = entries.pages.get(entry // PAGE)
         if page is not None and (ledger_id, entry + PAGE - 1) <= (self.mark_delete or START):
             entries.drop(entry // PAGE)
+
+
+def before(position: Position) -> Position:
+    """The position before an entry; of a ledger's first one it is the end of an earlier ledger,
+    wherever that is."""
+    return position[0], position[1] - 1
 
 
 def bits_of(ack_set: bytes) -> int:

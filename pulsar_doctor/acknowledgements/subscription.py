@@ -29,6 +29,9 @@ entry once the first of the next one is acknowledged.
 An entry that is delivered again after its ack: the ack was lost, if the consumer came, or a
 connection went, in between; otherwise the two have crossed on the wire, and the ack holds.
 
+Where the setting is not told, both are followed from the first such ack on (`otherwise`), until
+the broker shows that it keeps them: it sends a batch again with an ack_set.
+
 Consumers that did not pass through the tap are not seen, nor are skips by an administrator before
 the next delivery. A reader of a compacted topic passes over entries that nobody has acknowledged.
 
@@ -39,10 +42,11 @@ Changed in place: a pass over rows. It knows no clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import Any
 
 from pulsar_doctor.acknowledgements.biographies import Biography, lives_of
-from pulsar_doctor.acknowledgements.cursor import START, Cursor, Position, bits_of
+from pulsar_doctor.acknowledgements.cursor import START, Cursor, Position, before, bits_of
 from pulsar_doctor.acknowledgements.entries import (
     HOW,
     INDIVIDUAL,
@@ -64,6 +68,11 @@ OF_NO_SUBSCRIPTION = frozenset(("SUCCESS", "ERROR", CLOSE, GAP, UNPARSED))
 
 OLDER = "the subscription had begun before: mark-delete is at most this"
 MISSING = "commands are missing from the trace"
+NOTHING_SENT = "nothing was sent since it began, or since a seek: mark-delete does not show"
+INDEX_ACKS = (
+    "whether the broker keeps acks of single messages of a batch "
+    "(acknowledgmentAtBatchIndexLevelEnabled): say it with --batch-index-acks"
+)
 LEDGER_ENDS = "a ledger is taken to end at the last of its entries that is known"
 IN_TRANSACTIONS = "whether transactions were committed does not show: their acks are not counted"
 
@@ -97,8 +106,8 @@ def of_rows(
 class Acknowledgements:
     """One subscription of one topic or partition.
 
-    batch_index_acks: whether the broker keeps them; None: not told. Then they count, until a batch
-    that was partly acknowledged comes back whole.
+    batch_index_acks: whether the broker keeps them; None: not told. Then they count here, and
+    `otherwise` is the same without them.
     delivered: entries, each once. dropped: ids of acks that the broker drops. lost: acks that were
     lost. in_transactions: entries that only transactions have acknowledged.
     """
@@ -106,8 +115,11 @@ class Acknowledgements:
     def __init__(self, *, batch_index_acks: bool | None = None) -> None:
         self.delivered = self.dropped = self.lost = 0
         self.in_transactions: set[Position] = set()
-        self._cursor = Cursor(batch_index_acks)
+        self.otherwise: Acknowledgements | None = None
+        self._either = batch_index_acks is None
+        self._cursor = Cursor(batch_index_acks=batch_index_acks is not False)
         self._in_order = True
+        self._left_unsent = False
         self._doubts: dict[str, None] = {}
         self._names: dict[int, str] = {}
         self._serving = Serving()
@@ -120,15 +132,47 @@ class Acknowledgements:
     def mark_delete(self) -> Position | None:
         """Everything up to this position is consumed; None while nothing tells.
 
-        At the end of a ledger the broker may say `(next ledger, -1)`, which is the same.
+        `(ledger, -1)` is the end of the ledger before, as the broker may say, too.
         """
         return self._cursor.mark_delete
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Why the broker's numbers may be others: sentences; none where everything was seen."""
-        ends = (LEDGER_ENDS,) if self._cursor.presumed_ends and not self._in_order else ()
-        return (*self._doubts, *ends)
+        told = dict(self._doubts)
+        if self.mark_delete is None:
+            told[NOTHING_SENT] = None
+        if self.ends():
+            told[LEDGER_ENDS] = None
+        if self._index_acks_matter():
+            told[INDEX_ACKS] = None
+        return tuple(told)
+
+    def _index_acks_matter(self) -> bool:
+        """Whether ranges and holes, or what is open in these, are others where it drops them."""
+        other, ranges = self.otherwise, self.ranges()
+        if other is None:
+            return False
+        if (self.mark_delete, ranges) != (other.mark_delete, other.ranges()):
+            return True
+        end = (ranges[-1].ledger_id, ranges[-1].first) if ranges else START
+        return any(position < end for position in self._cursor.partial)
+
+    def ends(self) -> int:
+        """Ledgers that are taken to end at their last known entry, up to the last range's."""
+        if self._in_order or self.mark_delete is None:
+            return 0
+        last = max((each.ledger_id for each in self.ranges()), default=self.mark_delete[0])
+        ahead = self._cursor.known(self.mark_delete[0], last)
+        return len(self._cursor.presumed_ends) + len(ahead) - 1
+
+    def passed(self) -> list[Position]:
+        """Where mark-delete stands if no ledger ends that is taken to end, then the last entries
+        that are acknowledged of each later ledger, up to mark-delete."""
+        ledger_id, entry = self.mark_delete or START
+        first = min(self._cursor.presumed_ends, default=ledger_id)
+        known = self._cursor.known(first, ledger_id)
+        return [*known[:-1], (ledger_id, entry)]
 
     @property
     def acknowledged(self) -> dict[str, int]:
@@ -153,7 +197,17 @@ class Acknowledgements:
             self._in_order = row.subscription_type in IN_ORDER
         elif row.command not in OF_NO_SUBSCRIPTION:
             return  # of a consumer that has gone: the broker drops it
+        if self._either and row.command == "ACK" and self.otherwise is None:
+            self._part_ways(row)
         event(self, row)
+        if self.otherwise is not None:
+            self.otherwise.apply(row)
+
+    def _part_ways(self, row: Row) -> None:
+        """From the first ack of a part of a batch on the setting of the broker counts."""
+        if any(each.ack_set is not None for each in ids_of(row)):
+            self.otherwise = deepcopy(self)
+            self.otherwise._either = self.otherwise._cursor.batch_index_acks = False
 
     def _subscribe(self, row: Row) -> None:
         self._serving.subscribe(row)
@@ -173,9 +227,11 @@ class Acknowledgements:
     def _close_consumer(self, row: Row) -> None:
         self._serving.close_consumer(row)
         if row.direction == TO_CLIENT:
+            self._left_unsent |= not self.delivered
             self._cursor.partial.clear()  # an unload forgets them; else the next MESSAGE says so
 
     def _close(self, row: Row) -> None:
+        self._left_unsent |= not self.delivered and self._serving.concerns(row)
         self._serving.close(row)
 
     def _active(self, row: Row) -> None:
@@ -193,6 +249,8 @@ class Acknowledgements:
     def _reset(self, target: Position | None, us: int) -> None:
         self._cursor.reset(target, us)
         self.in_transactions.clear()
+        if target is not None:  # it is the beginning now
+            self._doubts.pop(OLDER, None)
 
     def _message(self, row: Row) -> None:
         if row.ledger_id is None or row.entry_id is None:
@@ -223,13 +281,15 @@ class Acknowledgements:
         if incarnation not in self._names:
             self._names[incarnation] = row.consumer_name or f"#{incarnation}"
         if row.ack_set is not None and not page.how[at]:
-            self._cursor.batch_index_acks = True
+            self._cursor.batch_index_acks = True  # it shows that it keeps them
+            self._either, self.otherwise = False, None
             left = self._cursor.open_bits(position, page.messages[at]) & bits_of(row.ack_set)
             self._cursor.partial[position] = left
 
     def _begin(self, position: Position) -> None:
-        self._cursor.mark_delete = self._cursor.before(position)
-        if position[1] and not self._in_order:
+        self._cursor.mark_delete = before(position)
+        earlier = self._left_unsent or self._cursor.known(-1, position[0] - 1)
+        if not self._in_order and (position[1] or earlier):
             self._doubts[OLDER] = None
 
     def _in_between(self, position: Position, row: Row) -> None:
@@ -255,10 +315,7 @@ class Acknowledgements:
         elif self._serving.since_us(row) > page.acked_us[at]:
             self.lost += how != OPEN
             cursor.reopen(position)
-            whole = cursor.partial.pop(position, None) is not None and row.ack_set is None
-            if whole and cursor.batch_index_acks is None:
-                cursor.batch_index_acks = False
-                cursor.partial.clear()
+            cursor.partial.pop(position, None)
 
     def _redeliver(self, row: Row) -> None:
         """What was acknowledged before it of a batch, the broker knows when it sends that again."""

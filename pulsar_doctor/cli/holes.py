@@ -60,6 +60,12 @@ FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never"
     type=click.Path(path_type=Path),
     help="What went over the wire, as `tap` or `consume` recorded it.",
 )
+@click.option(
+    "--batch-index-acks",
+    type=click.Choice(["yes", "no"]),
+    help="With --trace: whether the broker keeps acknowledgements of single messages of a batch "
+    "(acknowledgmentAtBatchIndexLevelEnabled), where the trace does not know it.",
+)
 @fail_on_option
 @output_option("table", "json")
 @connection_options
@@ -100,6 +106,8 @@ def _refuse_contradictions(topics: tuple[str, ...], asked: dict[str, Any]) -> No
         raise InputError("--namespace asks a broker for all topics; leave it out, or all else")
     if asked["at"] is not None and not (files or trace):
         raise InputError("--at is the time of a file or in a trace; it needs one")
+    if asked["batch_index_acks"] is not None and not trace:
+        raise InputError("--batch-index-acks is about a trace; it needs --trace DIR")
     if not (topics or files or trace or asked["namespaces"]):
         raise InputError(
             "what is to be looked at? Name a TOPIC, or give --namespace NS, --internal-stats FILE "
@@ -115,7 +123,13 @@ def _found(topics: tuple[str, ...], asked: dict[str, Any]) -> Acknowledged:
     at_ms = None if asked["at"] is None else moment_ms(asked["at"])
     if asked["trace_dir"] is not None:
         at_us = None if at_ms is None else at_ms * 1000
-        return examination.holes_of_trace(asked["trace_dir"], topics, asked["subscription"], at_us)
+        return examination.holes_of_trace(
+            asked["trace_dir"],
+            topics,
+            asked["subscription"],
+            at_us,
+            batch_index_acks={"yes": True, "no": False}.get(asked["batch_index_acks"]),
+        )
     if asked["stats_files"] or asked["internal_files"]:
         return examination.holes_of_files(
             asked["stats_files"],

@@ -8,17 +8,20 @@ was withheld (delayed, or its key was busy), or went to a consumer that was not 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pulsar_doctor.acknowledgements.subscription import INDEX_ACKS, of_rows
 from pulsar_doctor.columns import Row
 from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.examination.acknowledged import Acknowledged
 from pulsar_doctor.examination.recorded import open_folder
+from pulsar_doctor.examination.trace_certain import certain_of
 from pulsar_doctor.holes.account import Account, Shape, shape_of
 from pulsar_doctor.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
-from pulsar_doctor.holes.persisting import NOTHING_TOLD, forecast
+from pulsar_doctor.holes.persisting import Forecast, Storing, forecast
 from pulsar_doctor.holes.ranges import Axis, Range, Written
 from pulsar_doctor.samples.reading import is_called
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE
@@ -26,25 +29,34 @@ from pulsar_doctor.stats.observed import SINGLE_ACTIVE
 if TYPE_CHECKING:
     from pulsar_doctor.acknowledgements.subscription import Acknowledgements, Biography
 
+T = TypeVar("T")
 Key = tuple[str, str]  # full name of a topic, subscription
 
 
 def holes_of_trace(
-    folder: Path, topics: Sequence[str], subscription: str | None, at_us: int | None
+    folder: Path,
+    topics: Sequence[str],
+    subscription: str | None,
+    at_us: int | None,
+    *,
+    batch_index_acks: bool | None = None,
 ) -> Acknowledged:
     """What a trace tells. at_us: as it stood then, microseconds since 1970; None: at its end.
 
-    Raises TraceError, and DoctorError where the trace has no such topic or subscription.
+    batch_index_acks: whether the broker keeps them; None: as the trace recorded it. Raises
+    TraceError, and DoctorError where the trace has no such topic or subscription.
     """
-    from pulsar_doctor.acknowledgements.subscription import of_rows
-
     trace, types = open_folder(folder), dict[Key, str]()
     found = Acknowledged("trace", notes=[f"pulsar-doctor: {note}" for note in trace.notes])
-    told = of_rows(_noting(trace.rows(), types), until_us=at_us)
+    storing = trace.meta.storing
+    if batch_index_acks is not None:
+        storing = replace(storing, batch_index_acks=batch_index_acks)
+    rows = _noting(trace.rows(), types)
+    told = of_rows(rows, until_us=at_us, batch_index_acks=storing.batch_index_acks)
     for key, each in sorted(told.items()):
         if _is_asked(key, topics, subscription):
-            lives = _in_holes(each)
-            found.accounts.append(_account(key, each, lives, types.get(key)))
+            account, lives = _either(key, each, type_=types.get(key), storing=storing)
+            found.accounts.append(account)
             found.biographies[key] = lives
     if not found.accounts:
         there = ", ".join(f"{name} on {topic}" for topic, name in sorted(told)) or "no subscription"
@@ -74,8 +86,50 @@ def _in_holes(told: Acknowledgements) -> list[Biography]:
     return [b for b, at in lives if b.acknowledged_us is None and after < at < end]
 
 
+def _either(
+    key: Key, told: Acknowledgements, *, type_: str | None, storing: Storing
+) -> tuple[Account, list[Biography]]:
+    """Whether or not the broker keeps acks of parts of batches, where that is not known."""
+    lives = _in_holes(told)
+    account = _account(key, told, lives=lives, type_=type_, storing=storing)
+    if told.otherwise is None or INDEX_ACKS not in told.doubts:
+        return account, lives
+    others = _in_holes(told.otherwise)
+    other = _account(key, told.otherwise, lives=others, type_=type_, storing=storing)
+    merged = {(life.ledger_id, life.entry_id): life for life in (*lives, *others)}
+    return _joined(account, other), [merged[position] for position in sorted(merged)]
+
+
+def _joined(one: Account, other: Account) -> Account:
+    """What both say; None where they differ, with least and most beside."""
+    assert one.certain is not None
+    assert other.certain is not None
+    same = one.shape == other.shape and one.mark_delete == other.mark_delete
+    ahead = [each.forecast for each in (one, other) if each.forecast is not None]
+    return replace(
+        one,
+        mark_delete=_same(one.mark_delete, other.mark_delete),
+        ranges=_same(one.ranges, other.ranges),
+        acknowledged_entries=_same(one.acknowledged_entries, other.acknowledged_entries),
+        shape=one.shape if same else None,
+        unacked_messages=_same(one.unacked_messages, other.unacked_messages),
+        forecast=Forecast(min(f.least for f in ahead), max(f.most for f in ahead)),
+        origins=one.origins if same else (),
+        certain=one.certain.or_else(other.certain),
+    )
+
+
+def _same(one: T | None, other: T | None) -> T | None:
+    return one if one == other else None
+
+
 def _account(
-    key: Key, told: Acknowledgements, lives: Sequence[Biography], type_: str | None
+    key: Key,
+    told: Acknowledgements,
+    *,
+    lives: Sequence[Biography],
+    type_: str | None,
+    storing: Storing,
 ) -> Account:
     ranges = told.ranges()
     written: list[Written] = [(r.ledger_id, r.first - 1, r.ledger_id, r.last) for r in ranges]
@@ -97,14 +151,15 @@ def _account(
         unacked_messages=sum(life.open_messages for life in lives),
         msg_delayed=0 if entries == len(lives) else None,
         msg_in_replay=None,
-        storing=NOTHING_TOLD,
+        storing=storing,
         record_bytes=None,
         record_told=False,
-        forecast=forecast(written, ranges, NOTHING_TOLD, is_open=None),
+        forecast=forecast(written, ranges, storing, is_open=None),
         stood=None,
         pinned=None,
         origins=tuple(_origins(entries, len(lives), type_)),
         not_told=told.doubts,
+        certain=certain_of(told, shape),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pulsar_doctor.holes.certain import Certain
 from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.persisting import (
     RECORD_BYTES_MOST,
@@ -67,7 +68,7 @@ class Account:
     ranges: as the broker counts them. shape: None where a ledger's entries are not known.
     unacked_messages: not told on Exclusive and Failover. storing: how the broker keeps ranges.
     record_told: whether the record's size is the broker's own figure. stood: since mark-delete
-    moved. not_told: what is missing, and why.
+    moved. not_told: what is missing, and why. certain: of a trace, whatever its doubts.
     """
 
     topic: str
@@ -92,6 +93,7 @@ class Account:
     pinned: Pinned | None
     origins: tuple[Origin, ...]
     not_told: tuple[str, ...] = ()
+    certain: Certain | None = None
 
     @property
     def holes(self) -> int | None:
@@ -114,6 +116,19 @@ class Account:
         return None if first is None or last is None else (first, last)
 
     @property
+    def exact(self) -> Certain:
+        """The numbers themselves, as least and most, where they are told."""
+        oldest = self.oldest_hole and self.oldest_hole[0]
+        return Certain(
+            (self.mark_delete, self.mark_delete),
+            (self.ranges, self.ranges),
+            (self.acknowledged_entries, self.acknowledged_entries),
+            (self.holes, self.holes),
+            (self.hole_entries, self.hole_entries),
+            (oldest, oldest),
+        )
+
+    @property
     def origin(self) -> str | None:
         """The main one; None where there are no holes."""
         return main_origin(self.origins)
@@ -127,7 +142,7 @@ class Account:
     @property
     def status(self) -> str:
         """unknown where ranges are not told; warning where a load forgets, or nearly."""
-        if self.ranges is None and self.durable is not False:
+        if self.ranges is None and self.certain is None and self.durable is not False:
             return "unknown"
         ahead = self.forecast is not None and self.forecast.most > 0
         full = (self.record_bytes or 0) >= NEAR * RECORD_BYTES_MOST

@@ -125,29 +125,47 @@ def _lines(account: Account) -> Iterator[Line]:
 
 def _mark_delete(account: Account) -> str:
     where = NOT_TOLD if account.mark_delete is None else _at(account.mark_delete)
+    least, most = (account.certain or account.exact).mark_delete
+    if account.mark_delete is None and most is not None:
+        where = f"at most {_at(most)}" if least is None else f"{_at(least)} to {_at(most)}"
     if account.stood is None:
         return f"{where}; how long it has stood is not told"
     return f"{where}, has not moved for {account.stood}"
 
 
 def _acknowledged(account: Account) -> str:
-    if account.ranges is None:
+    told = account.certain or account.exact
+    ranges = _between(account.ranges, told.ranges, "range")
+    entries = _between(account.acknowledged_entries, told.acknowledged_entries, "entry")
+    if ranges is None:
         return "not told"
-    entries = account.acknowledged_entries
-    held = "" if entries is None else f" with {_many(entries, 'entry')}"
-    return f"{_many(account.ranges, 'range')}{held} behind mark-delete"
+    held = "" if entries is None else f" with {entries}"
+    return f"{ranges}{held} behind mark-delete"
 
 
 def _holes(account: Account) -> str:
     if account.shape is None:
-        return "not told"
+        told = account.certain or account.exact
+        holes = _between(None, told.holes, "hole")
+        entries = _between(None, told.hole_entries, "entry")
+        return f"{holes} with {entries}" if holes and entries else holes or "not told"
     where = ""
     if account.oldest_hole is not None:
         first, last = account.oldest_hole
         until = "" if first == last else f" to {_at(last)}"
         where = f"; the oldest is {_at(first)}{until}"
-    entries = sum(account.shape.hole_entries)
-    return f"{_many(len(account.shape.holes), 'hole')} with {_many(entries, 'entry')}{where}"
+    inside = _many(sum(account.shape.hole_entries), "entry")
+    return f"{_many(len(account.shape.holes), 'hole')} with {inside}{where}"
+
+
+def _between(value: int | None, bounds: tuple[int | None, int | None], what: str) -> str | None:
+    """`3 ranges`, `3 to 5 ranges`, `at least 3 ranges`; None where nothing is told."""
+    least, most = bounds
+    if value is not None:
+        return _many(value, what)
+    if least is None or most is None:
+        return None if least is None else f"at least {_many(least, what)}"
+    return _many(most, what) if least == most else f"{count(least)} to {_many(most, what)}"
 
 
 def _unacked(account: Account) -> str:
@@ -184,7 +202,8 @@ def _at_load(account: Account) -> str:
     least, most = account.forecast.least, account.forecast.most
     if least != most:
         between = f"between {count(least)} and {count(most)} acknowledged entries"
-        return f"{between} are delivered again: the broker's way of storing them is not told"
+        what = "the broker's way of storing them" if account.ranges is not None else "how many"
+        return f"{between} are delivered again: {what} is not told"
     if not most:
         return "no acknowledged entry is delivered again after an orderly unload"
     said = "entry is" if most == 1 else "entries are"

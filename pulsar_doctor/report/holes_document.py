@@ -57,6 +57,7 @@ def account_json(account: Account) -> dict[str, Any]:
         "status": account.status,
         "backlog": account.backlog,
         **dict(_behind(account)),
+        **dict(_certain(account)),
         **dict(_cost(account)),
         "origin": account.origin,
         "origins": [_origin(origin) for origin in account.origins],
@@ -79,6 +80,20 @@ def _behind(account: Account) -> Iterator[tuple[str, Any]]:
     yield "unacked_messages", account.unacked_messages
     yield "delayed_entries", account.msg_delayed
     yield "entries_in_replay", account.msg_in_replay
+
+
+def _certain(account: Account) -> Iterator[tuple[str, Any]]:
+    """What surely holds; without doubts least and most are the number itself."""
+    told = account.certain or account.exact
+    for name in ("ranges", "acknowledged_entries", "holes", "hole_entries"):
+        yield f"{name}_least", getattr(told, name)[0]
+        yield f"{name}_most", getattr(told, name)[1]
+    for name, (least, most) in (
+        ("mark_delete", told.mark_delete),
+        ("oldest_hole_begin", told.oldest_hole),
+    ):
+        yield f"{name}_least", _at(least)
+        yield f"{name}_most", _at(most)
 
 
 def _cost(account: Account) -> Iterator[tuple[str, Any]]:
