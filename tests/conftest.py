@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from pulsar_doctor.sandbox import Sandbox
 
 
+BROKERS = {"broker", "default_broker", "either_broker"}
+FEW_RANGES = {  # so that a test reaches the limits, and does not wait for a cursor's own ledger
+    "managedLedgerCursorPositionFlushSeconds": "1",
+    "managedLedgerMaxUnackedRangesToPersist": "100",
+    "managedLedgerMaxUnackedRangesToPersistInMetadataStore": "200",
+    "managedLedgerPersistIndividualAckAsLongArray": "true",
+}
+
+
 def pytest_configure() -> None:
     """A run in the background may begin with SIGINT ignored, and what it starts inherits that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -34,7 +43,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever uses the broker carries the mark `broker`."""
     for item in items:
-        if "broker" in getattr(item, "fixturenames", ()):
+        if BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
 
 
@@ -44,6 +53,22 @@ def broker() -> Iterator[Sandbox]:
 
     with running(batch_index_acks=True, reuse=False) as sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="session")
+def default_broker() -> Iterator[Sandbox]:
+    """It drops acks of parts of batches, as a broker does by default, and persists few ranges."""
+    from pulsar_doctor.sandbox import running
+
+    with running(reuse=False, conf=FEW_RANGES) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(params=["broker", "default_broker"])
+def either_broker(request: pytest.FixtureRequest) -> Sandbox:
+    """One that keeps acks of parts of batches, and one that drops them."""
+    sandbox: Sandbox = request.getfixturevalue(request.param)
+    return sandbox
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -73,6 +98,20 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def client(broker: Sandbox) -> Iterator[pulsar.Client]:
+    yield from connected_to(broker)
+
+
+@pytest.fixture
+def default_client(default_broker: Sandbox) -> Iterator[pulsar.Client]:
+    yield from connected_to(default_broker)
+
+
+@pytest.fixture
+def either_client(either_broker: Sandbox) -> Iterator[pulsar.Client]:
+    yield from connected_to(either_broker)
+
+
+def connected_to(broker: Sandbox) -> Iterator[pulsar.Client]:
     import pulsar
 
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)

@@ -158,6 +158,32 @@ def test_a_subscription_without_holes_has_nothing_wrong(
     assert "no holes, nothing is wrong" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("runs", "ledgers", "kept"),
+    [
+        pytest.param(150, 1, 101, id="as ranges, one more than the limit"),
+        pytest.param(260, 4, 65, id="as bit arrays, the first of four ledgers"),
+    ],
+)
+def test_a_reload_where_few_ranges_are_persisted_delivers_again_what_was_foretold(
+    default_broker: Sandbox, default_client: pulsar.Client, topic: str,
+    runs: int, ledgers: int, kept: int,
+) -> None:  # fmt: skip
+    with httpx.Client(base_url=default_broker.admin_url, timeout=30, trust_env=False) as admin:
+        acknowledged = in_odd_order(default_client, admin, topic, runs, ledgers, 3)
+        settled(admin, topic, runs)
+        if ledgers > 1:  # bit arrays go to a ledger of the cursor's own, which is there in a second
+            eventually(lambda: cursor_of(admin, topic)["state"] == "Open", timeout=30)
+        foretold = holes_of(default_broker, topic)
+        unloaded(admin, topic)
+        again = [each for each in delivered(default_client, topic) if each in acknowledged]
+        after = holes_of(default_broker, topic)
+    assert foretold["persisted_limit"] == 100
+    assert len(again) == len(set(again)) == foretold["redelivered_at_load"] > 0
+    assert abs(after["ranges"] - kept) < ledgers  # a ledger's end cuts a run
+    assert after["redelivered_at_load"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

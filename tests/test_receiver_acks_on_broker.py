@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pulsar
 import pytest
@@ -32,23 +33,51 @@ from pulsar_doctor.settings import Settings
 
 @pytest.mark.parametrize("kind", ["exclusive", pytest.param("failover", marks=SLOW)])
 def test_cumulative_acknowledgements_move_mark_delete(broker, admin, client, topic, kind):
+    again, rest = after_a_cumulative_ack(broker, client, topic, kind)
+    assert stats(admin, topic)["msgBacklog"] == 5
+    assert again == rest
+
+
+def test_without_index_acks_a_cumulative_one_ends_before_its_batch(
+    default_broker, default_client, topic
+):
+    again, rest = after_a_cumulative_ack(default_broker, default_client, topic, "exclusive")
+    assert again[-len(rest) :] == rest
+    assert again[:5] == [(rest[0][0], index) for index in range(5)]
+    assert len(again) == len(rest) + 5
+
+
+def after_a_cumulative_ack(broker, client, topic, kind) -> tuple[list[Any], list[Any]]:
+    """Of ten batches of ten, into the sixth: what comes again, and what is behind."""
     plan = plan_of(topic, 100, type=kind, batch_index_acks=True)
     with attached(broker.service_url, plan) as consumer:
         produce(client, topic, range(100), 10)
         got = [consumer.receive(ENOUGH) for _ in range(100)]
         consumer.acknowledge_cumulative(got[54])
-        eventually(lambda: stats(admin, topic)["msgBacklog"] == 5)
         assert list(consumer.active.values()) == [True if kind == "failover" else None]
     with attached(broker.service_url, plan) as consumer:
         again = rest_of(consumer, acknowledge=False)
-    assert [(one.entry_id, one.batch_index) for one in again] == [
-        (one.entry_id, one.batch_index) for one in got[55:]
-    ]
+    both = ([(one.entry_id, one.batch_index) for one in messages] for messages in (again, got[55:]))
+    return next(both), next(both)
 
 
 def test_single_acknowledgements_within_batches_are_kept_by_the_broker(
     broker, admin, client, topic
 ):
+    again, got = after_single_acks(broker, client, topic, lambda: available(admin, topic)[0] <= 7)
+    assert again == sorted(one for at, one in enumerate(got) if at % 3)
+    assert stats(admin, topic)["msgBacklog"] == 0
+
+
+def test_single_acknowledgements_within_batches_are_dropped_by_default(
+    default_broker, default_client, topic
+):
+    again, got = after_single_acks(default_broker, default_client, topic, lambda: True)
+    assert again == sorted(got)
+
+
+def after_single_acks(broker, client, topic, holds) -> tuple[list[Any], list[Any]]:
+    """Every third message of three batches of 20: what comes again, and all in order."""
     plan = plan_of(topic, 7, batch_index_acks=True)
     with attached(broker.service_url, plan) as consumer:
         produce(client, topic, range(60), 20)
@@ -57,12 +86,9 @@ def test_single_acknowledgements_within_batches_are_kept_by_the_broker(
             consumer.acknowledge(one)
     with attached(broker.service_url, plan) as consumer:
         again = rest_of(consumer)
-        assert available(admin, topic)[0] <= 7
-    wanted = [one for at, one in enumerate(got) if at % 3]
-    assert sorted((one.entry_id, one.batch_index) for one in again) == sorted(
-        (one.entry_id, one.batch_index) for one in wanted
-    )
-    assert stats(admin, topic)["msgBacklog"] == 0
+        assert holds()
+    both = ([(one.entry_id, one.batch_index) for one in messages] for messages in (again, got))
+    return sorted(next(both)), next(both)
 
 
 @pytest.mark.parametrize("kind", ["shared", "exclusive"])
