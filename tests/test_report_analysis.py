@@ -16,6 +16,7 @@ from pulsar_doctor.analysis import TABLES, Analysis
 from pulsar_doctor.report.analysis import Drawing, analysis_json, glance, report
 from pulsar_doctor.report.charts import ASCII, NOTHING, UNICODE, UNKNOWN, bar, blocks, stretch
 from pulsar_doctor.report.over_time import steps
+from pulsar_doctor.report.paper import console_on
 
 START = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SECOND = 1_000_000
@@ -201,6 +202,16 @@ def drawn(drawing: Drawing, width: int = 120, encoding: str = "utf-8", **console
     Console(file=out, width=width, highlight=False, **console).print(drawing)
     out.seek(0)
     return [line.rstrip() for line in out.read().splitlines()]
+
+
+def test_in_a_pipe_no_line_is_padded_or_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    out, name = io.StringIO(), "x" * 190
+    console_on(out).print(report(full(subscriptions=[subscription(topic=name)])))
+    lines = out.getvalue().splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert [line for line in lines if name in line]
+    assert max(len(line) for line in lines if line.startswith("  delivered")) <= 220
 
 
 WHOLE = """

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis import FailOn
     from pulsar_doctor.spark.session import Where
 
-PIPE_WIDTH = 200  # characters, where stdout is no terminal
 STEP_US = 60_000_000  # of the timeline of --follow, whose end is not known
 EPILOG = """\b
 Examples:
@@ -217,13 +216,9 @@ def _print(analysis: Analysis, asked: dict[str, Any]) -> None:
 
 
 def _console() -> Console:
-    from rich.console import Console
+    from pulsar_doctor.report.paper import console_on
 
-    from pulsar_doctor.report.words import survive
-
-    survive(sys.stdout)
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(width=PIPE_WIDTH, highlight=False)
+    return console_on(sys.stdout)
 
 
 def _follow(

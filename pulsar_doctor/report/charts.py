@@ -8,6 +8,7 @@ from math import ceil
 
 NOTHING = " "  # where there is no number
 UNKNOWN = "?"  # where there is one, and it is not told
+CHART_WIDTH_MOST = 200  # characters; a pipe has no end
 
 Cell = int | str  # a number, NOTHING or UNKNOWN
 

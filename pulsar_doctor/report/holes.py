@@ -16,11 +16,12 @@ from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.charts import ASCII, UNICODE
+from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes_axis import axis
 from pulsar_doctor.report.holes_lives import print_lives
+from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.tables import NOT_TOLD, count, percent
-from pulsar_doctor.report.words import many, printable, survive
+from pulsar_doctor.report.words import NON_PERSISTENT, many, printable
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE
 
 BLOCKS_MOST = 20
@@ -40,10 +41,13 @@ def write(
     *,
     not_loaded: int = 0,
     lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
+    kinds: Sequence[str] = (),
 ) -> None:
-    """All subscriptions: those with holes one by one, most ranges first, then the others."""
-    survive(out)
-    console = Console(file=out, highlight=False)
+    """All subscriptions: those with holes one by one, most ranges first, then the others.
+
+    kinds: sentences on topics that have no subscription.
+    """
+    console = console_on(out)
     shown = sorted(filter(_is_shown, accounts), key=_urgency)
     for each in shown[:BLOCKS_MOST]:
         _print_block(console, each)
@@ -53,12 +57,14 @@ def write(
     whole = [each for each in accounts if not _is_shown(each)]
     for each in whole if not shown else ():
         console.print(
-            Text.assemble(_badge(console, "healthy"), "  ", _place(each), *_nothing(each))
+            Text.assemble(_badge(console, "healthy"), "  ", _place(each), f": {_nothing(each)}")
         )
     if shown and whole:
         console.print(Text(f"{many(len(whole), 'other subscription')} without holes"))
-    if not accounts:
+    if not accounts and not kinds:
         console.print(Text("no subscription was found: nothing to look at"))
+    for sentence in kinds:
+        console.print(Text(printable(sentence)))
     if not_loaded:
         console.print(Text(f"{many(not_loaded, 'topic')} that no broker has loaded: not read"))
     out.flush()
@@ -73,6 +79,8 @@ def _urgency(account: Account) -> tuple[bool, int, str]:
 
 
 def _nothing(account: Account) -> str:
+    if account.topic.startswith(NON_PERSISTENT):
+        return "nothing is kept there, so there is no backlog and nothing to acknowledge"
     where = "" if account.mark_delete is None else f" (mark-delete {_at(account.mark_delete)})"
     backlog = "" if account.backlog is None else f", backlog {count(account.backlog)}"
     return f"no holes, nothing is wrong{where}{backlog}"
@@ -87,7 +95,8 @@ def _print_block(console: Console, account: Account) -> None:
         table.add_row(Text(label), Text(words))
     console.print(Padding(table, (0, 0, 0, MARGIN), expand=False))
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
-    for line in axis(account, console.width - 2 * MARGIN, signs):
+    width = min(console.width, CHART_WIDTH_MOST) - 2 * MARGIN
+    for line in axis(account, width, signs):
         console.print(Padding(line, (0, 0, 0, MARGIN), expand=False))
     console.print()
 

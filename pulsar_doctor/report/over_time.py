@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from pulsar_doctor.analysis import Row
-from pulsar_doctor.report.charts import NOTHING, UNKNOWN, Cell, blocks, highest
+from pulsar_doctor.report.charts import (
+    CHART_WIDTH_MOST,
+    NOTHING,
+    UNKNOWN,
+    Cell,
+    blocks,
+    highest,
+)
 from pulsar_doctor.report.tables import INDENT, NOT_TOLD, View, count
 
 LABEL_WIDTH = 14
@@ -82,7 +89,8 @@ def rows_of_blocks(timeline: Sequence[Row], bucket_seconds: float, view: View) -
 
     timeline: at least one row.
     """
-    room = max(STEPS_LEAST, view.width - INDENT - LABEL_WIDTH - NUMBER_WIDTH)
+    width = min(view.width, CHART_WIDTH_MOST)
+    room = max(STEPS_LEAST, width - INDENT - LABEL_WIDTH - NUMBER_WIDTH)
     found = steps(timeline, bucket_seconds, room)
     for kind in KINDS:
         cells = found.numbers(kind.column, kind.join)

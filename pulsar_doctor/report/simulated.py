@@ -6,21 +6,20 @@ import json
 import sys
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.analysis import Row
 from pulsar_doctor.diagnosis import next_flow
 from pulsar_doctor.durations import duration
+from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.simulated_document import Report, document, formulas_json
 from pulsar_doctor.report.tables import NOT_TOLD, Column, View, count, drawn
 from pulsar_doctor.report.verdict import print_diagnoses
-from pulsar_doctor.report.words import many, survive
+from pulsar_doctor.report.words import many
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.outcome import ConsumerOutcome, Outcome
 
 CONSUMERS_MOST = 5  # shown one by one
-PIPE_WIDTH = 160
 
 
 def print_json(report: Report) -> None:
@@ -30,10 +29,7 @@ def print_json(report: Report) -> None:
 
 def print_table(report: Report) -> None:
     """The table and what follows from it, on stdout."""
-    survive(sys.stdout)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(width=PIPE_WIDTH, highlight=False)
+    console = console_on(sys.stdout)
     for line in _about(report):
         console.print(Text(line))
     if report.outcomes:

@@ -14,7 +14,8 @@ from pulsar_doctor.report.at_a_glance import print_many
 from pulsar_doctor.report.block import Pen, print_block, print_healthy
 from pulsar_doctor.report.checkup import Checkup, Wanted
 from pulsar_doctor.report.folding import HEALTHY_SHOWN_MOST, Fleet, fold
-from pulsar_doctor.report.words import counted, listed, many, printable, survive
+from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.words import counted, listed, many, printable
 
 DETAILED_MOST = 5  # subscriptions; more are a row each
 TOPICS_NAMED_MOST = 5
@@ -22,8 +23,11 @@ TOPICS_NAMED_MOST = 5
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """The worst first, then what is healthy, how many there are, and what was not read."""
-    fleet = fold(checkup.examined())
-    console = Console(file=out, highlight=False)
+    print_fleet(console_on(out), fold(checkup.examined()), checkup, wanted)
+
+
+def print_fleet(console: Console, fleet: Fleet, checkup: Checkup, wanted: Wanted) -> None:
+    """The same of a checkup that was read to its end."""
     pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
     _print_unwell(pen, fleet)
     _print_healthy(pen, fleet)
@@ -35,7 +39,6 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
 def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
     """Draws verdicts from the wire on stdout, the worst first; several are counted at the end."""
-    survive(sys.stdout)
     write(Checkup("trace", diagnoses), sys.stdout, Wanted())
 
 

@@ -11,6 +11,7 @@ from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status
 from pulsar_doctor.durations import duration
 from pulsar_doctor.report.checkup import STATUSES
 
+NON_PERSISTENT = "non-persistent://"
 PERSISTENT = "persistent://"  # what goes without saying where a line is short
 
 

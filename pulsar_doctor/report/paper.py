@@ -1,0 +1,51 @@
+"""What a report is written on: a terminal of some width, or a pipe, whose lines end where they end.
+
+What is piped is searched, cut and pasted: there nothing is wrapped, and no line ends in spaces.
+COLUMNS in the environment is a wish for a width, and holds there too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TextIO, cast
+
+from rich.console import Console
+
+from pulsar_doctor.report.words import survive
+
+PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as long
+PADDING = re.compile(r" +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
+
+
+def console_on(out: TextIO) -> Console:
+    """Where to print; a character that the encoding has not is written as an escape."""
+    survive(out)
+    if out.isatty():
+        return Console(file=out, highlight=False)
+    width = None if os.environ.get("COLUMNS", "").isdecimal() else PIPE_WIDTH
+    return Console(file=cast(TextIO, Unpadded(out)), width=width, highlight=False)
+
+
+class Unpadded:
+    """A stream whose lines do not end in spaces; rich writes whole lines at once."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        """Writes it without what only fills lines up."""
+        return self._out.write(PADDING.sub(r"\1", text))
+
+    def flush(self) -> None:
+        """Writes what is buffered."""
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """It is none."""
+        return False
+
+    @property
+    def encoding(self) -> str | None:
+        """That of the stream."""
+        return self._out.encoding
