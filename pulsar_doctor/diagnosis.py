@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Literal
 
 from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.durations import duration, seconds_of
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger import PERMITS_MOST, Forecast
+from pulsar_doctor.spelling import near
 from pulsar_doctor.stats.observed import Observed
 
 Severity = Literal["stalled", "warning", "info"]
@@ -312,13 +312,6 @@ def _number(text: str, threshold: Threshold, change: str) -> float:
         return float(text) if seconds is None else seconds
     wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
     raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """What to say of a name that is not known: those that are written alike, otherwise all."""
-    names = sorted(known)
-    alike = get_close_matches(name, names, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(alike)}?" if alike else f"there are {', '.join(names)}"
 
 
 def next_flow(forecast: Forecast) -> str:

@@ -61,7 +61,7 @@ def test_the_json_is_the_contract(stalled: str, capsys: pytest.CaptureFixture[st
     found = document(capsys, "--trace", stalled)
     assert set(found) == {
         "schema", "checked_at", "source", "window_seconds", "samples", "subscriptions",
-        "not_loaded", "unreachable",
+        "not_loaded", "unreachable", "notes",
     }  # fmt: skip
     assert found["schema"] == "pulsar-doctor/stall-check/1"
     assert found["checked_at"].endswith("Z")

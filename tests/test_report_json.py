@@ -72,6 +72,7 @@ def test_a_whole_document() -> None:
         ],
         "not_loaded": ["persistent://a/b/quiet"],
         "unreachable": [{"topic": "persistent://a/b/gone", "reason": "404: no such topic"}],
+        "notes": [],
     }
 
 

@@ -277,7 +277,8 @@ def test_partitions_that_nobody_has_used_are_not_loaded(answer):
     script = {"x/partitions": {"partitions": 2}, "x/partitioned-stats": answer}
     with cluster(script) as broker:
         told = read(broker.url, "t/n/x")
-    assert told == Sampled(not_loaded=(f"{HOME}x-partition-0", f"{HOME}x-partition-1"))
+    unused = (f"{HOME}x-partition-0", f"{HOME}x-partition-1")
+    assert told == Sampled(not_loaded=unused, partitions={f"{HOME}x": 2})
 
 
 def test_a_partition_that_is_not_there_yet_stands_beside_those_that_are():

@@ -1,5 +1,6 @@
 """The broker's REST API, read only: a Pulsar cluster is asked, never changed."""
 
+from pulsar_doctor.admin.absent import absent
 from pulsar_doctor.admin.client import Admin, LoadedTopic, NamespaceTopics
 from pulsar_doctor.admin.http import Answer
 from pulsar_doctor.admin.refusals import AdminError, BrokerFailed, NotFound, Refused, Unreachable
@@ -16,5 +17,6 @@ __all__ = [
     "Refused",
     "TopicName",
     "Unreachable",
+    "absent",
     "topic_name",
 ]

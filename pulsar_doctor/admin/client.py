@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from pulsar_doctor.admin import refusals
+from pulsar_doctor.admin.cluster import places_of
 from pulsar_doctor.admin.http import Answer, Http, clock_ms, names_in, reading
 from pulsar_doctor.admin.refusals import BrokerFailed, NotFound, Refused, Unreachable
 from pulsar_doctor.admin.streaming import NestedReader
@@ -63,7 +64,8 @@ class LoadedTopic:
 class Admin:
     """The cluster's REST API, read only; an async context manager.
 
-    concurrency: questions at once. timeout_seconds: for one answer, redirects included.
+    concurrency: questions at once. timeout_seconds: for one answer, redirects included. place:
+    where it is, for a person.
     Raises AdminError (a DoctorError) where the broker gives no usable answer, InputError for a
     name or a setting that cannot be meant.
     """
@@ -72,6 +74,7 @@ class Admin:
         self, settings: Settings, *, concurrency: int = 32, timeout_seconds: float = 10.0
     ) -> None:
         self._http = Http(settings, concurrency=concurrency, timeout_seconds=timeout_seconds)
+        self.place = places_of(settings.admin_url)
         self._configuring = asyncio.Lock()
         self._conf: Mapping[str, Any] | None = None
 

@@ -64,6 +64,11 @@ class ReadOnly(httpx.AsyncBaseTransport):
         return cycle(pools)
 
 
+def places_of(admin_url: str) -> str:
+    """Where a cluster is, for a person: without anything secret. Raises as `bases_of` does."""
+    return ", ".join(refusals.place(base) for base in bases_of(admin_url))
+
+
 def bases_of(admin_url: str) -> list[httpx.URL]:
     """The addresses of the admin URL. Raises InputError, never with credentials in it."""
     scheme, separator, rest = admin_url.partition("://")

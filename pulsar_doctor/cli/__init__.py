@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from pulsar_doctor import __version__
-from pulsar_doctor.cli._options import connection_options
+from pulsar_doctor.cli._options import Suggesting, connection_options
 from pulsar_doctor.errors import DoctorError
 
 EPILOG = (
@@ -21,7 +21,7 @@ EPILOG = (
 )
 
 
-class Subcommands(click.Group):
+class Subcommands(Suggesting):
     """Finds the subcommands by the files of this folder and imports one when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -11,6 +11,7 @@ import click
 
 from pulsar_doctor.durations import seconds_of
 from pulsar_doctor.sizes import bytes_of
+from pulsar_doctor.spelling import near
 
 if TYPE_CHECKING:
     from pulsar_doctor.settings import Settings
@@ -169,6 +170,19 @@ class Sections(click.Command):
         for title, records in found.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+class Suggesting(click.Group):
+    """A group that knows what somebody may have meant who mistypes one of its subcommands."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Click's own step from the first argument to a command."""
+        name = args[0]
+        if name[:1].isalnum() and self.get_command(ctx, name) is None:
+            ctx.fail(f"there is no subcommand {name}; {near(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
 
 
 def sectioned(sections: Mapping[str, tuple[str, ...]]) -> type[Sections]:

@@ -154,6 +154,8 @@ def _report(found: Acknowledged, asked: dict[str, Any]) -> int:
     for note in found.notes:
         say(note)
     if asked["output"] == "json":
+        for _, kind in found.kinds:
+            say(kind)
         holes_document.write(
             found.accounts,
             sys.stdout,
@@ -163,13 +165,14 @@ def _report(found: Acknowledged, asked: dict[str, Any]) -> int:
             lives=found.biographies if found.source == "trace" else None,
         )
     else:
-        if not found.accounts and found.unreachable:
+        if found.unreachable and not (found.accounts or found.kinds):
             raise DoctorError("; ".join(because(found.unreachable)))
         holes.write(
             found.accounts,
             sys.stdout,
             not_loaded=len(found.not_loaded),
             lives=found.biographies,
+            kinds=[kind for _, kind in found.kinds],
         )
     for sentence in because(found.unreachable):
         click.echo(f"pulsar-doctor: {sentence}", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli._options import (
+    Suggesting,
     connection_options,
     output_option,
     say,
@@ -29,7 +30,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return {key: setting for key, _, setting in pairs}
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def command() -> None:
     """Starts, stops and shows a real Apache Pulsar on this machine.
 

@@ -279,7 +279,9 @@ def _report(checkup: Checkup, asked: dict[str, Any]) -> int:
     fails = FAILS[asked["fail_on"]]
     wanted = Wanted(fails, verbose=told("verbose"))
     if asked["output"] == "table":
-        if checkup.diagnoses == [] and checkup.unreachable and not checkup.not_loaded:
+        if checkup.diagnoses == [] and checkup.unreachable and not (
+            checkup.not_loaded or checkup.notes
+        ):
             raise DoctorError("; ".join(sentences(checkup)))
         if asked["watch"]:
             click.clear()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, output_option, say, talk_options
+from pulsar_doctor.cli._options import DURATION, Suggesting, output_option, say, talk_options
 from pulsar_doctor.errors import MissingExtra, TraceError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class When(click.ParamType):  # type: ignore[type-arg]
         return "TIME"
 
 
-@click.group("trace")
+@click.group("trace", cls=Suggesting)
 def command() -> None:
     """Reads a trace: its rows, its consumers, whether it is whole.
 

@@ -18,6 +18,7 @@ from pulsar_doctor.admin.topics import namespace_path
 from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.examination.judge import Judge, full
+from pulsar_doctor.examination.named import kinds, sample_named
 from pulsar_doctor.fleet import Fleet, Scope
 from pulsar_doctor.holes.account import Account, account
 from pulsar_doctor.holes.persisting import NOTHING_TOLD, Storing, storing_of
@@ -25,7 +26,7 @@ from pulsar_doctor.samples import read as read_files
 from pulsar_doctor.samples.files import called, opened
 from pulsar_doctor.samples.plain import UNKNOWN, UNNAMED, plain_internal
 from pulsar_doctor.samples.reading import check_found, is_called
-from pulsar_doctor.sampling import Plan, sample
+from pulsar_doctor.sampling import Plan
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.stats.fields import document_of
 from pulsar_doctor.stats.internal import InternalStats
@@ -43,7 +44,8 @@ Say = Callable[[str], None]
 class Acknowledged:
     """What was found. source: broker, files or trace. unreachable: what was not read, and why.
 
-    biographies: of entries in holes, by topic and subscription, where a trace tells them.
+    biographies: of entries in holes, by topic and subscription, where a trace tells them. kinds:
+    (full name, sentence), of topics that were named and have no subscription, or keep nothing.
     """
 
     source: str
@@ -51,6 +53,7 @@ class Acknowledged:
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    kinds: list[tuple[str, str]] = field(default_factory=list)
     biographies: dict[tuple[str, str], Sequence[Biography]] = field(default_factory=dict)
 
     def add(self, window: TopicWindow, storing: Storing, subscription: str | None) -> None:
@@ -85,10 +88,12 @@ def holes_of_topics(
 async def _of_topics(admin: Admin, topics: Sequence[str], subscription: str | None) -> Acknowledged:
     found = Acknowledged("broker")
     async with admin:
-        sampled, storing = await asyncio.gather(sample(admin, topics, ONE_SAMPLE), _storing(admin))
+        reading = sample_named(admin, topics, ONE_SAMPLE)
+        sampled, storing = await asyncio.gather(reading, _storing(admin))
     found.notes += sampled.notes
     found.not_loaded += sampled.not_loaded
     found.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
+    found.kinds += kinds(sampled)
     missing = _judge(subscription).missing(sampled.windows)
     if missing and not found.unreachable:
         raise DoctorError(missing)

@@ -19,10 +19,11 @@ from pulsar_doctor.admin.topics import namespace_path
 from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.examination.judge import Judge, Triage, full
+from pulsar_doctor.examination.named import kinds, sample_named
 from pulsar_doctor.fleet import Fleet, Scope
 from pulsar_doctor.report.checkup import Checkup
 from pulsar_doctor.samples import Recorder
-from pulsar_doctor.sampling import Plan, Sampled, Watch, sample
+from pulsar_doctor.sampling import Plan, Sampled, Watch
 from pulsar_doctor.settings import Settings
 
 AT_ONCE = 256  # verdicts of a fleet: to enter the event loop takes as long as to judge
@@ -89,6 +90,7 @@ def of_topics(asking: Asking, topics: Sequence[str], judge: Judge) -> Checkup:
     checkup = _checkup(sampled, judge)
     checkup.not_loaded += sampled.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
+    checkup.notes += kinds(sampled)
     return checkup
 
 
@@ -194,7 +196,7 @@ async def _some(
 
 async def _sample(admin: Admin, topics: Sequence[str], plan: Plan, watch: Watch) -> Sampled:
     async with admin:
-        return await sample(admin, topics, plan, watch)
+        return await sample_named(admin, topics, plan, watch)
 
 
 def _checkup(sampled: Sampled, judge: Judge) -> Checkup:

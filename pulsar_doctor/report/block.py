@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis import Diagnosis, Finding
 from pulsar_doctor.report.folding import Alike, Folded, partitions
-from pulsar_doctor.report.words import backlog, culprit, numbers, printable
+from pulsar_doctor.report.words import NON_PERSISTENT, backlog, culprit, numbers, printable
 
 NOT_TOLD_SHOWN_MOST = 3
 STYLES = {
@@ -75,7 +75,9 @@ def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
         yield "shown", Text(f"partition {shown.partition}{why}")
     for finding in shown.findings:
         yield from _finding_lines(finding)
-    if pen.tells_backlog:
+    if alike.of.topic.startswith(NON_PERSISTENT):
+        yield "backlog", Text("none: a non-persistent topic keeps nothing")
+    elif pen.tells_backlog:
         entries = backlog(alike.of.backlog)
         unit = "" if alike.of.backlog is None else " entries"
         where = " in all partitions" if alike.of.partitions > 1 else ""

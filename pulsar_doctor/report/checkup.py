@@ -46,6 +46,7 @@ class Checkup:
     """One run. The verdicts are read once, through `examined`; the rest is whole after that.
 
     not_loaded: full names of topics. unreachable: (full name, reason). samples: 0 for a trace.
+    notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
     """
 
     source: Source
@@ -54,6 +55,7 @@ class Checkup:
     samples: int = 0
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
     checked_at: datetime = field(default_factory=_now)
     _counts: Counter[Status] = field(default_factory=Counter)
 

@@ -38,6 +38,7 @@ def _tail(checkup: Checkup) -> dict[str, Any]:
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
+        "notes": [{"topic": topic, "note": note} for topic, note in checkup.notes],
     """One of the document's subscriptions."""
     return {
         "topic": diagnosis.topic,

@@ -31,8 +31,11 @@ def print_fleet(console: Console, fleet: Fleet, checkup: Checkup, wanted: Wanted
     pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
     _print_unwell(pen, fleet)
     _print_healthy(pen, fleet)
-    if fleet.counts.total() != 1:
+    total = fleet.counts.total()
+    if total > 1 or not (total or checkup.notes):  # what has notes is told by them
         console.print(Text(_counts(fleet, checkup.tally.subscriptions)))
+    for _, note in checkup.notes:
+        console.print(Text(printable(note)))
     _print_not_loaded(console, checkup.not_loaded)
     _print_unreachable(console, checkup.unreachable)
 

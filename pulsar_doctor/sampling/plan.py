@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.samples import Reading
@@ -68,10 +68,12 @@ class Sampled:
     """What came of a window. Every topic and partition asked for is in one of the first three.
 
     not_loaded: partitions (full names) that exist by the topic's metadata, and that nobody has
-    used so far. notes: what was read in part only, one sentence each.
+    used so far. notes: what was read in part only, one sentence each. partitions: how many each
+    topic asked for has, by its full name; None where it has none.
     """
 
     windows: tuple[TopicWindow, ...] = ()
     unread: tuple[Unread, ...] = ()
     not_loaded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    partitions: Mapping[str, int | None] = field(default_factory=dict)

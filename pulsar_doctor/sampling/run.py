@@ -109,6 +109,7 @@ class _Run:
             tuple(unread for named in self._named for unread in named.unread()),
             tuple(full for named in self._named for full in named.not_loaded()),
             tuple(note for named in self._named for note in named.notes()),
+            {str(named.name): named.partitions for named in self._named},
         )
 
     async def _follow(self, named: NamedTopic) -> None:
