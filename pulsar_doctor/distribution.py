@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
+from pulsar_doctor.sizes import megabytes
 
 try:
     import fcntl
@@ -34,7 +35,7 @@ SHA512 = (
     "65b769b10696cdfebf7fc5bcdc95dd663702e27051e616c1a13cb100e91279525"
     "be35352171befe7b0011176330aab29bd0a6c8a0f2f0646641af46d2e33cbd6"
 )
-# The archive has 245 MB, the unpacked folder 253 MB, and both are there for a moment.
+# The archive and what is in it (see sizes.py) are there both for a moment, and need some room.
 NEEDED_BYTES = 600_000_000
 NETWORK_SECONDS = 30
 NETWORK_TRIES = 3
@@ -139,7 +140,7 @@ def _require_space(cache: Path) -> None:
     free = shutil.disk_usage(cache).free
     if free < NEEDED_BYTES:
         raise DoctorError(
-            f"Apache Pulsar needs {NEEDED_BYTES / 1e6:.0f} MB in {cache}, {free / 1e6:.0f} MB are "
+            f"Apache Pulsar needs {megabytes(NEEDED_BYTES)} in {cache}, {megabytes(free)} are "
             "free; make room or set PULSAR_DOCTOR_CACHE to another folder"
         )
 
@@ -211,7 +212,7 @@ def _is_full(error: Exception) -> bool:
 def _progress(say: Say) -> Callable[[str, int], contextlib.AbstractContextManager[Advance]]:
     @contextlib.contextmanager
     def show(name: str, total_bytes: int) -> Iterator[Advance]:
-        say(f"downloading Apache Pulsar {VERSION}, {total_bytes / 1e6:.0f} MB, once")
+        say(f"downloading Apache Pulsar {VERSION}, {megabytes(total_bytes)}, once")
         with _bar(name, total_bytes) as advance:
             yield advance
         say("downloaded")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._options import connection_options, say, settings
+from pulsar_doctor.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
     from pulsar_doctor.consumers import Consumer
@@ -28,16 +29,19 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
+HELP = f"""Plays the slow-consumer stall, gives the verdict, then plays it again with the remedy.
+
+Starts the sandbox (the first time it downloads Apache Pulsar, {megabytes(DOWNLOAD_BYTES)}), sends
+1,000 messages to a slow worker with a receiver queue of 1000, attaches a fast worker, and shows
+where the messages are. Then the same with a zero queue, and both side by side. Nothing of yours is
+touched. Exit code 0 where the story holds, 3 otherwise.
+"""
+
+
+@click.command(help=HELP, epilog=EPILOG)
 @connection_options
 def command() -> int:
-    """Plays the slow-consumer stall, gives the verdict, then plays it again with the remedy.
-
-    Starts the sandbox (the first time it downloads Apache Pulsar, 235 MB), sends 1,000 messages to
-    a slow worker with a receiver queue of 1000, attaches a fast worker, and shows where the
-    messages are. Then the same with a zero queue, and both side by side. Nothing of yours is
-    touched. Exit code 0 where the story holds, 3 otherwise.
-    """
+    """Plays the stall; returns the exit code."""
     from dataclasses import replace
 
     _require_extra()

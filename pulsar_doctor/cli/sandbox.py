@@ -16,6 +16,7 @@ from pulsar_doctor.cli._options import (
     settings,
     talk_options,
 )
+from pulsar_doctor.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
     from pulsar_doctor.sandbox import Sandbox
@@ -30,23 +31,26 @@ def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return {key: setting for key, _, setting in pairs}
 
 
-@click.group(cls=Suggesting)
+HELP = f"""Starts, stops and shows a real Apache Pulsar on this machine.
+
+The first start downloads Apache Pulsar 4.0.8 ({megabytes(DOWNLOAD_BYTES)}) into the cache folder:
+PULSAR_DOCTOR_CACHE, else XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor
+(~/Library/Caches/pulsar-doctor on macOS). It runs on the Java of JAVA_HOME or PATH where that
+is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopback only.
+
+\b
+pulsar-doctor sandbox start
+pulsar-doctor consume --zero-queue --sandbox
+pulsar-doctor sandbox stop
+
+Other subcommands take --sandbox: they use the one that runs, or start one for themselves and
+end it when they end.
+"""
+
+
+@click.group(cls=Suggesting, help=HELP)
 def command() -> None:
-    """Starts, stops and shows a real Apache Pulsar on this machine.
-
-    The first start downloads Apache Pulsar 4.0.8 (245 MB) into the cache folder:
-    PULSAR_DOCTOR_CACHE, else XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor
-    (~/Library/Caches/pulsar-doctor on macOS). It runs on the Java of JAVA_HOME or PATH where that
-    is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopback only.
-
-    \b
-    pulsar-doctor sandbox start
-    pulsar-doctor consume --zero-queue --sandbox
-    pulsar-doctor sandbox stop
-
-    Other subcommands take --sandbox: they use the one that runs, or start one for themselves and
-    end it when they end.
-    """
+    """A group of what can be done with it."""
 
 
 @command.command()
