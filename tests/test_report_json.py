@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import click
 import pytest
 from checkups import any_verdict, checkup, verdict, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_doctor.cli import stall_check
 from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.report.checkup import Tally
 from pulsar_doctor.report.folding import Folded
@@ -166,3 +168,10 @@ def test_no_encoding_of_stdout_breaks_a_report(name: str, encoding: str) -> None
         check=True,
         capture_output=True,
     )
+
+
+def test_the_command_line_reads_the_one_list_of_formats() -> None:
+    [output] = [each for each in stall_check.command.params if each.name == "output"]
+    assert isinstance(output.type, click.Choice)
+    assert list(output.type.choices) == list(FORMATS)
+    assert stall_check.FORMATS is FORMATS

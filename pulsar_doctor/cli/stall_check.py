@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
-import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,13 +25,17 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.report.formats import FORMATS
 
 if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis import Status
     from pulsar_doctor.examination import Judge
-    from pulsar_doctor.report.checkup import Checkup
+    from pulsar_doctor.examination.live import Progress
+    from pulsar_doctor.report.checkup import Checkup, Tally
     from pulsar_doctor.settings import Settings
 
-FORMATS = ("table", "json", "junit", "github", "nagios", "prometheus")
+    Talk = tuple[Callable[[str], None], Progress | None]
+
 EVERY_LEAST_SECONDS = 5.0
 FROM_A_BROKER = {
     "namespaces": "--namespace",
@@ -127,7 +130,11 @@ def _say_unknown(why: str) -> None:
 @set_option
 @click.option("--skip", metavar="CODE", multiple=True, help="Leave out a rule; may be repeated.")
 @fail_on_option
-@click.option("--watch", is_flag=True, help="Check again and again, until Ctrl-C.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Check again and again until Ctrl-C: on one screen, in a pipe as lines with their time.",
+)
 @click.option(
     "--every", "every_seconds", type=DURATION, default="30s", show_default=True,
     help="With --watch: from one check to the next, at least 5s.",
@@ -146,10 +153,13 @@ def command(topics: tuple[str, ...], **asked: Any) -> int:
     pulsar-doctor stall-check orders -s billing
     pulsar-doctor stall-check --namespace public/default -o json
     pulsar-doctor stall-check --all --watch --every 1m
+    pulsar-doctor stall-check --all --watch -o jsonl | jq 'select(.status == "stalled")'
     pulsar-doctor stall-check orders --save incident.gz
     pulsar-doctor stall-check --stats incident.gz
     pulsar-admin topics stats orders | pulsar-doctor stall-check orders --stats -
     pulsar-doctor stall-check --trace incident.ptrace --set permits-exhausted.refill_wait=2m
+
+    -o json is a document for each check, -o jsonl a line for each verdict.
 
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage or input that
     cannot be read; 3 where a verdict is unknown or something could not be read. 1 outranks 3. With
@@ -178,7 +188,7 @@ def _check(topics: tuple[str, ...], asked: dict[str, Any]) -> int:
 
             where = stack.enter_context(connected(where, say))
         if asked["watch"]:
-            return _watch(lambda: _of_broker(where, topics, judge, asked), asked)
+            return _watch(where, topics, judge, asked)
         return _report(_of_broker(where, topics, judge, asked), asked)
 
 
@@ -243,20 +253,26 @@ def _of_files(topics: tuple[str, ...], judge: Judge, asked: dict[str, Any]) -> C
 
 
 def _of_broker(
-    where: Settings, topics: tuple[str, ...], judge: Judge, asked: dict[str, Any]
+    where: Settings,
+    topics: tuple[str, ...],
+    judge: Judge,
+    asked: dict[str, Any],
+    *,
+    talk: Talk | None = None,
 ) -> Checkup:
     from pulsar_doctor.examination import Asking, of_fleet, of_topics
     from pulsar_doctor.fleet import Scope
     from pulsar_doctor.report.progress import Progress
     from pulsar_doctor.sampling import Plan
 
+    tell, progress = talk or (say, None)
     asking = Asking(
         where,
         Plan(asked["window_seconds"], asked["interval_seconds"]),
         asked["concurrency"],
         asked["save"],
-        say,
-        Progress(quiet=told("quiet") or _streams(asked)),
+        tell,
+        progress or Progress(quiet=told("quiet") or _streams(asked)),
     )
     if topics:
         return of_topics(asking, topics, judge)
@@ -271,47 +287,72 @@ def _streams(asked: dict[str, Any]) -> bool:
 
 def _report(checkup: Checkup, asked: dict[str, Any]) -> int:
     """Writes the verdicts; returns the exit code."""
-    from pulsar_doctor.diagnosis import FAILS
-    from pulsar_doctor.report import formats, nagios
+    _require_something(checkup, asked)
+    _write(checkup, asked)
+    return _code(checkup.tally, asked)
+
+
+def _require_something(checkup: Checkup, asked: dict[str, Any]) -> None:
+    """Raises DoctorError where a person would read of nothing but what could not be read."""
+    from pulsar_doctor.report.unread import sentences
+
+    nothing = checkup.diagnoses == [] and not (checkup.not_loaded or checkup.notes)
+    if asked["output"] == "table" and nothing and checkup.unreachable:
+        raise DoctorError("; ".join(sentences(checkup)))
+
+
+def _write(checkup: Checkup, asked: dict[str, Any]) -> None:
+    """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
+    from pulsar_doctor.report import formats
     from pulsar_doctor.report.checkup import Wanted
     from pulsar_doctor.report.unread import sentences
 
-    fails = FAILS[asked["fail_on"]]
-    wanted = Wanted(fails, verbose=told("verbose"))
-    if asked["output"] == "table":
-        if checkup.diagnoses == [] and checkup.unreachable and not (
-            checkup.not_loaded or checkup.notes
-        ):
-            raise DoctorError("; ".join(sentences(checkup)))
-        if asked["watch"]:
-            click.clear()
-    tally = formats.write(asked["output"], checkup, sys.stdout, wanted=wanted)
+    wanted = Wanted(_fails(asked), verbose=told("verbose"))
+    formats.write(asked["output"], checkup, sys.stdout, wanted=wanted)
+    if asked["output"] not in ("table", "json"):
+        for _, note in checkup.notes:
+            say(note)
     if asked["output"] != "table":
         for sentence in sentences(checkup):
             click.echo(f"pulsar-doctor: {sentence}", err=True)
+
+
+def _fails(asked: dict[str, Any]) -> AbstractSet[Status]:
+    from pulsar_doctor.diagnosis import FAILS
+
+    return FAILS[asked["fail_on"]]
+
+
+def _code(tally: Tally, asked: dict[str, Any]) -> int:
     if asked["output"] == "nagios":
+        from pulsar_doctor.report import nagios
+
         return nagios.exit_code(tally)
-    if any(tally.counts[status] for status in fails):
+    if any(tally.counts[status] for status in _fails(asked)):
         return 1
     return DoctorError.exit_code if tally.counts["unknown"] or tally.unreachable else 0
 
 
-def _watch(check: Callable[[], Checkup], asked: dict[str, Any]) -> int:
-    """Checks again and again; Ctrl-C and SIGTERM are the normal end, with the last check's code."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` leaves it ignored
-    # The same way out for both: asyncio has its own for SIGINT while it runs.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    code = 130
-    try:
-        while True:
-            began = time.monotonic()
-            try:
-                code = _report(check(), asked)
-            except DoctorError as error:
-                if isinstance(error, InputError):
-                    raise
-                code = error.exit_code
-                click.echo(f"pulsar-doctor: {error}", err=True)
-            time.sleep(max(0.0, began + asked["every_seconds"] - time.monotonic()))
-    except KeyboardInterrupt:
-        return code
+def _watch(where: Settings, topics: tuple[str, ...], judge: Judge, asked: dict[str, Any]) -> int:
+    from pulsar_doctor.cli._watching import shown, watch
+
+    def check(tell: Callable[[str], None], progress: Progress | None) -> Checkup:
+        checkup = _of_broker(where, topics, judge, asked, talk=(tell, progress))
+        _require_something(checkup, asked)
+        return checkup
+
+    def write(checkup: Checkup) -> None:
+        _write(checkup, asked)
+
+    with shown(asked["output"], _head(where, topics, asked), write) as rounds:
+        every = asked["every_seconds"]
+        return watch(check, rounds, every_seconds=every, code=lambda tally: _code(tally, asked))
+
+
+def _head(where: Settings, topics: tuple[str, ...], asked: dict[str, Any]) -> str:
+    """What is watched, and where."""
+    from pulsar_doctor.admin.cluster import places_of
+    from pulsar_doctor.report.words import listed, printable
+
+    names = [*topics, *asked["namespaces"]] or ["all namespaces"]
+    return printable(f"{listed(names, 3)} at {places_of(where.admin_url)}")

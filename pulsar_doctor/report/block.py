@@ -44,7 +44,12 @@ class Pen:
 def print_block(pen: Pen, alike: Alike) -> None:
     """Draws all that is known of partitions that stand still for the same causes."""
     pen.console.print(_heading(pen, alike))
-    pen.console.print(_indented(_lines(pen, alike)))
+    pen.console.print(block_parts(pen, alike))
+
+
+def block_parts(pen: Pen, alike: Alike) -> Padding:
+    """What stands below the heading."""
+    return _indented(_lines(pen, alike))
 
 
 def print_healthy(pen: Pen, folded: Folded) -> None:

@@ -23,8 +23,12 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
 
 def _head(checkup: Checkup) -> dict[str, Any]:
-    moment = checkup.checked_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"schema": SCHEMA, "checked_at": moment, "source": checkup.source}
+    return {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
+
+
+def moment_json(checkup: Checkup) -> str:
+    """When it was checked: ISO 8601 in UTC, with milliseconds."""
+    return checkup.checked_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _tail(checkup: Checkup) -> dict[str, Any]:
@@ -34,11 +38,11 @@ def _tail(checkup: Checkup) -> dict[str, Any]:
         "samples": checkup.samples,
         "not_loaded": checkup.not_loaded,
         "unreachable": unreachable,
+        "notes": [{"topic": topic, "note": note} for topic, note in checkup.notes],
     }
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
-        "notes": [{"topic": topic, "note": note} for topic, note in checkup.notes],
     """One of the document's subscriptions."""
     return {
         "topic": diagnosis.topic,

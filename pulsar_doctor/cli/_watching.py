@@ -1,0 +1,100 @@
+"""`stall-check --watch`: checks again and again until it is told to stop, and shows each round."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from pulsar_doctor.cli._options import say
+from pulsar_doctor.errors import DoctorError, InputError
+
+if TYPE_CHECKING:
+    from pulsar_doctor.examination.live import Progress
+    from pulsar_doctor.report.checkup import Checkup, Tally
+
+Say = Callable[[str], None]
+Check = Callable[[Say, "Progress | None"], "Checkup"]
+
+
+class Shown(Protocol):
+    """Where rounds are shown."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """Who is told how far a round is; None: whoever is told of a single check."""
+
+    def note(self, text: str) -> None:
+        """Talk beside the verdicts."""
+
+    def show(self, checkup: Checkup) -> None:
+        """A round, to be read to its end."""
+
+    def failed(self, why: str) -> None:
+        """A round that came to nothing."""
+
+    def until(self, due: float) -> None:
+        """The next one begins then, by time.monotonic()."""
+
+
+class Written:
+    """Rounds that follow each other on stdout, in any format."""
+
+    def __init__(self, write: Callable[[Checkup], None]) -> None:
+        self.progress: Progress | None = None
+        self.note = say
+        self.show = write
+
+    def failed(self, why: str) -> None:
+        """On stderr."""
+        click.echo(f"pulsar-doctor: {why}", err=True)
+
+    def until(self, due: float) -> None:
+        """Nothing shows it."""
+
+
+@contextmanager
+def shown(output: str, head: str, write: Callable[[Checkup], None]) -> Iterator[Shown]:
+    """A screen on a terminal, lines in a pipe, or documents. write: a round in another format."""
+    if output != "table":
+        yield Written(write)
+        return
+    from pulsar_doctor.report.paper import console_on
+    from pulsar_doctor.report.round_lines import RoundLines
+    from pulsar_doctor.report.round_screen import RoundScreen
+
+    console = console_on(sys.stdout)
+    if sys.stdout.isatty() and not console.is_dumb_terminal:
+        with RoundScreen(console, head) as screen:
+            yield screen
+        return
+    yield Written(RoundLines(sys.stdout).show)
+
+
+def watch(check: Check, shown: Shown, *, every_seconds: float, code: Callable[[Tally], int]) -> int:
+    """Ctrl-C and SIGTERM are the normal end, with the last check's code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` leaves it ignored
+    # The same way out for both: asyncio has its own for SIGINT while it runs.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    last = 130
+    try:
+        while True:
+            due = time.monotonic() + every_seconds
+            try:
+                checkup = check(shown.note, shown.progress)
+                shown.show(checkup)
+                last = code(checkup.tally)
+            except InputError:
+                raise
+            except DoctorError as error:
+                last = error.exit_code
+                shown.failed(str(error))
+            shown.until(due)
+            time.sleep(max(0.0, due - time.monotonic()))
+    except KeyboardInterrupt:
+        return last
