@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +15,17 @@ from urllib.parse import quote
 
 import made_traces
 import pytest
-from command_line import pulsar_doctor
+from command_line import environment, pulsar_doctor
 from journals import TOPIC, slow_consumer, write_trace
 from made_traces import sealed
 from said import Said
 
 from pulsar_doctor.cli import run
 from pulsar_doctor.diagnosis import diagnose_wire, limits_of
+from pulsar_doctor.errors import TraceError
 from pulsar_doctor.rules import load
 from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.spark.reading import read_traces
+from pulsar_doctor.spark.reading import look, read_traces
 from pulsar_doctor.trace.folder import META, segment_name
 
 if TYPE_CHECKING:
@@ -140,7 +143,7 @@ def test_columns_judge_an_episode_as_the_rules_judge_its_consumer(
 
 @pytest.mark.slow
 def test_the_report_is_for_a_person(path: Path, analyze: Analyze) -> None:
-    code, out, err = analyze(path, "--fail-on", "never")
+    code, out, err = analyze(path, "--fail-on", "never", "-q")
     assert (code, err) == (0, "")
     assert "STALLED" in out
     assert "permits-exhausted" in out
@@ -253,8 +256,11 @@ def test_what_is_no_trace_or_damaged_is_one_sentence(
     make(tmp_path / "t.ptrace")
     code, out, err = analyze(tmp_path / "t.ptrace")
     assert (code, out) == (2, "")
-    assert says in err
-    assert len(err.splitlines()) == 1
+    *phases, sentence = err.splitlines()
+    assert says in sentence
+    assert phases[0] == "looking at the traces …"
+    # Of rows that are damaged only whoever reads them all knows; all else is told before Spark.
+    assert len(phases) == 1 or make is flipped
     assert "Traceback" not in err
     assert "at org." not in err
 
@@ -279,8 +285,41 @@ def test_wrong_usage_is_one_sentence(
 
 def test_a_pattern_that_fits_nothing_is_said(tmp_path: Path, analyze: Analyze) -> None:
     code, _, err = analyze(tmp_path / "*.ptrace")
-    assert (code, err.count("\n")) == (2, 1)
+    assert (code, err.count("\n")) == (2, 2)
     assert "no trace fits" in err
+
+
+def test_folders_are_looked_at_before_there_is_a_java(tmp_path: Path) -> None:
+    java, ran = tmp_path / "jdk" / "bin" / "java", tmp_path / "ran"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\ntouch {ran}\nexit 1\n")
+    java.chmod(0o755)
+    for path, says in ((tmp_path / "jdk", "has no _meta.json"), (tmp_path / "x*", "no trace fits")):
+        found = subprocess.run(
+            [sys.executable, "-m", "pulsar_doctor", "analyze", str(path)],
+            env={**environment(), "JAVA_HOME": str(tmp_path / "jdk")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (found.returncode, found.stdout) == (2, "")
+        assert found.stderr.startswith("looking at the traces …\npulsar-doctor: ")
+        assert says in found.stderr
+    assert not ran.exists()
+
+
+def test_what_only_spark_can_read_is_left_to_it(tmp_path: Path) -> None:
+    made_traces.slow(tmp_path / "t.ptrace")
+    there, nowhere, bucket = str(tmp_path / "t.ptrace"), str(tmp_path / "no"), "s3a://traces/"
+    for here, paths, elsewhere in (
+        (True, [there, bucket], [bucket]),
+        (False, [there, nowhere, bucket], [nowhere, bucket]),
+        (None, [there, f"file:{there}"], [there, f"file:{there}"]),
+    ):
+        looked = look(paths, here=here)
+        assert looked.elsewhere == elsewhere
+        assert bool(looked.segments) == (there not in elsewhere)
+    for here, path in ((True, nowhere), (False, f"file:{nowhere}")):
+        with pytest.raises(TraceError, match="is no folder"):
+            look([path], here=here)
 
 
 @pytest.mark.slow
@@ -289,4 +328,7 @@ def test_a_process_of_its_own_leaves_nothing_but_the_document(tmp_path: Path) ->
     found = pulsar_doctor("analyze", str(tmp_path / "t.ptrace"), "-o", "json", timeout=110)
     assert found.returncode == 0
     assert document(found.stdout)["events"] > 0
-    assert found.stderr == ""
+    assert found.stderr.splitlines()[:3] == [
+        "looking at the traces …", "starting Spark …", "reading the traces …",
+    ]  # fmt: skip
+    assert all(line.endswith(" …") for line in found.stderr.splitlines())

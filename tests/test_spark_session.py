@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from processes import family, linux, listening
+from support import eventually
 
 from pulsar_doctor.distribution import usable_java
 from pulsar_doctor.errors import DoctorError, InputError
@@ -21,7 +22,7 @@ from pulsar_doctor.spark import configuration
 from pulsar_doctor.spark.configuration import driver_mib, memory_bytes, told_elsewhere
 from pulsar_doctor.spark.failures import FAILURES, told_in_one_sentence, translated
 from pulsar_doctor.spark.java import fitted, spark_java_home
-from pulsar_doctor.spark.progress import Stage, described, progress
+from pulsar_doctor.spark.progress import Stage, described, phase, progress
 from pulsar_doctor.spark.session import Where, session, settings
 
 MODULE = "--add-modules=jdk.incubator.vector"
@@ -398,10 +399,28 @@ def _drain(terminal: int, into: list[bytes]) -> None:
         pass
 
 
-def test_nothing_is_drawn_where_stderr_is_no_terminal(spark, capfd):
-    with progress(spark, "adding"):
+@linux
+def test_what_is_done_before_spark_is_there_is_drawn_too(monkeypatch, capfd):
+    monkeypatch.setenv("TERM", "xterm")
+    master, slave = os.openpty()
+    drawn: list[bytes] = []
+    reader = threading.Thread(target=_drain, args=(master, drawn))
+    reader.start()
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with phase("starting Spark"):
+            eventually(lambda: b"starting Spark" in b"".join(drawn))
+            print("a row")
+    reader.join()
+    os.close(master)
+    assert b"\x1b[2K" in b"".join(drawn).rpartition(b"starting Spark")[2]
+    assert capfd.readouterr().out == "a row\n"
+
+
+def test_where_stderr_is_no_terminal_a_phase_is_a_line(spark, capfd):
+    with phase("starting Spark"), progress(spark, "adding"):
         assert spark.range(10).count() == 10
-    assert capfd.readouterr().err == ""
+    assert capfd.readouterr().err == "starting Spark …\nadding …\n"
 
 
 JOB = """

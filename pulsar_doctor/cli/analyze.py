@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pulsar_doctor.analysis import Analysis
     from pulsar_doctor.diagnosis import FailOn
+    from pulsar_doctor.spark.reading import Looked
     from pulsar_doctor.spark.session import Where
 
 STEP_US = 60_000_000  # of the timeline of --follow, whose end is not known
@@ -163,6 +164,7 @@ def _analyze(
     traces: tuple[str, ...], where: Where, bucket_us: int | None, asked: dict[str, Any]
 ) -> Analysis:
     with ExitStack() as stack:
+        looked = _looked(traces, where)
         spark = _session(stack, where)
         from pulsar_doctor.spark import reading, running
         from pulsar_doctor.spark.saving import save, saved_files
@@ -172,8 +174,8 @@ def _analyze(
 
         if asked["save_dir"]:
             saved_files(spark, asked["save_dir"])  # what cannot be saved to is said at once
-        with progress("reading"):
-            source = reading.read_traces(spark, traces)
+        with progress("reading the traces"):
+            source = reading.read_traces(spark, traces, looked)
         for note in source.notes:
             say(f"pulsar-doctor: {note}")
         step = bucket_us or running.bucket_of(source)
@@ -195,9 +197,28 @@ def _session(stack: ExitStack, where: Where) -> SparkSession:
     try:
         from pulsar_doctor.spark.session import session
 
-        return stack.enter_context(session(where))
+        with _phase("starting Spark"):
+            return stack.enter_context(session(where))
     except ModuleNotFoundError as error:
         raise _missing(error) from None
+
+
+def _looked(traces: tuple[str, ...], where: Where) -> Looked:
+    """What this machine can read of the traces is refused before Spark is waited for."""
+    with _phase("looking at the traces"):
+        try:
+            from pulsar_doctor.spark.reading import look
+            from pulsar_doctor.spark.session import will_be_here
+
+            return look(traces, here=will_be_here(where))
+        except ModuleNotFoundError as error:
+            raise _missing(error) from None
+
+
+def _phase(what: str) -> AbstractContextManager[None]:
+    from pulsar_doctor.spark.progress import phase
+
+    return nullcontext() if told("quiet") else phase(what)
 
 
 def _progress(spark: SparkSession, what: str) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""What Spark's jobs do, on stderr while they run, on a terminal only.
+"""What is done, on stderr while it is done: a line each phase, on a terminal a bar in place.
 
 Spark plans while it runs: how many stages and tasks there are is known for what has begun, not for
 the whole. So the bar is that of the stages that run now, and there is no percentage of all.
@@ -7,13 +7,14 @@ the whole. So the bar is that of the stages that run now, and there is no percen
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +38,10 @@ Show = Callable[[list[Stage]], None]
 
 @contextlib.contextmanager
 def progress(spark: SparkSession, what: str) -> Iterator[None]:
-    """Shows what runs, its stages and its tasks, until it is left. A terminal is needed."""
+    """Shows what runs; on a terminal also its stages and its tasks, until it is left."""
     console = Console(stderr=True)
     if not console.is_terminal:
+        _line(what)
         yield
         return
     columns = (BarColumn(bar_width=30), TextColumn("{task.description}"))
@@ -58,6 +60,24 @@ def progress(spark: SparkSession, what: str) -> Iterator[None]:
 
     with bar, _followed(spark, show):
         yield
+
+
+@contextlib.contextmanager
+def phase(what: str) -> Iterator[None]:
+    """The same before there is a Spark that could be asked: how long it takes is not known."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        _line(what)
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as spinner:
+        spinner.add_task(what, total=None)
+        yield
+
+
+def _line(what: str) -> None:
+    print(f"{what} …", file=sys.stderr, flush=True)
 
 
 def described(what: str, stages: list[Stage]) -> str:

@@ -101,19 +101,41 @@ class Source:
         return max((segment.last_us for segment in self.segments), default=None)
 
 
-def read_traces(spark: SparkSession, paths: Sequence[str]) -> Source:
-    """The rows of traces: folders of a trace, folders of such folders, globs, URIs.
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found on this machine, before there is a Spark. elsewhere: paths for Spark alone."""
 
+    segments: Sequence[Segment]
+    elsewhere: Sequence[str]
+    notes: Sequence[str] = ()
+
+
+def look(paths: Sequence[str], *, here: bool | None) -> Looked:
+    """Looks at the traces that this machine can read; what crashed ones left is sealed.
+
+    here: whether Spark runs in this machine's process; False: on a cluster, whose file system may
+    have what is not found here; None: a Spark Connect server, which reads its own disk.
     Raises TraceError or InputError for what is no trace, is damaged, or holds no row.
     """
     notes: list[str] = []
-    local = [path for path in paths if is_local(spark, path)]
+    local = [path for path in paths if is_local(path, here=here)]
+    elsewhere = [path for path in paths if path not in local]
     segments = list(_on_this_machine(local, notes))
-    if elsewhere := [path for path in paths if path not in local]:
-        segments += _where_spark_looks(spark, elsewhere)
-    kept = each_once(segments)
-    if not kept:
-        raise InputError(f"{', '.join(paths)}: no command was recorded there yet")
+    if not elsewhere:
+        _kept(paths, segments)
+    return Looked(segments, elsewhere, notes)
+
+
+def read_traces(spark: SparkSession, paths: Sequence[str], looked: Looked | None = None) -> Source:
+    """The rows of traces: folders of a trace, folders of such folders, globs, URIs.
+
+    looked: what `look` found at these paths; None: it is looked for. Raises as `look` does.
+    """
+    looked = looked or look(paths, here=is_here(spark))
+    notes, segments = list(looked.notes), list(looked.segments)
+    if looked.elsewhere:
+        segments += _where_spark_looks(spark, looked.elsewhere)
+    kept = _kept(paths, segments)
     twice = sum(segment.rows for segment in segments) - sum(segment.rows for segment in kept)
     if twice:
         notes.append(f"{twice:,} rows are there twice and counted once")
@@ -122,12 +144,26 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> Source:
     return Source(rows, kept, notes)
 
 
-def is_local(spark: SparkSession, path: str) -> bool:
+def _kept(paths: Sequence[str], segments: Iterable[Segment]) -> list[Segment]:
+    kept = each_once(segments)
+    if not kept:
+        raise InputError(f"{', '.join(paths)}: no command was recorded there yet")
+    return kept
+
+
+def is_here(spark: SparkSession) -> bool | None:
+    """Where a session runs, as `look` wants it."""
+    if "connect" in type(spark).__module__:
+        return None
+    return (spark.conf.get("spark.master", "local") or "").startswith("local")
+
+
+def is_local(path: str, *, here: bool | None) -> bool:
     """Whether a path is one of this machine's: on a cluster it may be one of its file system's."""
-    if "connect" in type(spark).__module__ or urlsplit(path).scheme not in ("", "file"):
+    scheme = urlsplit(path).scheme
+    if here is None or scheme not in ("", "file"):
         return False
-    here = spark.conf.get("spark.master", "local") or ""
-    return here.startswith("local") or urlsplit(path).scheme == "file" or bool(_matches(path))
+    return here or scheme == "file" or bool(_matches(path))
 
 
 def each_once(segments: Iterable[Segment]) -> list[Segment]:

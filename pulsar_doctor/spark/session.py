@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -109,6 +110,21 @@ def started(where: Where) -> contextlib.AbstractContextManager[SparkSession]:
 
         return connected(remote)
     return classic(where)
+
+
+def will_be_here(where: Where) -> bool | None:
+    """Whether that session will run on this machine, as `reading.look` wants it; starts nothing."""
+    there = running(where) if "pyspark.sql" in sys.modules else None
+    if there is not None:
+        from pulsar_doctor.spark.reading import is_here
+
+        return is_here(there)
+    if where.remote or (not where.master and os.environ.get("SPARK_REMOTE")):
+        return None
+    if _in_spark_submit():
+        return False  # its Java knows the master, and is not asked yet
+    elsewhere = told_elsewhere(_spark_home())
+    return is_local(where.master or elsewhere.get("spark.master", "local[*]"))
 
 
 def apply_settings(spark: SparkSession, conf: Mapping[str, str], *, given_at_start: bool) -> None:
