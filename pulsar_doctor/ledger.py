@@ -70,6 +70,20 @@ class Forecast:
         return None if self.pace is None else self.until_positive * self.pace.seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Starvation:
+    """Times without permits of one incarnation up to a moment. of_ns: since it had subscribed."""
+
+    total_ns: int = 0
+    longest_ns: int = 0
+    of_ns: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """Of its time, from 0 to 1; None where that is not known."""
+        return self.total_ns / self.of_ns if self.of_ns else None
+
+
 @dataclass(slots=True)
 class Ledger:
     """Both sides of one consumer incarnation, and what was seen of it. Counts are messages."""
@@ -130,6 +144,8 @@ class Ledger:
 
     starved_since_ns: int | None = None
     starved_since_us: int | None = None
+    starved_until_ns: int = 0  # as far as its commands show
+    starved_ns: int = 0  # all times that are over; so is the next
     longest_starved_ns: int = 0
 
     busy_since_ns: int | None = None
@@ -207,6 +223,17 @@ class Ledger:
             return max(0, self.messages - max(self.taken, self.proven))
         unsent_most = 1 if self.one_by_one else (self.refill_threshold or 1) - 1
         return max(0, self.messages + self.skipped - self.refilled - unsent_most)
+
+    def starvation(self, until_ns: int) -> Starvation:
+        """Its times without permits up to then, the one that lasts included."""
+        since_ns = self.starved_since_ns
+        open_ns = 0 if since_ns is None else max(0, until_ns - since_ns)
+        known = self.ready_ns is not None and not self.uncertain
+        return Starvation(
+            total_ns=self.starved_ns + open_ns,
+            longest_ns=max(self.longest_starved_ns, open_ns),
+            of_ns=max(0, until_ns - (self.ready_ns or 0)) if known else 0,
+        )
 
     def pace(self) -> Pace | None:
         """Seconds per message while it had messages; None while nothing tells.

@@ -62,8 +62,10 @@ def apply(ledger: Ledger, row: Row) -> None:
     if ledger.starved_since_ns is not None:
         if available > 0:
             end_starvation(ledger, row)
+        else:
+            ledger.starved_until_ns = row.mono_ns
     elif available <= 0 and ledger.ready:
-        ledger.starved_since_ns = row.mono_ns
+        ledger.starved_since_ns = ledger.starved_until_ns = row.mono_ns
         ledger.starved_since_us = row.ts
     row.available_permits = available
     row.parked_permits = ledger.parked_permits
@@ -76,18 +78,29 @@ def end_starvation(ledger: Ledger, row: Row) -> None:
     """Closes a time without permits, by a FLOW or by the end of the incarnation."""
     if ledger.starved_since_ns is None:
         return
-    starved_ns = row.mono_ns - ledger.starved_since_ns
-    ledger.longest_starved_ns = max(ledger.longest_starved_ns, starved_ns)
-    row.starved_us = starved_ns // 1000
     row.starved_from = ledger.starved_since_us
+    row.starved_us = _count_starvation(ledger, row.mono_ns) // 1000
     row.starved_since = None
+
+
+def _count_starvation(ledger: Ledger, until_ns: int) -> int:
+    """Adds the time without permits, which is over; returns how long it was."""
+    starved_ns = until_ns - (ledger.starved_since_ns or 0)
+    ledger.starved_ns += starved_ns
+    ledger.longest_starved_ns = max(ledger.longest_starved_ns, starved_ns)
     ledger.starved_since_ns = ledger.starved_since_us = None
+    return starved_ns
 
 
 def lose_track(ledger: Ledger) -> None:
-    """Commands are missing: from here on the numbers of this incarnation are not known."""
+    """Commands are missing: from here on the numbers of this incarnation are not known.
+
+    A time without permits counts as far as its commands show it.
+    """
+    if ledger.starved_since_ns is not None:
+        _count_starvation(ledger, ledger.starved_until_ns)
     ledger.uncertain = True
-    ledger.last_flow_ns = ledger.starved_since_ns = ledger.starved_since_us = None
+    ledger.last_flow_ns = None
 
 
 def subscribed(ledger: Ledger, row: Row) -> None:

@@ -268,6 +268,34 @@ def test_the_close_ends_a_starvation() -> None:
     assert (ledger.starved_since_ns, ledger.starved_since_us) == (None, None)
 
 
+def starved(ledger: Ledger, until: float) -> tuple[float, float, float | None]:
+    """In seconds: in all, the longest; and the share."""
+    counted = ledger.starvation(round(until * 1e9))
+    return counted.total_ns / 1e9, counted.longest_ns / 1e9, counted.share
+
+
+def test_times_without_permits_are_summed_and_the_longest_is_kept_apart() -> None:
+    ledger = play(ready(), flow(1, at=2))
+    assert starved(ledger, 2) == (2, 2, 1.0), "from its SUBSCRIBE on it had none"
+    play(ledger, message(0, at=3), flow(1, at=4), message(1, at=5), flow(1, at=8), message(2, at=9))
+    assert starved(ledger, 9) == (6, 3, 6 / 9)
+    assert starved(ledger, 10) == (7, 3, 0.7), "the one that goes on counts up to then"
+    assert starved(ledger, 19) == (16, 10, 16 / 19)
+    play(ledger, flow(5, at=20))
+    assert starved(ledger, 40) == (17, 11, 17 / 40)
+    assert from_state(json.loads(json.dumps(state_of(ledger)))) == ledger
+
+
+def test_of_a_time_without_permits_whose_end_is_missing_counts_what_its_commands_show() -> None:
+    ledger = play(ready(), flow(2), message(0, at=1), message(1, at=2), ack(0, at=5))
+    permits.lose_track(ledger)
+    assert starved(ledger, 60) == (3, 3, None)
+    play(ledger, ack(1, at=8), flow(2, at=9))
+    permits.lose_track(ledger)
+    assert starved(ledger, 60) == (3, 3, None)
+    assert starved(Ledger(), 60) == (0, 0, None), "it has not subscribed"
+
+
 def test_missing_commands_leave_no_number_of_the_ledger() -> None:
     ledger = play(ready(), flow(1), message(0))
     permits.lose_track(ledger)

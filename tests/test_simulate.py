@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulated import FOREVER, checked, flows, ns, run, scenario
 
 from pulsar_doctor.diagnosis import diagnose_wire, limits_of
+from pulsar_doctor.ledger import Starvation
 from pulsar_doctor.rules import load
 from pulsar_doctor.simulate import formulas
 from pulsar_doctor.simulate.clients import CLIENTS, refill_threshold
@@ -196,7 +197,26 @@ def test_the_next_flow_comes_after_half_the_queue_and_so_long_there_are_no_permi
     result = outcome(run(scenario(3 * queue + 5, takes=2.0), queue))
     expected = formulas.flow_gap_seconds(queue, 2.0)
     assert result.flow_gap_seconds == expected == max(1, queue // 2) * 2.0
-    assert result.without_permits_seconds == expected
+    assert result.starvation.longest_ns == ns(expected)
+
+
+def test_times_without_permits_are_told_in_all_and_the_longest_of_them():
+    simulation = run(scenario(200, takes=0.05, round_trip=0.001), 20)
+    result = outcome(simulation)
+    # 19 of 21 FLOWs bring something, a millisecond later; the last of these leaves at 9.451 s.
+    assert [flow.at_ns for flow in simulation.consumers[0].flows][18:20] == [ns(8.951), ns(9.451)]
+    assert result.seconds == 10.001
+    assert result.starvation == Starvation(ns(9.451 - 19 * 0.001), ns(0.499), ns(10.001))
+    assert round(result.starvation.share, 2) == 0.94
+
+
+def test_of_several_consumers_times_without_permits_are_summed_as_an_analysis_does():
+    result = outcome(run(scenario(40, takes=(1.0, 600.0), attach=(0, 20.0), end=33.0), 10))
+    slow, stuck = (consumer.starvation for consumer in result.consumers)
+    assert slow == Starvation(ns(24.0), ns(5.0), ns(33.0)), "then nothing came any more"
+    assert stuck == Starvation(ns(13.0), ns(13.0), ns(13.0)), "it goes on at the end"
+    assert result.starvation == Starvation(ns(37.0), ns(13.0), ns(46.0))
+    assert outcome(run(scenario(0, attach=(5.0,)), 10)).starvation.share is None
 
 
 def test_the_classic_stall_lasts_83_hours_and_with_a_small_queue_there_is_none():

@@ -211,6 +211,33 @@ def test_the_stall_of_the_demo_is_that_of_the_simulator(broker, stage):
     assert real == made == [(0, 1000, [1000]), (1000, 0, [1000])]
 
 
+def test_a_consumer_is_without_permits_for_as_much_of_its_time_as_the_simulator_says(
+    broker, client, topic, tmp_path
+):
+    attach.produce(client, topic, 200)  # a new subscription begins with the first of them
+    work = ("--receiver-queue-size", "20", "--process-time", "50ms", "-o", "json")
+    trace = str(tmp_path / "t.ptrace")
+    consumed = pulsar_doctor(
+        "consume", topic, "-s", "new", *work, "--timeout", "3s", "--trace", trace, broker=broker
+    )
+    assert consumed.returncode == 0, consumed.stderr
+    (real,) = json.loads(consumed.stdout)["consumers"]
+    told = pulsar_doctor("simulate", "--backlog", "200", "--duration", "3s", *work)
+    made = next(run for run in json.loads(told.stdout)["runs"] if run["receiver_queue_size"] == 20)
+    # A millisecond after each FLOW it has some; the longest time is from one FLOW to the next.
+    assert made["without_permits_seconds"] == 3 - len(made["consumers"][0]["flows"]) / 1000
+    assert made["longest_without_permits_seconds"] == 0.499
+    assert made["without_permits_share"] > 0.99
+    assert real["without_permits_share"] > 0.85
+    assert 0.4 < real["longest_without_permits_seconds"] < real["without_permits_seconds"] / 2
+
+    summary = pulsar_doctor("trace", "summary", trace, "-o", "json")
+    (traced,) = json.loads(summary.stdout)["consumers"]
+    assert traced["starved_us"] / 1e6 >= real["without_permits_seconds"]
+    assert traced["longest_starved_us"] < traced["starved_us"] / 2
+    assert traced["without_permits_share"] == pytest.approx(real["without_permits_share"], abs=0.1)
+
+
 def test_a_trace_of_a_slow_consumer_tells_what_a_queue_of_one_would_do(
     broker, client, topic, tmp_path
 ):

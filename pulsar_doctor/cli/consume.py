@@ -271,8 +271,10 @@ def _last_word(
                 click.echo(line)
 
         return tell
-    consumers = list(running.timeline.living)
-    document = consumed.document(plan.topic, plan.subscription, consumers, diagnoses, **totals)
+    consumers, now_ns = list(running.timeline.living), running.timeline.now_ns
+    document = consumed.document(
+        plan.topic, plan.subscription, consumers, diagnoses, now_ns=now_ns, **totals
+    )
 
     def dump(left: list[Left]) -> None:
         document["left_behind"] = [each.document for each in left]

@@ -133,7 +133,9 @@ def command(output: str, trace_dir: Path | None, **options: Any) -> None:
     broker of 4.0.8, and clients that ask as they were measured. --from-trace takes arrivals and
     processing times of a trace. The smallest queue that costs nothing is recommended.
 
-    A stall is a time without permits in which a client owes some and its application works.
+    A consumer without permits is sent nothing. That time is told in all, summed over the consumers
+    as `analyze` does, with its share of their time, and the longest of it at a stretch. A stall is
+    such a time in which a client owes some and its application works, the longest of them again.
     Where --duration ends a run, the rules of `stall-check` judge it as well.
     """
     _check_usage(options, trace_dir)

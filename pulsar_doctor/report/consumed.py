@@ -18,7 +18,7 @@ from pulsar_doctor.consuming.engines import Plan
 from pulsar_doctor.consuming.tallies import AckCommands
 from pulsar_doctor.diagnosis import Diagnosis, verdict_of
 from pulsar_doctor.durations import duration
-from pulsar_doctor.report.document import finding_json
+from pulsar_doctor.report.document import finding_json, without_permits_json
 from pulsar_doctor.report.words import many
 
 SCHEMA = "pulsar-doctor/consume/1"
@@ -30,19 +30,24 @@ def document(
     subscription: str,
     consumers: Sequence[Consumer],
     diagnoses: Sequence[Diagnosis],
+    *,
+    now_ns: int,
     **totals: Any,
 ) -> dict[str, Any]:
-    """The consumers with their ledgers, findings and verdicts; numbers are messages and permits."""
+    """The consumers with their ledgers, findings and verdicts; numbers are messages and permits.
+
+    now_ns: how far their timeline goes; a time without permits that lasts counts up to then.
+    """
     return {
         "schema": SCHEMA,
         "topic": topic,
         "subscription": subscription,
-        "consumers": [_consumer(consumer, diagnoses) for consumer in consumers],
+        "consumers": [_consumer(consumer, diagnoses, now_ns) for consumer in consumers],
         **totals,
     }
 
 
-def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
+def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis], now_ns: int) -> dict[str, Any]:
     ledger = consumer.ledger
     judged = next((d for d in diagnoses if d.judges(consumer)), None)
     findings = judged.findings if judged else ()
@@ -59,6 +64,7 @@ def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis]) -> dict[str, A
         "unsent_permits": ledger.unsent_permits_min,
         "messages": ledger.messages,
         "acknowledged": ledger.acknowledged,
+        **without_permits_json(ledger.starvation(now_ns)),
         "verdict": verdict_of(judged, consumer) if judged else "unknown",
         "findings": [finding_json(f) for f in findings if f.consumer in (None, consumer.label)],
     }

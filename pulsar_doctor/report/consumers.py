@@ -10,8 +10,9 @@ from rich import box
 from rich.table import Table
 
 from pulsar_doctor.consumers import Consumer
-from pulsar_doctor.ledger import Ledger
+from pulsar_doctor.ledger import Ledger, Starvation
 from pulsar_doctor.report.rows import iso, seconds
+from pulsar_doctor.report.tables import percent
 from pulsar_doctor.timeline import Timeline
 
 SCHEMA = "pulsar-doctor/trace-summary/1"
@@ -36,7 +37,7 @@ def summary_json(
 
 def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> dict[str, Any]:
     ledger = consumer.ledger
-    starved_ns = _longest_starved_ns(consumer, now_ns)
+    starvation = _starvation(consumer, now_ns)
     return {
         "incarnation": consumer.incarnation,
         "consumer_name": consumer.consumer_name,
@@ -68,7 +69,9 @@ def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> d
         "parked_permits": ledger.parked_permits,
         "unsent_permits_min": ledger.unsent_permits_min,
         "unacked_messages": ledger.unacked,
-        "longest_starved_us": starved_ns // 1000,
+        "starved_us": starvation.total_ns // 1000,
+        "longest_starved_us": starvation.longest_ns // 1000,
+        "without_permits_share": starvation.share,
         "starved_since": None if ledger.starved_since_us is None else iso(ledger.starved_since_us),
         "ack_delay_max_us": ledger.ack_delay_most_ns // 1000 if ledger.acknowledged else None,
         "certain": not ledger.uncertain,
@@ -86,7 +89,7 @@ def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     table.add_column("messages, acked", justify="right", min_width=len("cumulative"))
     for title in ("granted, spent", "available", "unacked"):
         table.add_column(title, justify="right")
-    table.add_column("longest without permits", justify="right")
+    table.add_column("without permits, longest", justify="right")
     table.add_column("ack delay, most", justify="right")
     table.add_column("verdict", overflow="fold")
     for consumer in timeline.consumers:
@@ -116,12 +119,11 @@ def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[s
         yield f"  permits {permits[0]} granted, {permits[1]} spent, {available[0]} available"
         yield f"  messages {messages[0]}, {unacked[0]} unacked, ack delay at most {delay[0]}"
         yield f"  acknowledged {', '.join(messages[1:])}"
-        yield f"  longest without permits {starved[0]}"
+        yield f"  without permits {', longest '.join(starved)}"
 
 
 def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tuple[str, ...]:
     ledger = consumer.ledger
-    starved_ns = _longest_starved_ns(consumer, now_ns)
     kind = consumer.subscription_type or "?"
     return (
         f"{consumer.label}\n#{consumer.incarnation}{' closed' if consumer.closed_us else ''}",
@@ -132,7 +134,7 @@ def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tupl
         f"{ledger.granted}\n{ledger.spent}",
         f"{'' if ledger.parked_permits is not None else '≤'}{ledger.available_permits}",
         str(ledger.unacked),
-        seconds(starved_ns // 1000) if starved_ns else "-",
+        _without_permits(_starvation(consumer, now_ns)),
         seconds(ledger.ack_delay_most_ns // 1000) if ledger.acknowledged else "-",
         verdicts.get(consumer.incarnation, "-"),
     )
@@ -184,10 +186,14 @@ def _source(consumer: Consumer) -> str | None:
     return None if consumer.ledger.receiver_queue_size is None else "inferred"
 
 
-def _longest_starved_ns(consumer: Consumer, now_ns: int) -> int:
-    """Longest time without permits, the one that lasts included."""
-    ledger = consumer.ledger
-    if ledger.starved_since_ns is None:
-        return ledger.longest_starved_ns
+def _starvation(consumer: Consumer, now_ns: int) -> Starvation:
+    """Its times without permits, the one that lasts included."""
     until_ns = now_ns if consumer.closed_ns is None else consumer.closed_ns
-    return max(ledger.longest_starved_ns, until_ns - ledger.starved_since_ns)
+    return consumer.ledger.starvation(until_ns)
+
+
+def _without_permits(starvation: Starvation) -> str:
+    if not starvation.total_ns:
+        return "-"
+    total, longest = starvation.total_ns // 1000, starvation.longest_ns // 1000
+    return f"{seconds(total)} ({percent(starvation.share)})\n{seconds(longest)}"

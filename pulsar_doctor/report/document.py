@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from pulsar_doctor.diagnosis import Diagnosis, Finding
+from pulsar_doctor.ledger import Starvation
 from pulsar_doctor.report.checkup import Checkup, Wanted
 
 SCHEMA = "pulsar-doctor/stall-check/1"
@@ -67,4 +68,13 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "evidence": [asdict(measure) for measure in finding.evidence],
         "remedy": finding.remedy,
         "explain": finding.explain,
+    }
+
+
+def without_permits_json(starvation: Starvation) -> dict[str, float | None]:
+    """Times without permits as every document has them: their sum, the longest, their share."""
+    return {
+        "without_permits_seconds": starvation.total_ns / 1e9,
+        "longest_without_permits_seconds": starvation.longest_ns / 1e9,
+        "without_permits_share": starvation.share,
     }

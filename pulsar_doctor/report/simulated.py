@@ -13,7 +13,7 @@ from pulsar_doctor.diagnosis import next_flow
 from pulsar_doctor.durations import duration
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.simulated_document import Report, document, formulas_json
-from pulsar_doctor.report.tables import NOT_TOLD, Column, View, count, drawn
+from pulsar_doctor.report.tables import NOT_TOLD, Column, View, count, drawn, percent
 from pulsar_doctor.report.verdict import print_diagnoses
 from pulsar_doctor.report.words import many
 from pulsar_doctor.simulate.clients import refill_threshold
@@ -69,7 +69,9 @@ def _row(outcome: Outcome, report: Report) -> Row:
         "after": outcome.refill_threshold,
         "gap_us": None if gap is None else round(gap * 1e6),
         "stall_us": round(outcome.stall_seconds * 1e6),
-        "without_us": round(outcome.without_permits_seconds * 1e6),
+        "without_us": outcome.starvation.total_ns // 1000,
+        "share": outcome.starvation.share,
+        "longest_us": outcome.starvation.longest_ns // 1000,
         "wait_us": round(outcome.wait_seconds * 1e6),
         "beside_us": round(outcome.wait_beside_idle_seconds * 1e6),
         "queued": outcome.queued_most,
@@ -87,6 +89,8 @@ def _columns(report: Report) -> list[Column]:
         _time("longest\nFLOW gap", "gap_us", 2),
         _time("longest\nstall", "stall_us", 1),
         _time("without\npermits", "without_us", 4),
+        Column("of its\ntime", 4, lambda row, view: percent(row["share"]), right=True),
+        _time("longest\nwithout", "longest_us", 5),
         _time("longest wait\nin a queue", "wait_us", 4),
         _time("beside an\nidle one", "beside_us", 3),
         Column("most queued", 3, lambda row, view: count(row["queued"]), right=True),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulsar_doctor.diagnosis import Diagnosis
-from pulsar_doctor.report.document import diagnosis_json
+from pulsar_doctor.report.document import diagnosis_json, without_permits_json
 from pulsar_doctor.simulate import formulas
 from pulsar_doctor.simulate.outcome import ConsumerOutcome, Lateness, Outcome, Recommendation
 from pulsar_doctor.simulate.scenario import Scenario
@@ -109,7 +109,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "finished": outcome.finished,
         "per_second": outcome.per_second,
         "flow_gap_seconds": outcome.flow_gap_seconds,
-        "without_permits_seconds": outcome.without_permits_seconds,
+        **without_permits_json(outcome.starvation),
         "stall_seconds": outcome.stall_seconds,
         "wait_seconds": outcome.wait_seconds,
         "wait_beside_idle_seconds": outcome.wait_beside_idle_seconds,
@@ -146,7 +146,7 @@ def _consumer_json(consumer: ConsumerOutcome) -> dict[str, Any]:
             {"seconds": flow.at_ns / 1e9, "permits": flow.permits, "taken": flow.taken}
             for flow in consumer.flows[:FLOWS_MOST]
         ],
-        "without_permits_seconds": consumer.without_permits_seconds,
+        **without_permits_json(consumer.starvation),
         "stall_seconds": consumer.stall_seconds,
         "wait_seconds": consumer.wait_seconds,
         "wait_beside_idle_seconds": consumer.wait_beside_idle_seconds,

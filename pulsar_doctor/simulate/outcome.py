@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.ledger import Forecast
+from pulsar_doctor.ledger import Forecast, Starvation
 from pulsar_doctor.simulate.consumer import Consumer, Flow
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Scenario
@@ -20,7 +20,7 @@ ON_TIME_SECONDS = 0.05
 class ConsumerOutcome:
     """Of one consumer at the end. available: its permits. queued: received by nobody yet.
 
-    forecast: of its next FLOW, None before the first.
+    starvation: its times without permits. forecast: of its next FLOW, None before the first.
     """
 
     name: str
@@ -31,7 +31,7 @@ class ConsumerOutcome:
     unsent_permits: int
     queued: int
     queued_most: int
-    without_permits_seconds: float
+    starvation: Starvation
     stall_seconds: float
     wait_seconds: float
     wait_beside_idle_seconds: float
@@ -81,9 +81,14 @@ class Outcome:
         return max(gaps, default=None)
 
     @property
-    def without_permits_seconds(self) -> float:
-        """The longest time that a consumer was without permits."""
-        return max(consumer.without_permits_seconds for consumer in self.consumers)
+    def starvation(self) -> Starvation:
+        """Times without permits, summed over the consumers as `analyze` does."""
+        each = [consumer.starvation for consumer in self.consumers]
+        return Starvation(
+            sum(one.total_ns for one in each),
+            max(one.longest_ns for one in each),
+            sum(one.of_ns for one in each),
+        )
 
     @property
     def stall_seconds(self) -> float:
@@ -122,26 +127,21 @@ def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:
 
 def outcome(simulation: Simulation) -> Outcome:
     """The numbers of a run that is over."""
-    end_ns = simulation.scenario.end_ns
-    seconds = (simulation.finished_ns if end_ns is None else end_ns) / 1e9
+    stopped_ns = simulation.scenario.end_ns
+    end_ns = simulation.finished_ns if stopped_ns is None else stopped_ns
     return Outcome(
         receiver_queue_size=simulation.receiver_queue_size,
         refill_threshold=simulation.consumers[0].threshold,
-        seconds=seconds,
+        seconds=end_ns / 1e9,
         finished=sum(consumer.finished for consumer in simulation.consumers),
         backlog=simulation.broker.backlog,
-        consumers=tuple(
-            _consumer(consumer, simulation.now_ns) for consumer in simulation.consumers
-        ),
+        consumers=tuple(_consumer(consumer, end_ns) for consumer in simulation.consumers),
         lateness=_lateness(simulation.late_ns),
     )
 
 
-def _consumer(consumer: Consumer, now_ns: int) -> ConsumerOutcome:
+def _consumer(consumer: Consumer, end_ns: int) -> ConsumerOutcome:
     ledger = consumer.ledger
-    starved_ns = ledger.longest_starved_ns
-    if ledger.starved_since_ns is not None:
-        starved_ns = max(starved_ns, now_ns - ledger.starved_since_ns)
     return ConsumerOutcome(
         name=consumer.name,
         received=consumer.received,
@@ -151,7 +151,7 @@ def _consumer(consumer: Consumer, now_ns: int) -> ConsumerOutcome:
         unsent_permits=consumer.unsent,
         queued=consumer.holds,
         queued_most=consumer.queued_most,
-        without_permits_seconds=starved_ns / 1e9,
+        starvation=ledger.starvation(end_ns),
         stall_seconds=consumer.stall_ns / 1e9,
         wait_seconds=consumer.wait_ns / 1e9,
         wait_beside_idle_seconds=consumer.beside_idle_ns / 1e9,
