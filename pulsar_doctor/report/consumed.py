@@ -22,6 +22,7 @@ from pulsar_doctor.report.document import finding_json, without_permits_json
 from pulsar_doctor.report.words import many
 
 SCHEMA = "pulsar-doctor/consume/1"
+LIMIT_HOLDS = "in the steady state: what had waited before a consumer came may be later"
 BEHIND = 0.98  # what lets through less than this share of what arrives is said to fall behind
 
 
@@ -106,6 +107,7 @@ def receiver_delay(
         "lets_through": limit and limit.rate,
         "formula": limit and limit.formula,
         "lateness_grows": limit and arriving and limit.growth(arriving),
+        "late_at_most_holds": LIMIT_HOLDS if at_most else None,
         "delays": [_lateness(late, at_most.get(late.delay_seconds)) for late in seen],
     }
 
@@ -186,7 +188,7 @@ def _on_time(each: dict[str, Any], told: dict[str, Any]) -> str:
             f"all at most {duration(each['late_max_ms'] / 1000)}"
         )
     if each["late_at_most_seconds"]:
-        text += f" (foretold: {duration(each['late_at_most_seconds'])})"
+        text += f" (foretold: {duration(each['late_at_most_seconds'])}, {LIMIT_HOLDS})"
     if each["redelivered"]:
         text += f"; {each['redelivered']} that had come before are not counted"
     if each["delayed_by_broker"]:
