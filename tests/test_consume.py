@@ -11,22 +11,56 @@ from pathlib import Path
 
 import pytest
 from command_line import MINE, environment, pulsar_doctor
+from documented import NUMBER, WHOLE, Like
 
 from pulsar_doctor import attach
 from pulsar_doctor.sealing import open_trace
 
+OURS = Like("persistent://public/default/pulsar-doctor-[0-9a-f]{8}")
+EIGHT = {  # of a queue of 4, all of them taken and acknowledged
+    "schema": "pulsar-doctor/consume/1",
+    "topic": OURS,
+    "subscription": "pulsar-doctor",
+    "consumers": [
+        {
+            "name": "consumer-1", "topic": OURS, "active": None, "receiver_queue_size": 4,
+            "refill_threshold": 2, "flows": [4, 2, 2, 2, 2], "permits_granted": 12,
+            "permits_spent": 8, "available_permits": 4, "unsent_permits": 0, "messages": 8,
+            "acknowledged": 8, "without_permits_seconds": NUMBER,
+            "longest_without_permits_seconds": NUMBER, "without_permits_share": NUMBER,
+            "verdict": "healthy", "findings": [],
+        }
+    ],
+    "acknowledgements": {
+        "acknowledge_calls": 8, "negative_acknowledge_calls": 0, "corrupt": 0,
+        "individual_ack_commands": WHOLE, "individual_ack_ids": 8, "cumulative_ack_commands": 0,
+        "cumulative_acks_backwards": 0, "acks_with_validation_error": 0, "redelivery_ids": 0,
+        "redeliveries_of_all": 0,
+    },
+    "receiver_delay": None,
+}  # fmt: skip
 
-def test_jsonl_is_a_line_for_each_command_and_the_document_last(broker):
+
+def test_json_is_one_document(broker):
     run = pulsar_doctor(
-        "consume", "--receiver-queue-size", "4", "-n", "8", "-o", "jsonl", broker=broker
+        "consume", "--receiver-queue-size", "4", "-n", "8", "-o", "json", broker=broker
     )
+    assert (run.returncode, json.loads(run.stdout)) == (0, EIGHT)
+
+
+def test_jsonl_is_a_line_for_each_command_and_the_document_last(broker, tmp_path):
+    trace = str(tmp_path / "t.ptrace")
+    run = pulsar_doctor(
+        "consume", "--receiver-queue-size", "4", "-n", "8", "-o", "jsonl", "--trace", trace,
+        broker=broker,
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
     *rows, document = [json.loads(line) for line in run.stdout.splitlines()]
-    assert document["schema"] == "pulsar-doctor/consume/1"
-    (consumer,) = document["consumers"]
-    assert [row["permits"] for row in rows if row["command"] == "FLOW"] == consumer["flows"]
+    assert document == EIGHT
+    shown = pulsar_doctor("trace", "show", trace, "-o", "jsonl").stdout.splitlines()
+    assert rows == [json.loads(line) for line in shown]
+    assert [row["permits"] for row in rows if row["command"] == "FLOW"] == [4, 2, 2, 2, 2]
     assert sum(row["command"] == "TAKEN" for row in rows) == 8
-    assert consumer["flows"] == [4, 2, 2, 2, 2]
 
 
 def test_a_topic_of_our_own_keeps_no_subscription(broker, admin):
