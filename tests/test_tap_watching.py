@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documented import MOMENT, NOT_TOLD, NUMBER, WHOLE, Like
 from http_broker import Reply, serving
 from support import eventually
 from tap_process import Tap, running
@@ -25,6 +26,56 @@ from pulsar_doctor.sealing import open_trace
 
 TOPIC = "persistent://public/default/orders"
 SOON = ("--set", "permits-exhausted.refill_wait=1s", "--set", "permits-exhausted.quiet_after=0s")
+
+
+ADDRESS = Like(r"127\.0\.0\.1:\d+")
+SLOW = {  # the consumer, when it has three of four and has acknowledged one
+    "incarnation": 1, "consumer_name": "slow", "topic": TOPIC, "partition": None,
+    "subscription": "billing", "type": "Exclusive", "client_version": "client",
+    "client_addr": ADDRESS, "receiver_queue_size": 4, "refill_threshold": 2,
+    "available_permits": 1, "parked_permits": 0, "unsent_permits_min": 1, "flow_count": 1,
+    "messages": 3, "acknowledged": 1, "unacked_messages": 2, "last_flow_seconds": NUMBER,
+    "next_flow": {"messages": 1, "at_most": True, "seconds": None}, "certain": True,
+    "status": "healthy", "code": None,
+}  # fmt: skip
+HEALTHY = {
+    "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Exclusive",
+    "status": "healthy", "backlog": None, "findings": [], "not_told": NOT_TOLD,
+}  # fmt: skip
+STALLED = {  # a queue of four, of which one was acknowledged
+    "code": "permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow",
+    "summary": Like(
+        r"slow has 0 permits, holds 3 unacknowledged messages and has been quiet for [\d.]+ s; "
+        "next FLOW after 1 more message, cannot tell when"
+    ),
+    "evidence": [
+        {"name": "available_permits", "value": 0, "unit": "permits"},
+        {"name": "unacked_messages", "value": 3, "unit": "messages"},
+        {"name": "queued_min", "value": 3, "unit": "messages"},
+        {"name": "receiver_queue_size", "value": 4, "unit": "messages"},
+        {"name": "flows", "value": 1, "unit": "commands"},
+        {"name": "next_flow_after", "value": 1, "unit": "messages"},
+        {"name": "next_flow_in", "value": None, "unit": "seconds"},
+        {"name": "permits_after", "value": 1, "unit": "messages"},
+        {"name": "pace", "value": None, "unit": "seconds/message"},
+        {"name": "pace_source", "value": "cannot tell", "unit": ""},
+        {"name": "quiet_for", "value": NUMBER, "unit": "seconds"},
+    ],
+    "remedy": Like("Give this consumer a smaller receiver queue .*"),
+    "explain": "pulsar-doctor explain permits-exhausted",
+}  # fmt: skip
+RELAY = {
+    "connections_opened": 1, "connections_open": 1, "connections_refused": 0,
+    "targets_refused": 0, "unreachable": 0, "tls_failed": 0, "redirects_followed": 0,
+    "redirects_failed": 0, "unparsed": 0, "bytes_to_broker": 175, "bytes_to_client": 153,
+    "records_seen": 10, "records_written": 10, "records_dropped": 0,
+}  # fmt: skip
+OBSERVER = {"rows": 10, "unread_bytes": WHOLE, "parts_sealed": 0, "expired_rows": 0}
+
+
+def told(event: str, **more: Any) -> dict[str, Any]:
+    """The whole of an event."""
+    return {"schema": SCHEMA, "event": event, "at": MOMENT, **more}
 
 
 class Played:
@@ -114,27 +165,16 @@ def test_json_lines_tell_everything_and_nothing_else_is_on_stdout(tmp_path):
         assert list(trace.glob("seg-*.parquet"))
         assert tap.end() == 0
     listening, *_, end = tap.events
-    assert {event["schema"] for event in tap.events} == {SCHEMA}
-    assert all(event["at"].endswith("Z") for event in tap.events)
-    assert listening["event"] == "listening"
-    assert listening["service_url"] == tap.service_url
-    assert listening["trace_dir"] == str(trace)
-    (consumer,) = shown["consumers"]
-    expected = {
-        "consumer_name": "slow", "topic": TOPIC, "partition": None, "subscription": "billing",
-        "type": "Exclusive", "receiver_queue_size": 4, "refill_threshold": 2,
-        "available_permits": 1, "parked_permits": 0, "unsent_permits_min": 1, "flow_count": 1,
-        "messages": 3, "acknowledged": 1, "unacked_messages": 2, "certain": True,
-        "status": "healthy", "code": None,
-    }  # fmt: skip
-    assert {name: consumer[name] for name in expected} == expected
-    assert consumer["next_flow"]["messages"] == 1
-    assert 0 <= consumer["last_flow_seconds"] < 20
-    assert counters["relay"]["records_seen"] >= 8
-    assert counters["observer"]["rows"] >= 8
-    assert counters["observer"]["unread_bytes"] >= 0
-    assert (end["event"], end["exit_code"], end["dropped"]) == ("end", 0, 0)
-    assert [s["status"] for s in end["subscriptions"]] == ["healthy"]
+    assert all(event["schema"] == SCHEMA and event["at"] == MOMENT for event in tap.events)
+    assert listening == told(
+        "listening", service_url=tap.service_url, upstream=ADDRESS, trace_dir=str(trace)
+    )
+    assert shown == told("snapshot", consumers=[SLOW], unread_bytes=WHOLE)
+    assert shown["consumers"][0]["last_flow_seconds"] < 20
+    assert tap.of("verdict") == [told("verdict", before=None, **HEALTHY)]
+    assert counters == told("counters", relay=RELAY, observer=OBSERVER)
+    assert tap.of("sealed") == [told("sealed", through=1)]
+    assert end == told("end", exit_code=0, dropped=0, subscriptions=[HEALTHY])
 
 
 def test_a_stall_and_its_end_are_each_told_once_also_when_the_observer_is_killed(tmp_path):
@@ -150,8 +190,8 @@ def test_a_stall_and_its_end_are_each_told_once_also_when_the_observer_is_killed
         assert statuses(tap)[-2:] == ["stalled", "healthy"]
         assert statuses(tap).count("stalled") == 1
         stalled = next(event for event in tap.of("verdict") if event["status"] == "stalled")
-        assert stalled["findings"][0]["code"] == "permits-exhausted"
-        assert stalled["findings"][0]["remedy"]
+        unwell = {**HEALTHY, "status": "stalled", "findings": [STALLED]}
+        assert stalled == told("verdict", before=stalled["before"], **unwell)
         assert tap.end(signal.SIGTERM) == 0
     rows = [row.command for row in open_trace(tmp_path / "t").rows()]
     assert rows.count("FLOW") == 2
@@ -241,7 +281,8 @@ def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
         eventually(lambda: tap.of("snapshot")[-1]["consumers"][0]["certain"] is False)
         assert tap.of("snapshot")[-1]["consumers"][0]["available_permits"] is None
         tap.end()
-    assert gap["dropped"] == counters["records_dropped"] > 0
+    assert gap == told("gap", seq=WHOLE, dropped=counters["records_dropped"])
+    assert gap["dropped"] > 0
     assert counters["records_seen"] == counters["records_written"] + counters["records_dropped"]
     (row,) = [row for row in open_trace(trace).rows() if row.command == "GAP"]
     assert (row.seq, row.dropped) == (gap["seq"], gap["dropped"])
@@ -254,7 +295,9 @@ def test_a_stall_keeps_what_a_ring_holds(tmp_path):
     with tapped("-o", "jsonl", "--trace", str(trace), "--ring", "60s", *SOON) as played:
         tap = played.stall().tap
         kept = tap.wait_for("kept")
-        assert kept["reason"] == "billing on persistent://public/default/orders: permits-exhausted"
+        reason = "billing on persistent://public/default/orders: permits-exhausted"
+        path = Like(rf"{trace}/_kept/\d{{8}}T\d{{6}}Z-\d{{6}}\.ptrace")
+        assert kept == told("kept", through=1, reason=reason, path=path, error=None)
         rows = list(open_trace(Path(kept["path"])).rows())
         assert [row.command for row in rows].count("MESSAGE") == 4
         tap.send(signal.SIGUSR2)
@@ -303,12 +346,15 @@ def test_a_broker_that_says_something_else_is_told_once_with_the_command(tmp_pat
             time.sleep(2.5)
             tap.end()
     assert tap.of("parted") == [parted]
-    assert (parted["tap_available_permits"], parted["broker_available_permits"]) == (5, 3)
-    assert parted["difference"] == -2
-    assert parted["same_size_command"] == parted["first_command"]
-    assert parted["first_command"]["command"] == "FLOW"
-    rows = {row.seq: row for row in open_trace(tmp_path / "t").rows()}
-    assert rows[parted["first_command"]["seq"]].permits == 2
+    flow_of_2 = {"seq": 7, "command": "FLOW", "permits": 2}
+    assert parted == told(
+        "parted", incarnation=1, consumer_name="slow", topic=TOPIC, partition=None,
+        subscription="billing", tap_available_permits=5, broker_available_permits=3,
+        difference=-2, agreed_seq=6, parted_seq=7, first_command=flow_of_2,
+        same_size_command=flow_of_2,
+    )  # fmt: skip
+    rows = {row.seq: (row.command, row.permits) for row in open_trace(tmp_path / "t").rows()}
+    assert rows[7] == ("FLOW", 2)
     assert {asked.method for asked in admin.asked} == {"GET"}
 
 
