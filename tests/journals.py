@@ -42,13 +42,14 @@ class Wire:
         self.blocks: list[bytes] = []
         self.now_us = START_US
         self.step_us = step_us
+        self.ahead_us = 0  # of the wall clock, once it has been set
 
     def say(self, direction: str, *records: bytes, conn_id: int = 0) -> Wire:
         """One block of any records."""
         self.blocks.append(
             pack_block(
                 records,
-                ts=self.now_us,
+                ts=self.now_us + self.ahead_us,
                 mono_ns=(self.now_us - START_US) * 1000,
                 conn_id=conn_id,
                 direction=DIRECTIONS.index(direction),

@@ -45,6 +45,14 @@ def slow(path: Path) -> list[Path]:
     return sealed(path, slow_consumer(), "slow", parts=3)
 
 
+def clock_set(path: Path) -> list[Path]:
+    """The wall clock is set forward while a consumer has no permits, which lasts no longer so."""
+    said = Said().open().attached(1, "slow").flow(4).pushed(range(4)).wait(2)
+    said.ahead_us = 30_000_000
+    said.acked([0, 1]).wait(1).flow(2).pushed([4]).wait(1)
+    return sealed(path, said, "clock_set")
+
+
 def ties(path: Path) -> list[Path]:
     """Many rows at one microsecond, of two connections and both directions."""
     said = Said().open().open(1)
@@ -402,7 +410,7 @@ def by_chance(path: Path) -> list[Path]:
 
 
 MAKERS: tuple[Maker, ...] = (
-    slow, ties, gaps, unparsed, restarts, back_too_early, one_connection, ends_starved,
+    slow, clock_set, ties, gaps, unparsed, restarts, back_too_early, one_connection, ends_starved,
     small_queues, batches, redeliveries, acks, limits, topics, nameless, dropped_flow, takes, two,
     empty, copied, begun_later, kept, kept_before, kept_of_gone, forgotten, older, by_chance,
 )  # fmt: skip

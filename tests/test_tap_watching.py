@@ -290,6 +290,20 @@ def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
     assert f"{gap['dropped']} commands were not recorded" in tap.err
 
 
+def test_that_the_trace_cannot_be_sealed_is_told_and_that_it_can_again(tmp_path):
+    trace = tmp_path / "t"
+    with tapped("-o", "jsonl", "--trace", str(trace)) as played:
+        tap = played.subscribe().tap
+        in_the_way = trace / ".seg-000001.parquet.tmp"
+        in_the_way.mkdir()
+        tap.send(signal.SIGUSR2)
+        assert tap.wait_for("trouble") == told("trouble", reason="Is a directory")
+        in_the_way.rmdir()
+        assert tap.wait_for("trouble", 2) == told("trouble", reason=None)
+        assert tap.wait_for("sealed") == told("sealed", through=1)
+        assert tap.end() == 0
+
+
 def test_a_stall_keeps_what_a_ring_holds(tmp_path):
     trace = tmp_path / "t"
     with tapped("-o", "jsonl", "--trace", str(trace), "--ring", "60s", *SOON) as played:
