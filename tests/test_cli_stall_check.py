@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import environment, pulsar_doctor
+from documented import MOMENT, NOT_TOLD
 from journals import TOPIC, Wire, record, write_trace
 
 from pulsar_doctor.cli import run
@@ -57,45 +57,66 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return found
 
 
+HOGGING = {
+    "code": "prefetch-hogging", "severity": "stalled", "confidence": 0.9, "consumer": "slow",
+    "summary": (
+        "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them untouched in "
+        "its queue, while fast has had nothing to do for 60 s with 1000 permits; next FLOW after "
+        "at most 500 more messages, in about 83 h at 10 min each, as told"
+    ),
+    "evidence": [
+        {"name": "available_permits", "value": 0, "unit": "permits"},
+        {"name": "unacked_messages", "value": 1000, "unit": "messages"},
+        {"name": "queued_min", "value": 501, "unit": "messages"},
+        {"name": "receiver_queue_size", "value": 1000, "unit": "messages"},
+        {"name": "flows", "value": 1, "unit": "commands"},
+        {"name": "next_flow_after", "value": 500, "unit": "messages"},
+        {"name": "next_flow_in", "value": 300_000, "unit": "seconds"},
+        {"name": "permits_after", "value": 500, "unit": "messages"},
+        {"name": "pace", "value": 600, "unit": "seconds/message"},
+        {"name": "pace_source", "value": "as told", "unit": ""},
+        {"name": "quiet_for", "value": 60.009, "unit": "seconds"},
+        {"name": "subscription_unacked", "value": 1000, "unit": "messages"},
+        {"name": "idle_consumers", "value": 1, "unit": "consumers"},
+        {"name": "idle_permits", "value": 1000, "unit": "permits"},
+        {"name": "idle_for", "value": 60.005, "unit": "seconds"},
+    ],
+    "remedy": (
+        "Give the slow consumer a receiver queue of 0 or 1, so that it takes a message only when "
+        "it can work on it; to free what it holds now, close it: its messages go to the others at "
+        "once."
+    ),
+    "explain": "pulsar-doctor explain prefetch-hogging",
+}  # fmt: skip
+WHOLE = {
+    "schema": "pulsar-doctor/stall-check/1",
+    "checked_at": MOMENT,
+    "source": "trace",
+    "window_seconds": 60.014,
+    "samples": 0,
+    "subscriptions": [
+        {
+            "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Shared",
+            "status": "stalled", "backlog": None, "findings": [HOGGING], "not_told": NOT_TOLD,
+        },
+        {
+            "topic": TOPIC, "partition": None, "subscription": "audit", "type": "Shared",
+            "status": "healthy", "backlog": None, "findings": [], "not_told": NOT_TOLD,
+        },
+    ],
+    "not_loaded": [],
+    "unreachable": [],
+    "notes": [],
+}  # fmt: skip
+
+
 def test_the_json_is_the_contract(stalled: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "--trace", stalled)
-    assert set(found) == {
-        "schema", "checked_at", "source", "window_seconds", "samples", "subscriptions",
-        "not_loaded", "unreachable", "notes",
-    }  # fmt: skip
-    assert found["schema"] == "pulsar-doctor/stall-check/1"
-    assert found["checked_at"].endswith("Z")
-    assert datetime.fromisoformat(found["checked_at"]).utcoffset() is not None
-    assert (found["source"], found["samples"]) == ("trace", 0)
-    assert found["window_seconds"] == pytest.approx(60, abs=0.1)
-    assert (found["not_loaded"], found["unreachable"]) == ([], [])
+    assert found == WHOLE
     billing, audit = found["subscriptions"]
-    assert list(billing) == [
-        "topic", "partition", "subscription", "type", "status", "backlog", "findings", "not_told",
-    ]  # fmt: skip
-    assert (billing["topic"], billing["partition"], billing["type"]) == (TOPIC, None, "Shared")
-    assert (billing["status"], billing["backlog"]) == ("stalled", None)
     assert "no-consumer: needs the broker's stats" in billing["not_told"]
     assert not [reason for reason in billing["not_told"] if reason.startswith("permit")]
-    assert (audit["subscription"], audit["status"], audit["findings"]) == ("audit", "healthy", [])
-
-
-def test_a_finding_in_json_has_its_numbers_and_a_remedy(
-    stalled: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    [billing] = document(capsys, "--trace", stalled, "-s", "billing")["subscriptions"]
-    [finding] = billing["findings"]
-    assert list(finding) == [
-        "code", "severity", "confidence", "consumer", "summary", "evidence", "remedy", "explain",
-    ]  # fmt: skip
-    assert (finding["code"], finding["severity"]) == ("prefetch-hogging", "stalled")
-    assert finding["consumer"] == "slow"
-    assert finding["explain"] == "pulsar-doctor explain prefetch-hogging"
-    assert all(list(measure) == ["name", "value", "unit"] for measure in finding["evidence"])
-    numbers = {measure["name"]: measure["value"] for measure in finding["evidence"]}
-    assert numbers["next_flow_after"] == 500
-    assert numbers["available_permits"] == 0
-    assert numbers["idle_permits"] == 1000
+    assert document(capsys, "--trace", stalled, "-s", "audit")["subscriptions"] == [audit]
 
 
 def test_the_table_says_the_verdict_first_then_the_culprit(
@@ -303,10 +324,57 @@ def test_explain_prints_the_whole_of_a_rule(code: str, capsys: pytest.CaptureFix
         assert threshold.meaning in out
     for other in rule.explains:
         assert other in out
-    assert run(["explain", code, "-o", "json"]) == 0
-    [said] = json.loads(capsys.readouterr().out)["rules"]
-    assert (said["code"], said["explains"]) == (code, sorted(rule.explains))
-    assert said["thresholds"][0].keys() == {"name", "default", "unit", "meaning"}
+
+
+NO_CONSUMER = {
+    "code": "no-consumer",
+    "title": "A durable subscription has a backlog, and no consumer is attached to it.",
+    "text": """\
+A durable subscription has a backlog, and no consumer is attached to it.
+
+A durable subscription keeps every message until somebody acknowledges it. With nobody attached its
+backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
+so (a job that runs at night, a subscription that was forgotten), and a stall when the last consumer
+left within the window.
+
+When a topic is unloaded the broker closes all consumers, and they come back within moments: where
+the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
+it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep
+nothing that anybody waits for.
+
+Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
+    "thresholds": [
+        {
+            "name": "reconnect_wait", "default": 5.0, "unit": "seconds",
+            "meaning": "after a load consumers are back by then",
+        }
+    ],
+    "needs": ["the broker's stats"],
+    "explains": [],
+}  # fmt: skip
+
+
+def test_explain_in_json_is_the_whole_of_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "no-consumer", "-o", "json"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert one == {"schema": "pulsar-doctor/explain/1", "rules": [NO_CONSUMER]}
+    assert run(["explain", "-o", "json"]) == 0
+    everything = json.loads(capsys.readouterr().out)
+    assert everything.keys() == one.keys()
+    rules = {rule["code"]: rule for rule in everything["rules"]}
+    assert list(rules) == [rule.code for rule in load()]
+    assert rules["no-consumer"] == NO_CONSUMER
+    permits = rules["slow-but-progressing"]
+    assert permits["needs"] == ["a trace of the wire", "the broker's stats"]
+    assert [(each["name"], each["default"], each["unit"]) for each in permits["thresholds"]] == [
+        ("slow_wait", 30.0, "seconds"), ("receiver_queue_size", -1, "messages"),
+    ]  # fmt: skip
+    assert rules["prefetch-hogging"]["explains"] == [
+        "ack-hole", "not-acknowledging", "permits-exhausted", "slow-but-progressing",
+    ]  # fmt: skip
+    for rule in rules.values():
+        assert rule.keys() == NO_CONSUMER.keys()
+        assert rule["text"].startswith(f"{rule['title']}\n")
 
 
 def test_explain_of_an_unknown_code_names_the_near_ones(

@@ -55,9 +55,10 @@ def test_a_whole_page() -> None:
     orders = 'topic="persistent://public/default/orders"'
     billing = f'{orders},partition="3",subscription="billing"'
     audit = f'{orders},partition="",subscription="audit"'
-    lines = written("prometheus", run).splitlines()
-    assert [line for line in lines if not line.startswith("# HELP ")] == [
-        "# TYPE pulsar_doctor_subscription_status gauge",
+    status = "pulsar_doctor_subscription_status"
+    assert written("prometheus", run).splitlines() == [
+        f"# HELP {status} 1 for the verdict that the subscription has, 0 for the others.",
+        f"# TYPE {status} gauge",
         f'pulsar_doctor_subscription_status{{{billing},status="stalled"}} 1',
         f'pulsar_doctor_subscription_status{{{billing},status="unknown"}} 0',
         f'pulsar_doctor_subscription_status{{{billing},status="warning"}} 0',
@@ -66,19 +67,28 @@ def test_a_whole_page() -> None:
         f'pulsar_doctor_subscription_status{{{audit},status="unknown"}} 0',
         f'pulsar_doctor_subscription_status{{{audit},status="warning"}} 0',
         f'pulsar_doctor_subscription_status{{{audit},status="healthy"}} 1',
+        "# HELP pulsar_doctor_subscription_backlog_entries "
+        "Entries in the backlog; absent where the broker does not tell.",
         "# TYPE pulsar_doctor_subscription_backlog_entries gauge",
         f"pulsar_doctor_subscription_backlog_entries{{{billing}}} 498",
+        "# HELP pulsar_doctor_finding "
+        "1 for each cause that was found; more: pulsar-doctor explain CODE.",
         "# TYPE pulsar_doctor_finding gauge",
         f'pulsar_doctor_finding{{{billing},code="permits-exhausted",severity="stalled"}} 1',
+        "# HELP pulsar_doctor_subscriptions Subscriptions by verdict, each partition apart.",
         "# TYPE pulsar_doctor_subscriptions gauge",
         'pulsar_doctor_subscriptions{status="stalled"} 1',
         'pulsar_doctor_subscriptions{status="unknown"} 0',
         'pulsar_doctor_subscriptions{status="warning"} 0',
         'pulsar_doctor_subscriptions{status="healthy"} 1',
+        "# HELP pulsar_doctor_topics_not_loaded "
+        "Topics that no broker has loaded, and that were not read.",
         "# TYPE pulsar_doctor_topics_not_loaded gauge",
         "pulsar_doctor_topics_not_loaded 0",
+        "# HELP pulsar_doctor_topics_unreachable Topics that could not be read.",
         "# TYPE pulsar_doctor_topics_unreachable gauge",
         "pulsar_doctor_topics_unreachable 1",
+        "# HELP pulsar_doctor_checked_at_seconds When this was written, in seconds since 1970.",
         "# TYPE pulsar_doctor_checked_at_seconds gauge",
         "pulsar_doctor_checked_at_seconds 1777636800.25",
     ]

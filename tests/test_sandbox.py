@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from documented import Like
 from support import eventually
 
 from pulsar_doctor import distribution, sandbox
@@ -383,6 +384,17 @@ def test_start_status_reuse_and_stop(
     try:
         started = doctor(tmp_path, "sandbox", "start", "-o", "json", *home)
         where = json.loads(started.stdout)
+        number = r"\d{8}-\d{6}-[0-9a-f]{6}"
+        assert where == {
+            "schema": "pulsar-doctor/sandbox/1",
+            "running": True,
+            "service_url": Like(r"pulsar://127\.0\.0\.1:\d+"),
+            "admin_url": Like(r"http://127\.0\.0\.1:\d+"),
+            "home": str(broker.home),
+            "java_home": str(broker.java_home),
+            "data": Like(rf"{tmp_path}/sandboxes/{number}"),
+            "log": Like(rf"{tmp_path}/logs/{number}\.log"),
+        }
         assert httpx.get(where["admin_url"] + "/admin/v2/brokers/health").text == "ok"
         assert json.loads(doctor(tmp_path, "sandbox", "status", "-o", "json").stdout) == where
         assert json.loads(doctor(tmp_path, "sandbox", "start", "-o", "json").stdout) == where
