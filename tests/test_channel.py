@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,12 +68,10 @@ def test_what_must_arrive_arrives_in_order_and_of_snapshots_only_the_newest(pare
 
 
 def test_nobody_is_waited_for(parent):
-    began = time.monotonic()
-    for number in range(1000):
+    for number in range(1000):  # far more than a pipe holds: waiting would be for ever
         parent.channel.tell({"event": number, "big": BIG})
     assert not parent.channel.asked()
     parent.channel.wait(0.01)
-    assert time.monotonic() - began < 30
     parent.channel.show({"shown": 1})
     assert not parent.channel.wants_more
 
@@ -100,15 +99,14 @@ def test_lines_come_whole_and_what_is_no_object_is_left_out(parent):
 
 
 def test_a_line_wakes_it_up(parent):
+    waiting = threading.Thread(target=parent.channel.wait, args=(3600,), daemon=True)
+    waiting.start()
     os.write(parent.to_child, b'{"command":"SEAL"}\n')
-    began = time.monotonic()
-    parent.channel.wait(30)
-    assert time.monotonic() - began < 10
+    waiting.join(60)
+    assert not waiting.is_alive()
 
 
 def test_drain_waits_for_a_slow_reader(parent, tmp_path: Path):
-    import threading
-
     for number in range(50):
         parent.channel.tell({"event": number, "big": BIG})
     told: list[dict] = []
