@@ -171,7 +171,11 @@ def test_through_a_proxy_it_connects_again_and_names_the_broker(peer):
 def test_the_next_address_of_a_service_url_is_tried(peer):
     url = f"pulsar://127.0.0.1:1,127.0.0.1:{peer.port}"
     with connected(url, Settings()) as running:
-        running.subscribe(PLAN)
+        consumer = running.subscribe(PLAN)
+        assert [command.topic for command in peer.all_of("SUBSCRIBE")] == [TOPIC]
+        peer.hears("FLOW")
+        peer.talks[-1].say(message(7))
+        assert consumer.receive(SECOND).entry_id == 7
 
 
 @pytest.mark.parametrize("url", ["http://a:8080", "pulsar://", "pulsar://a:b:c", "nonsense"])

@@ -152,6 +152,13 @@ def test_no_format_keeps_the_verdicts_that_are_healthy(name: str) -> None:
     assert kept[0] - before < 20
 
 
+NAME = "zw\u00f6lf \u732b \ufffd"
+ESCAPED = {  # formats that have characters of their own for what is not ASCII
+    "json": r"zw\u00f6lf \u732b \ud800",
+    "junit": "zw&#246;lf &#29483; &#65533;",
+}
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_encoding_of_stdout_breaks_a_report(name: str, encoding: str) -> None:
@@ -159,15 +166,22 @@ def test_no_encoding_of_stdout_breaks_a_report(name: str, encoding: str) -> None
         "import sys\n"
         "from checkups import checkup, verdict\n"
         "from pulsar_doctor.report.formats import write\n"
-        "odd = [verdict('stalled', 'zw\\u00f6lf \\u732b \\ud800'), verdict('unknown')]\n"
+        "odd = [verdict('stalled', 'zw\\u00f6lf \\u732b \\ud800'), verdict('unknown', 'last')]\n"
         f"write({name!r}, checkup(odd), sys.stdout)\n"
     )
-    subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONIOENCODING": encoding, "PYTHONPATH": ":".join(sys.path)},
         check=True,
         capture_output=True,
     )
+    if name == "prometheus":
+        encoding = "utf-8"  # whatever stdout is: its format knows no other
+    shown = ESCAPED.get(name, NAME).encode(encoding, "backslashreplace").decode(encoding)
+    text = ran.stdout.decode(encoding)
+    assert shown in text
+    assert text.index(shown) < text.rindex("last"), "it goes on behind it"
+    assert ran.stderr == b""
 
 
 def test_the_command_line_reads_the_one_list_of_formats() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import pytest
@@ -463,18 +465,22 @@ def damaged(document: Any, steps: list[int], what: str, value: Any) -> None:
         inner = inner[key]
 
 
-def try_to_read(document: Any) -> int:
-    """How many readers took it."""
-    read = 0
+def try_to_read(document: Any) -> dict[str, Any]:
+    """What each reader made of it; what it refused is left out, and said in one sentence."""
+    read, refused = {}, []
     for reader in READERS:
         try:
             value = reader(document)
         except InputError as error:
-            str(error).encode()  # can be printed
+            refused.append(str(error))
         else:
-            read += 1
             if isinstance(value, TopicStats):
                 use(value)
+            if value is not None:
+                read[reader.__name__] = value
+    for sentence in refused:
+        sentence.encode()  # can be printed
+        assert re.fullmatch(r"[^\n]+", sentence)
     return read
 
 
@@ -498,14 +504,38 @@ def test_a_damaged_document_is_read_or_refused(
     document = deepcopy(DOCUMENTS[number])
     for each in damages:
         damaged(document, *each)
-    try_to_read(document)
+    whole = DOCUMENTS[number]
+    sound = {key for key in whole.keys() & document.keys() if document[key] == whole[key]}
+    read, before = try_to_read(document), undamaged(number)
+    for reader in {"topic_stats", "internal_stats"} & read.keys() & before.keys():
+        assert of_keys(read[reader], sound) == of_keys(before[reader], sound)
+
+
+@cache
+def undamaged(number: int) -> dict[str, Any]:
+    return try_to_read(DOCUMENTS[number])
+
+
+def of_keys(stats: Any, keys: set[str]) -> dict[str, Any]:
+    """The fields that come from these keys of the document."""
+    fields = (field.name for field in dataclasses.fields(stats))
+    return {name: getattr(stats, name) for name in fields if camel(name) in keys}
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.recursive(SCALARS, lambda inner: st.dictionaries(st.text(), inner) | st.lists(inner)))
+@example({"a": {}, "b": {"c": 1}})
 def test_any_json_is_read_or_refused(document: Any) -> None:
-    try_to_read(document)
-    try_to_read({"subscriptions": document, "cursors": document, "partitions": document})
+    read = try_to_read(document)
+    assert isinstance(document, dict) or not read
+    wrapped = try_to_read({"subscriptions": document, "cursors": document, "partitions": document})
+    if not isinstance(document, dict):
+        assert not wrapped
+        return
+    objects = all(isinstance(value, dict) for value in document.values())
+    for reader, field in (("topic_stats", "subscriptions"), ("internal_stats", "cursors")):
+        assert (reader in wrapped) == objects
+        assert not objects or getattr(wrapped[reader], field).keys() == document.keys()
 
 
 def test_every_single_value_of_a_document_wrong_in_every_way() -> None:
