@@ -155,6 +155,7 @@ def test_no_format_keeps_the_verdicts_that_are_healthy(name: str) -> None:
 NAME = "zw\u00f6lf \u732b \ufffd"
 ESCAPED = {  # formats that have characters of their own for what is not ASCII
     "json": r"zw\u00f6lf \u732b \ud800",
+    "jsonl": r"zw\u00f6lf \u732b \ud800",
     "junit": "zw&#246;lf &#29483; &#65533;",
 }
 
