@@ -96,7 +96,7 @@ def _life(observed: Observed) -> _Life | None:
     if observed.type in SHARING:
         out = None if observed.now.msg_in_replay is None else _out(observed, observed.window.last)
         return _Life(messages, messages, out, 0) if messages and out else None
-    stock, backlog = backlog_bytes(observed, observed.window.last), observed.now.msg_backlog
+    stock, backlog = backlog_bytes(observed, observed.window.last), observed.backlog.entries
     if not messages or not sizes or not stock or backlog is None:
         return None
     return _Life(messages, sizes, stock, max(0, backlog))

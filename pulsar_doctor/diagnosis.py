@@ -113,6 +113,12 @@ class Evidence:
         return named
 
 
+def backlog_measure(observed: Observed) -> Measure:
+    """The backlog that a finding rests on: the broker's counter, unless that is wrong."""
+    name = "backlog_by_positions" if observed.backlog.wrong else "msg_backlog"
+    return Measure(name, observed.backlog.entries, "entries")
+
+
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """A number that a rule turns on; `--set rule.name=value` changes it. unit: as it is shown."""
@@ -143,7 +149,7 @@ class Diagnosis:
     """The verdict on one subscription, worst finding first.
 
     unknown: what the evidence did not decide. incarnations: the consumers that were judged.
-    backlog: entries, None: not told.
+    backlog: entries, by positions where the broker's counter is wrong; None: not told.
     """
 
     topic: str
@@ -196,7 +202,7 @@ def diagnose(evidence: Evidence, rules: Sequence[Rule], limits: RuleLimits) -> D
         incarnations=frozenset(c.incarnation for c in evidence.wire.consumers)
         if evidence.wire
         else frozenset(),
-        backlog=evidence.stats.now.msg_backlog if evidence.stats else None,
+        backlog=evidence.stats.backlog.entries if evidence.stats else None,
     )
 
 

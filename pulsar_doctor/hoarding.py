@@ -82,7 +82,7 @@ def hoards(observed: Observed, *, share: float, idle_after: float) -> Iterator[H
         # One that is blocked on unacknowledged messages has a cause of its own.
         if held < 2 or held < share * total or hog.now.blocked_consumer_on_unacked_msgs:
             continue
-        if observed.now.msg_backlog == 1:  # one batch: it goes to one consumer, or to another
+        if observed.backlog.entries == 1:  # one batch: it goes to one consumer, or to another
             continue
         longest = max((age for _, age in idle), key=lambda age: age.ms)
         yield Hoard(hog, held, total, tuple(standing for standing, _ in idle), longest)

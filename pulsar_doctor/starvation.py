@@ -206,7 +206,7 @@ def starving(standing: Standing, limits: Limits | None = None) -> Starving | Non
     """The consumer, where the broker may not send to it though something is not consumed.
 
     limits: of a rule, which may tell RECEIVER_QUEUE_SIZE. None too for whom silence is nothing:
-    standbys, readers and other non-durable subscriptions, and where the backlog is 0.
+    standbys, readers and other non-durable subscriptions, and where nothing is left in the backlog.
     """
     permits = standing.permits
     if permits is None or permits > 0 or not standing.active or quiet_is_fine(standing.observed):
@@ -217,10 +217,9 @@ def starving(standing: Standing, limits: Limits | None = None) -> Starving | Non
 
 def quiet_is_fine(observed: Observed) -> bool:
     """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
-    backlog = observed.now.msg_backlog
     if observed.now.is_durable is False or observed.subscription == COMPACTION:
         return True
-    return backlog is not None and backlog <= 0
+    return observed.backlog.empty is True
 
 
 def _held(standing: Standing) -> Between | None:

@@ -368,6 +368,10 @@ def test_a_hundred_partitions_take_few_requests_outside_the_windows_samples():
         (stats(1), True),
         (stats(None), True),
         (stats(0, msgInReplay=1), True),
+        (stats(0, nonContiguousDeletedMessagesRanges=1), True),
+        (stats(-1), True),
+        (stats(0) | {"backlogSize": 730}, True),  # the counter of 0 may be wrong
+        ({"msgInCounter": 1, "backlogSize": 730, "subscriptions": {}}, False),
         ({"msgInCounter": 1, "subscriptions": {}}, False),
     ],
 )
@@ -378,6 +382,12 @@ def test_ledgers_are_read_only_where_something_waits_or_that_is_not_told(topic, 
     assert [sample.internal is not None for sample in samples] == [asked] * len(samples)
     assert asked_for(broker)["x/internalStats"] == len(samples) * asked
     assert asked_for(broker)["x/stats"] == len(samples) + asked
+
+
+def test_ledgers_are_always_read_where_the_plan_says_so():
+    with cluster({"x/stats": stats(0), "x/internalStats": INTERNAL}) as broker:
+        (window,) = read(broker.url, "t/n/x", plan=Plan(0, internal=True)).windows
+    assert window.window.last.internal is not None
 
 
 def test_of_many_topics_ledgers_are_read_in_a_first_a_middle_and_the_last_sample():

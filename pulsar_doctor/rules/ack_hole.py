@@ -37,10 +37,12 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
 from pulsar_doctor.standing import standings
+from pulsar_doctor.stats.backlog import is_empty
 from pulsar_doctor.stats.observed import Observed, entries_from
 from pulsar_doctor.stats.sample import Age, Moment
 
@@ -67,7 +69,7 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
 
 def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
     now, ranges = observed.now, observed.acknowledged_ranges
-    if now.is_durable is False or observed.persistent is False or _empty(observed):
+    if now.is_durable is False or observed.persistent is False or observed.backlog.empty:
         return
     if ranges is None:
         yield NotTold("this source does not tell acknowledged ranges")
@@ -83,11 +85,6 @@ def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown |
             f"mark-delete stood still in the window while later entries were acknowledged "
             f"({ranges} ranges), but for how long is not told: give the time of the stats (--at)"
         )
-
-
-def _empty(observed: Observed) -> bool:
-    backlog = observed.now.msg_backlog
-    return backlog is not None and backlog <= 0
 
 
 def _moved(observed: Observed) -> bool:
@@ -110,8 +107,10 @@ def _since_ms(observed: Observed) -> int | None:
 
 def _emptied_ms(observed: Observed) -> int | None:
     """When the backlog was last seen to be 0 within the window: no gap is older."""
+    if observed.backlog.wrong:
+        return None
     seen = zip(observed.window.samples, observed.course.values, strict=True)
-    empty = [sample for sample, value in seen if value and value.msg_backlog == 0]
+    empty = [sample for sample, value in seen if value and is_empty(value)]
     return empty[-1].now_ms if empty else None
 
 
@@ -146,7 +145,7 @@ def _younger(observed: Observed, seconds: float) -> bool:
     acked = observed.cursor.growth(attrgetter("messages_consumed_counter"))
     if cursor is None or internal is None or not span or not acked:
         return False
-    backlog, position = observed.now.msg_backlog, cursor.mark_delete_position
+    backlog, position = observed.backlog.entries, cursor.mark_delete_position
     after = entries_from(position, internal) if position is not None else None
     if after is None or backlog is None:
         return False
@@ -163,7 +162,8 @@ def _finding(observed: Observed, ranges: int, stood: Age, confidence: float) -> 
     position = cursor.mark_delete_position if cursor else None
     where = "" if position is None else " after {}:{}".format(*position)
     size = "" if not now.backlog_size else f", which pins {now.backlog_size} bytes"
-    backlog = "" if now.msg_backlog is None else f" in a backlog of {now.msg_backlog} entries{size}"
+    entries = observed.backlog.entries
+    backlog = "" if entries is None else f" in a backlog of {entries} entries{size}"
     return Finding(
         code="ack-hole",
         severity="warning",
@@ -177,7 +177,7 @@ def _finding(observed: Observed, ranges: int, stood: Age, confidence: float) -> 
         evidence=(
             Measure("mark_delete_stood", round(stood.ms / 1000, 3), "seconds"),
             Measure("non_contiguous_deleted_messages_ranges", ranges, "ranges"),
-            Measure("msg_backlog", now.msg_backlog, "entries"),
+            backlog_measure(observed),
             Measure("backlog_size", now.backlog_size, "bytes"),
             Measure("unacked_messages", now.unacked_messages, "messages"),
             Measure("mark_delete_position", "{}:{}".format(*position) if position else None, ""),

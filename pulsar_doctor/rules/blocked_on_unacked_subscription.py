@@ -33,6 +33,7 @@ from pulsar_doctor.diagnosis import (
     Severity,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
@@ -176,7 +177,7 @@ def _finding(observed: Observed, wait: AckWait, severity: Severity) -> Finding:
                 limits.max_unacked_messages_per_subscription,
                 "messages",
             ),
-            Measure("msg_backlog", now.msg_backlog, "entries"),
+            backlog_measure(observed),
             Measure("acknowledged", wait.acknowledged, "messages"),
             Measure("release_after", wait.needed, "acks"),
             Measure("release_in", wait.seconds, "seconds"),

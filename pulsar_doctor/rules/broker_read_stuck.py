@@ -45,6 +45,7 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.dispatcher import (
@@ -304,7 +305,7 @@ def _finding(case: Case) -> Finding:
             Measure("available_permits", sum(s.permits or 0 for s in case.ready), "permits"),
             Measure("unread_entries", reading.unread, "entries"),
             Measure("msg_in_replay", case.observed.now.msg_in_replay, "entries"),
-            Measure("msg_backlog", case.observed.now.msg_backlog, "entries"),
+            backlog_measure(case.observed),
             Measure("read_position", position, ""),
             Measure("subscription_have_pending_read", _yes(reading), ""),
             Measure("waiting_read_op", _flag(cursor.waiting_read_op), ""),

@@ -18,6 +18,7 @@ Source: SubscriptionStats.msgDelayed; DelayedDeliveryTracker.getNumberOfDelayedM
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pulsar_doctor.diagnosis import (
     STATS,
@@ -29,6 +30,7 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.stats.observed import Observed
@@ -49,7 +51,7 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
 
 
 def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
-    delayed, backlog = observed.now.msg_delayed, observed.now.msg_backlog
+    delayed, backlog = observed.now.msg_delayed, observed.backlog.entries
     if delayed is None:
         yield NotTold("this source does not count delayed messages")
     elif delayed <= 0:
@@ -57,10 +59,10 @@ def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown |
     elif backlog is None:
         yield Unknown(f"{delayed} entries are not due yet, of a backlog that is not told")
     elif delayed >= limits["share"] * backlog:
-        yield _finding(delayed, max(delayed, backlog))
+        yield _finding(observed, delayed, max(delayed, backlog))
 
 
-def _finding(delayed: int, backlog: int) -> Finding:
+def _finding(observed: Observed, delayed: int, backlog: int) -> Finding:
     others = backlog - delayed
     rest = f"{others} are" if others > 1 else "one is" if others else "nothing else is"
     return Finding(
@@ -71,7 +73,7 @@ def _finding(delayed: int, backlog: int) -> Finding:
         summary=f"{delayed} of {backlog} entries in the backlog are not due yet, {rest} due",
         evidence=(
             Measure("msg_delayed", delayed, "entries"),
-            Measure("msg_backlog", backlog, "entries"),
+            replace(backlog_measure(observed), value=backlog),
             Measure("due_entries", others, "entries"),
         ),
         remedy=REMEDY,

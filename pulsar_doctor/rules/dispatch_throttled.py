@@ -105,7 +105,7 @@ def _left_least(observed: Observed) -> int:
     sent = [standing.now.msg_out_counter for standing in standings(observed)]
     if observed.type in SINGLE_ACTIVE and observed.unread is None and None not in sent:
         most_held = sum(count for count in sent if count is not None)
-        return max(least, (observed.now.msg_backlog or 0) - most_held)
+        return max(least, (observed.backlog.entries or 0) - most_held)
     return least
 
 

@@ -32,6 +32,7 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
@@ -136,8 +137,8 @@ def _is_active(older: Standing, newer: Standing) -> bool:
 
 
 def _something_is_held(observed: Observed) -> bool:
-    held, backlog = observed.held, observed.now.msg_backlog
-    return bool(backlog and backlog > 0) and (held is None or held.most > 0)
+    held = observed.held
+    return observed.backlog.empty is False and (held is None or held.most > 0)
 
 
 def _connection_works(older: Standing, since_ms: int) -> bool:
@@ -181,7 +182,7 @@ def _finding(older: Standing, newer: Standing) -> Finding:
             Measure("successor_connected_since", newer.now.connected_since, ""),
             Measure("available_permits", older.permits, "permits"),
             Measure("unacked_messages", older.unacked, "messages"),
-            Measure("msg_backlog", older.observed.now.msg_backlog, "entries"),
+            backlog_measure(older.observed),
             Measure("silent_for", silence.ms / 1000, "seconds"),
         ),
         remedy=REMEDY,

@@ -34,6 +34,7 @@ from pulsar_doctor.diagnosis import (
     NotTold,
     Outcome,
     Threshold,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.stats.observed import Observed
@@ -94,7 +95,7 @@ def _finding(observed: Observed, ranges: int, limit: int) -> Finding:
             Measure("non_contiguous_deleted_messages_ranges", ranges, "ranges"),
             Measure("max_unacked_ranges_to_persist", limit, "ranges"),
             Measure("delivered_again_least", again, "entries"),
-            Measure("msg_backlog", now.msg_backlog, "entries"),
+            backlog_measure(observed),
             Measure(
                 "non_contiguous_deleted_messages_ranges_serialized_size",
                 now.non_contiguous_deleted_messages_ranges_serialized_size or None,

@@ -32,6 +32,7 @@ from pulsar_doctor.diagnosis import (
     Severity,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
@@ -65,7 +66,7 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
     now = observed.now
     if observed.type != "Failover" or now.is_durable is False or now.consumers == ():
         return CLEAR
-    if now.msg_backlog is not None and now.msg_backlog <= 0:
+    if observed.backlog.empty:
         return CLEAR
     for name, told in (("consumers", now.consumers), ("msg_backlog", now.msg_backlog)):
         if told is None:
@@ -206,13 +207,13 @@ def _stuck_finding(active: Standing, severity: Severity, confidence: float) -> F
         consumer=active.label,
         summary=(
             f"the active consumer {active.label} has {active.permits} permits{entries}, silent for "
-            f"{silence}, with a backlog of {observed.now.msg_backlog} entries; "
+            f"{silence}, with a backlog of {observed.backlog}; "
             f"{len(others)} standby ({', '.join(others[:3])}) takes over only when it disconnects"
         ),
         evidence=(
             Measure("active_consumer_name", active.label, ""),
             Measure("available_permits", active.permits, "permits"),
-            Measure("msg_backlog", observed.now.msg_backlog, "entries"),
+            backlog_measure(observed),
             Measure("held", holds, "entries"),
             Measure("standbys", len(others), "consumers"),
             Measure("quiet_for", None if silence is None else silence.ms / 1000, "seconds"),
@@ -233,13 +234,13 @@ def _gone_finding(observed: Observed, lasted: float, permits: int | None) -> Fin
         summary=(
             f"the active consumer {name} is not connected for {duration(lasted)} at least, and "
             f"none of the {len(now.consumers or ())} others is made active, with a backlog of "
-            f"{now.msg_backlog} entries"
+            f"{observed.backlog}"
         ),
         evidence=(
             Measure("active_consumer_name", now.active_consumer_name, ""),
             Measure("consumers", len(now.consumers or ()), "consumers"),
             Measure("available_permits", permits, "permits"),
-            Measure("msg_backlog", now.msg_backlog, "entries"),
+            backlog_measure(observed),
             Measure("left", None if left is None else left.least, "entries"),
             Measure("gone_for", lasted, "seconds"),
         ),

@@ -35,6 +35,7 @@ from pulsar_doctor.diagnosis import (
     Severity,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
@@ -175,19 +176,19 @@ def _mark_delete_moved(observed: Observed) -> bool:
 
 
 def _nothing_left(observed: Observed) -> bool:
-    backlog = observed.now.msg_backlog
     left = observed.left
-    return (backlog is not None and backlog <= 0) or (left is not None and left.most == 0)
+    return bool(observed.backlog.empty) or (left is not None and left.most == 0)
 
 
 def _something_left(observed: Observed) -> bool:
     now, left, held = observed.now, observed.left, observed.held
+    entries = observed.backlog.entries
     if now.msg_in_replay or (left is not None and left.least > 0):
         return True
     # Brokers that do not tell msg_in_replay: the backlog that is due and not held waits there.
-    if now.msg_backlog is None or held is None:
+    if entries is None or held is None:
         return False
-    return now.msg_backlog - (now.msg_delayed or 0) > held.most
+    return entries - (now.msg_delayed or 0) > held.most
 
 
 def _for_so_long(standing: Standing) -> tuple[bool, int]:
@@ -259,7 +260,7 @@ def _finding(
             *numbers,
             Measure("unacked_messages", standing.unacked, "messages"),
             Measure("msg_in_replay", observed.now.msg_in_replay, "entries"),
-            Measure("msg_backlog", observed.now.msg_backlog, "entries"),
+            backlog_measure(observed),
             Measure("done_in", wait.seconds, "seconds"),
             Measure("quiet_for", quiet, "seconds"),
         ),

@@ -27,6 +27,7 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Threshold,
     Unknown,
+    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
@@ -51,7 +52,7 @@ def check(evidence: Evidence, limits: Limits) -> Outcome:
     now = observed.now
     if now.consumers or now.is_durable is False or observed.subscription == COMPACTION:
         return CLEAR
-    if now.msg_backlog is not None and now.msg_backlog <= 0:
+    if observed.backlog.empty:
         return CLEAR
     return found(_judge(observed, limits))
 
@@ -62,6 +63,9 @@ def _judge(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
         if told is None:
             yield Unknown(f"{name} of the subscription is not told")
             return
+    if observed.backlog.empty is None:
+        yield Unknown("its backlog is told to be 0, and not everything seems to be acknowledged")
+        return
     alone = _alone_seconds(observed)
     if not _somebody_was_there(observed):
         yield _finding(observed, left=False)
@@ -122,10 +126,10 @@ def _finding(observed: Observed, *, left: bool) -> Finding:
         severity="stalled" if left else "warning",
         confidence=sure,
         consumer=None,
-        summary=f"{what}, with a backlog of {now.msg_backlog} entries{seen}",
+        summary=f"{what}, with a backlog of {observed.backlog}{seen}",
         evidence=(
             Measure("consumers", 0, "consumers"),
-            Measure("msg_backlog", now.msg_backlog, "entries"),
+            backlog_measure(observed),
             Measure("last_flow", None if last is None else last.ms / 1000, "seconds ago"),
             Measure("nobody_for", alone, "seconds"),
         ),

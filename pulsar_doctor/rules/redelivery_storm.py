@@ -172,7 +172,7 @@ def _nothing_comes_again(observed: Observed, limits: Limits) -> bool:
     now, last = observed.now, _last_delivery(observed)
     if now.is_durable is False or _ever_sent(observed) < limits["least"]:
         return True
-    if now.msg_backlog is not None and now.msg_backlog <= 0:
+    if observed.backlog.empty:
         return True
     return last is not None and last.ms > limits["round"] * 1000
 

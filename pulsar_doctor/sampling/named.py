@@ -21,16 +21,25 @@ from pulsar_doctor.stats.observed import ClusterLimits, TopicWindow
 class NamedTopic:
     """Reads it again and again. partitions: how many, None where it has none. Changes in place.
 
-    failure: why nothing is known of it at all. finished: it is not read any more.
+    always_internal: ledgers and cursors matter whatever the stats tell. failure: why nothing is
+    known of it at all. finished: it is not read any more.
     """
 
-    def __init__(self, admin: Admin, name: TopicName, partitions: int | None = None) -> None:
+    def __init__(
+        self,
+        admin: Admin,
+        name: TopicName,
+        partitions: int | None = None,
+        *,
+        always_internal: bool = False,
+    ) -> None:
         self.name = name
         self.partitions = partitions
         self.failure: DoctorError | None = None
         self.finished = False
         self.parts: dict[str, Part] = {}
         self.internal_reads = 0
+        self._always_internal = always_internal
         self._admin = admin
         self._internal_failure: DoctorError | None = None
         if partitions is None:
@@ -78,8 +87,10 @@ class NamedTopic:
     @property
     def wants_internal(self) -> bool:
         """Whether ledgers and cursors can matter, and are not refused."""
-        may = self._internal_failure is None
-        return may and any(part.wants_internal for part in self.parts.values())
+        if self._internal_failure is not None:
+            return False
+        wanted = any(part.wants_internal for part in self.parts.values())
+        return wanted or (self._always_internal and self.is_read)
 
     @property
     def lacks_internal(self) -> bool:

@@ -10,6 +10,7 @@ from pulsar_doctor.admin import AdminError, NotFound, TopicName, Unreachable
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.samples import Reading
 from pulsar_doctor.sampling.plan import Unread
+from pulsar_doctor.stats.backlog import is_empty
 from pulsar_doctor.stats.internal import InternalStats, internal_stats
 from pulsar_doctor.stats.observed import NOTHING_TOLD, SHARING, ClusterLimits, TopicWindow
 from pulsar_doctor.stats.reading import topic_stats
@@ -63,12 +64,11 @@ class Part:
 
     @property
     def wants_internal(self) -> bool:
-        """Whether ledgers and cursors can matter: something waits, or that is not told."""
-        return any(
-            subscription.msg_backlog is None
-            or subscription.msg_backlog > 0
-            or (subscription.msg_in_replay or 0) > 0
-            for subscription in self._subscriptions()
+        """Whether ledgers and cursors can matter: something may wait, whatever a counter says."""
+        told = list(self._subscriptions())
+        kept = self.samples[-1].topic.backlog_size if self.samples else None
+        return bool(told and kept) or any(
+            not is_empty(each) or (each.msg_in_replay or 0) > 0 for each in told
         )
 
     @property

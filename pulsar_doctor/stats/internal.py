@@ -74,6 +74,29 @@ class InternalStats:
     cursors: Mapping[str, CursorStats] | None = None
 
 
+def entries_between(after: Position, to: Position, internal: InternalStats) -> int | None:
+    """Entries behind one position, up to another and with it; None where a ledger is not told.
+
+    Below 0 where the second lies before the first. A ledger that is gone holds nothing.
+    """
+    if to < after:
+        back = entries_between(to, after, internal)
+        return None if back is None else -back
+    (first_ledger, read), (last_ledger, last_entry) = after, to
+    if first_ledger == last_ledger:
+        return last_entry - read
+    if not internal.ledgers:
+        return None
+    found = last_entry + 1
+    for ledger in internal.ledgers:
+        if ledger.ledger_id is None or ledger.entries is None:
+            return None
+        if first_ledger <= ledger.ledger_id < last_ledger:
+            done = read + 1 if ledger.ledger_id == first_ledger else 0
+            found += max(0, ledger.entries - done)
+    return found
+
+
 def internal_stats(document: Any) -> InternalStats:
     """The internal stats of one topic or partition, from decoded JSON.
 

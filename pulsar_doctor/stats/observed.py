@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from pulsar_doctor.stats.backlog import Backlog, backlog_of, entries_behind
 from pulsar_doctor.stats.fields import Position
-from pulsar_doctor.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.stats.window import Course, Window
 
@@ -58,7 +59,10 @@ class TopicWindow:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One subscription, as it stands in the last sample of the window, and how it came there."""
+    """One subscription, as it stands in the last sample of the window, and how it came there.
+
+    unread: entries that the cursor has to read yet; None without internal stats.
+    """
 
     topic: str
     partition: int | None
@@ -68,12 +72,18 @@ class Observed:
     course: Course[SubscriptionStats] = field(init=False)
     consumers: tuple[Course[ConsumerStats], ...] = field(init=False)
     cursor: Course[CursorStats] = field(init=False)
+    backlog: Backlog = field(init=False)
+    unread: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         # Once: several rules ask for each of them.
         object.__setattr__(self, "course", self.window.subscription(self.subscription))
         object.__setattr__(self, "consumers", self.window.consumers(self.subscription))
         object.__setattr__(self, "cursor", self.window.cursor(self.subscription))
+        samples = self.window.samples[-1:] if self.course.broken else self.window.samples
+        backlog = backlog_of(samples, self.subscription, self.acknowledged_ranges)
+        object.__setattr__(self, "backlog", backlog)
+        object.__setattr__(self, "unread", self._unread())
 
     @property
     def now(self) -> SubscriptionStats:
@@ -110,21 +120,13 @@ class Observed:
         return None if internal is None else (internal.cursors or {}).get(self.subscription)
 
     @property
-    def unread(self) -> int | None:
-        """Entries that the cursor has not read yet; None without internal stats."""
-        cursor, internal = self.cursor_now, self.internal
-        if cursor is None or internal is None or cursor.read_position is None:
-            return None
-        return entries_from(cursor.read_position, internal)
-
-    @property
     def left(self) -> Between | None:
         """Entries that could be sent now if a consumer had permits; None where not told."""
-        unread, now = self.unread, self.now
+        unread, now, entries = self.unread, self.now, self.backlog.entries
         if self.type in SINGLE_ACTIVE:
             if unread is not None:
                 return Between(unread, unread)
-            return None if now.msg_backlog is None else Between(0, max(0, now.msg_backlog))
+            return None if entries is None else Between(0, max(0, entries))
         by_backlog = self._left_by_backlog()
         if unread is None:
             return by_backlog
@@ -133,12 +135,20 @@ class Observed:
         most = max(unread, by_backlog.most) if by_backlog else None
         return None if most is None else Between(unread, most)
 
+    def _unread(self) -> int | None:
+        cursor, internal = self.cursor_now, self.internal
+        if cursor is None or internal is None or cursor.read_position is None:
+            return None
+        ledger, entry = cursor.read_position
+        left = entries_behind((ledger, entry - 1), internal, cursor)
+        return entries_from(cursor.read_position, internal) if left is None else max(0, left)
+
     def _left_by_backlog(self) -> Between | None:
         """By the backlog, less what is not due, less what consumers hold."""
-        now = self.now
-        if now.msg_backlog is None or now.unacked_messages is None:
+        now, entries = self.now, self.backlog.entries
+        if entries is None or now.unacked_messages is None:
             return None
-        due = max(0, now.msg_backlog - (now.msg_delayed or 0))
+        due = max(0, entries - (now.msg_delayed or 0))
         held = self.held
         assert held is not None
         replay = min(due, now.msg_in_replay or 0)
@@ -147,14 +157,14 @@ class Observed:
     @property
     def held(self) -> Between | None:
         """Entries that consumers hold unacknowledged; None where not told."""
-        now, unread = self.now, self.unread
+        now, unread, entries = self.now, self.unread, self.backlog.entries
         if self.type in SINGLE_ACTIVE:
-            if now.msg_backlog is None:
+            if entries is None:
                 return None
             if unread is not None:
-                held = max(0, now.msg_backlog - unread)
+                held = max(0, entries - unread)
                 return Between(held, held)
-            return Between(0, max(0, now.msg_backlog))
+            return Between(0, max(0, entries))
         if now.unacked_messages is None:
             return None
         messages = max(0, now.unacked_messages)
@@ -184,21 +194,7 @@ class Observed:
 
 def entries_from(position: Position, internal: InternalStats) -> int | None:
     """Entries from a position to the last confirmed one; None where a ledger is not told."""
-    last = internal.last_confirmed_entry
+    last, (ledger, entry) = internal.last_confirmed_entry, position
     if last is None:
         return None
-    if position > last:
-        return 0
-    (first_ledger, first_entry), (last_ledger, last_entry) = position, last
-    if first_ledger == last_ledger:
-        return last_entry - first_entry + 1
-    if internal.ledgers is None:
-        return None
-    found = last_entry + 1
-    for ledger in internal.ledgers:
-        if ledger.ledger_id is None or ledger.entries is None:
-            return None
-        if first_ledger <= ledger.ledger_id < last_ledger:
-            read = first_entry if ledger.ledger_id == first_ledger else 0
-            found += max(0, ledger.entries - read)
-    return found
+    return 0 if position > last else entries_between((ledger, entry - 1), last, internal)

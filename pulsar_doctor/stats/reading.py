@@ -138,7 +138,7 @@ def _subscription(fields: Fields, consumer_ignores: frozenset[str]) -> Subscript
         draining_hashes_count=fields.whole("drainingHashesCount"),
         draining_hashes_unacked_messages=fields.whole("drainingHashesUnackedMessages"),
         draining_hashes_cleared_total=fields.whole("drainingHashesClearedTotal"),
-        non_contiguous_deleted_messages_ranges=fields.whole("nonContiguousDeletedMessagesRanges"),
+        non_contiguous_deleted_messages_ranges=_ranges(fields),
         non_contiguous_deleted_messages_ranges_serialized_size=fields.whole(
             "nonContiguousDeletedMessagesRangesSerializedSize"
         ),
@@ -166,6 +166,12 @@ def _subscription(fields: Fields, consumer_ignores: frozenset[str]) -> Subscript
         msg_rate_expired=fields.number("msgRateExpired"),
         chunked_message_rate=fields.number("chunkedMessageRate", "chuckedMessageRate"),
     )
+
+
+def _ranges(fields: Fields) -> int | None:
+    """broker-stats has another word for it."""
+    told = fields.whole("nonContiguousDeletedMessagesRanges")
+    return fields.whole("totalNonContiguousDeletedMessagesRange") if told is None else told
 
 
 def _consumer(fields: Fields) -> ConsumerStats:

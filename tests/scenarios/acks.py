@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pulsar
+
 from scenarios.scene import Scene
-from scenarios.table import FIRST, scenario, warning
+from scenarios.table import FIRST, SHORT, scenario, stalled, warning
 
 OLD_HOLE = ("ack-hole.hole_after=5s",)
 
@@ -66,3 +68,46 @@ def _holes(scene: Scene) -> None:
         if number % 2:
             consumer.acknowledge(message)
     scene.until(lambda: scene.consumer("every-second")["unackedMessages"] == 10_021)
+
+
+def drifted(scene: Scene, kind: str) -> Any:
+    """20 entries of which 10 are acknowledged, and the broker's counter tells a backlog of 0.
+
+    The seek forgets the first ten acknowledgements, the counter does not. Returns the consumer,
+    which holds the other ten.
+    """
+    scene.begin(kind)
+    consumer = scene.consume("seeks", kind, queue=100)
+    scene.produce(20)
+    for message in scene.take(consumer, 20)[10:]:
+        consumer.acknowledge(message)
+    scene.until(lambda: scene.stats()["msgBacklog"] == 10)
+    consumer.seek(pulsar.MessageId.earliest)
+    for message in scene.take(consumer, 20)[1::2]:
+        consumer.acknowledge(message)
+    scene.until(lambda: scene.stats()["nonContiguousDeletedMessagesRanges"] == 10)
+    assert scene.stats()["msgBacklog"] == 0
+    return consumer
+
+
+@scenario("backlog-counter-wrong", warning("backlog-counter-wrong"))
+def _counter(scene: Scene) -> None:
+    """Ten entries are with a consumer that could be sent more."""
+    drifted(scene, "shared")
+
+
+@scenario("backlog-counter-zero-shared", stalled("permits-exhausted"), settings=SHORT)
+def _zero_shared(scene: Scene) -> None:
+    hanging(scene, "shared")
+
+
+@scenario("backlog-counter-zero-exclusive", stalled("permits-exhausted"), settings=SHORT)
+def _zero_exclusive(scene: Scene) -> None:
+    hanging(scene, "exclusive")
+
+
+def hanging(scene: Scene, kind: str) -> None:
+    """One takes a message and hangs, with entries that the counter does not count."""
+    drifted(scene, kind).close()
+    scene.take(scene.consume("hangs", kind, queue=2), 1)
+    scene.until_quiet()
