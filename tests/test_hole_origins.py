@@ -158,11 +158,12 @@ def test_a_subscription_that_is_not_durable_keeps_nothing() -> None:
     assert (found.forecast, found.status) == (None, "healthy")
 
 
-def test_without_a_backlog_there_are_no_holes_and_nothing_is_missing() -> None:
+def test_without_a_backlog_there_are_no_holes_and_positions_are_missing() -> None:
     sample = Sample(NOW_MS, topic_stats({"subscriptions": {"s": {"msgBacklog": 0}}}))
     (observed,) = TopicWindow("t", None, Window((sample,))).subscriptions()
     found = account(observed, STORING)
-    assert (found.ranges, found.holes, found.status, found.not_told) == (0, 0, "healthy", ())
+    assert (found.ranges, found.holes, found.status) == (0, 0, "healthy")
+    assert found.not_told == ("positions and ledgers: there are no internal stats",)
     assert (found.acknowledged_entries, found.hole_entries) == (0, 0)
 
 

@@ -70,8 +70,6 @@ def what_is_wrong(life: Life, told: Told) -> tuple[str, list[str]]:
         value, least, most = (_of(life, name, told, which) for which in ("", "_least", "_most"))
         if value == real:
             continue
-        if name == "mark_delete" and value is None and told["backlog"] == 0:
-            continue  # live: the positions of a subscription without a backlog are not asked for
         sure = NOT_TOLD if sure == NOT_TOLD or least is most is None else BOUND
         beyond = (least is not None and (real is None or real < least)) or (
             most is not None and real is not None and real > most

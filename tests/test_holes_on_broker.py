@@ -21,10 +21,12 @@ from holed import (
     delivered,
     in_odd_order,
     path_of,
+    position,
     published,
     settled,
     unloaded,
 )
+from scenarios import SCENARIOS, stage
 from support import eventually
 
 from pulsar_doctor.holes.persisting import Storing, record_bytes
@@ -127,7 +129,7 @@ def test_a_trace_tells_the_same_and_what_became_of_each_entry(
     assert {(life["deliveries"], life["first_consumer"]) for life in lives} == {(1, "consumer-1")}
     assert all(life["acknowledged"] is None for life in lives)
     before = pulsar_doctor("holes", "--trace", trace, "--at", lives[0]["first_delivered"])
-    assert "no holes, nothing is wrong" in before.stdout, before.stderr
+    assert "no holes; whether" in " ".join(before.stdout.split()), before.stderr
 
 
 def test_a_subscription_without_holes_has_nothing_wrong(
@@ -139,7 +141,104 @@ def test_a_subscription_without_holes_has_nothing_wrong(
     consumer.close()
     done = pulsar_doctor("holes", topic, "-s", SUBSCRIPTION, broker=broker)
     assert done.returncode == 0, done.stderr
-    assert "no holes, nothing is wrong" in done.stdout
+    assert "no holes (mark-delete" in " ".join(done.stdout.split())
+
+
+def test_the_whole_document_of_a_live_subscription(
+    broker: Sandbox, client: pulsar.Client, admin: httpx.Client, topic: str
+) -> None:
+    """Of 30 entries 0, 5, 6 and 20 to 29 stay open: three ranges, two holes with three entries."""
+    consumer = client.subscribe(topic, SUBSCRIPTION, _shared())
+    published(client, topic, 30, lambda _: False)
+    messages = [consumer.receive(10_000) for _ in range(30)]
+    for number in {*range(20)} - {0, 5, 6}:
+        consumer.acknowledge(messages[number])
+    settled(admin, topic, 2)
+    eventually(lambda: holes_of(broker, topic)["acknowledged_entries"] == 17)
+    entry = holes_of(broker, topic)
+    ledger, stored = position(messages[0])[0], told_of(admin, topic, "internalStats")["totalSize"]
+    record = told_of(admin, topic, "stats")["subscriptions"][SUBSCRIPTION][SIZE]
+    assert entry.pop("mark_delete_stood_seconds") >= 0
+    assert entry.pop("record_bytes") == (record or _record_bytes(ledger, [(0, 4), (6, 19)]))
+    assert entry.pop("record_bytes_told") == bool(record)
+    (origin,) = entry.pop("origins")
+    assert entry == {
+        "topic": topic, "partition": None, "subscription": SUBSCRIPTION, "type": "Shared",
+        "durable": True, "status": "healthy", "backlog": 13, "backlog_by_positions": 13,
+        "backlog_counter_wrong": False, "mark_delete": f"{ledger}:-1",
+        "mark_delete_stood_at_least": True, "read_position": f"{ledger}:30", "ranges": 2,
+        "acknowledged_entries": 17, "holes": 2, "holes_least": 2, "holes_most": 2,
+        "hole_entries": 3, "hole_entries_least": 3, "hole_entries_not_sent": 0,
+        "oldest_hole": [f"{ledger}:0", f"{ledger}:0"], "unacked_messages": 13,
+        "delayed_entries": 0, "entries_in_replay": 0, "persisted_limit": 10_000,
+        "persisted_limit_assumed": False, "share_of_limit": 0.0002, "stored_as": "ranges",
+        "record_bytes_limit": 5_242_880, "redelivered_at_load": 0, "redelivered_at_load_least": 0,
+        "redelivered_at_load_most": 0, "pinned_ledgers": 1, "pinned_bytes": stored,
+        "pinned_bytes_without_oldest_hole": stored, "pinned_bytes_without_holes": stored,
+        "origin": "unacked", "not_told": [],
+    }  # fmt: skip
+    assert (origin["origin"], origin["entries_least"], origin["entries_most"]) == ("unacked", 3, 3)
+    assert origin["because"] == (
+        "13 messages delivered and unacknowledged, 0 entries to be sent again"
+    )
+
+
+def test_of_an_empty_backlog_the_positions_are_told(
+    broker: Sandbox, client: pulsar.Client, topic: str
+) -> None:
+    consumer = client.subscribe(topic, SUBSCRIPTION)
+    client.create_producer(topic).send(b"x")
+    message = consumer.receive(10_000)
+    consumer.acknowledge_cumulative(message)
+    consumer.close()
+    ledger, last = position(message)
+    told = {
+        "backlog": 0, "backlog_by_positions": 0, "backlog_counter_wrong": False,
+        "mark_delete": f"{ledger}:{last}", "read_position": f"{ledger}:{last + 1}",
+        "redelivered_at_load": 0, "ranges": 0, "holes": 0, "not_told": [],
+    }  # fmt: skip
+    entry = holes_of(broker, topic)
+    assert {name: entry[name] for name in told} == told
+
+
+def test_a_counter_that_drifted_to_0_is_not_believed_and_an_unload_mends_it(
+    broker: Sandbox, admin: httpx.Client, topic: str
+) -> None:
+    drifted = SCENARIOS["backlog-counter-wrong"]
+    with stage(drifted, broker.service_url, broker.admin_url, topic):
+        assert told_of(admin, topic, "stats")["subscriptions"][SUBSCRIPTION]["msgBacklog"] == 0
+        precise = told_of(admin, topic, "stats", getPreciseBacklog="true")
+        right = precise["subscriptions"][SUBSCRIPTION]["msgBacklog"]
+        wrong = {
+            "status": "warning", "backlog": 0, "backlog_by_positions": right,
+            "backlog_counter_wrong": True, "ranges": 10, "holes": 10, "not_told": [],
+        }  # fmt: skip
+        entry = holes_of(broker, topic)
+        assert right == 10
+        assert {name: entry[name] for name in wrong} == wrong
+        told = pulsar_doctor("holes", topic, "--fail-on", "warning", broker=broker)
+        assert (told.returncode, told.stdout.startswith("▲ WARNING")) == (1, True), told.stderr
+        unloaded(admin, topic)
+        entry = eventually(lambda: _mended(broker, topic))
+        assert (entry["backlog"], entry["backlog_by_positions"], entry["status"]) == (
+            10, 10, "healthy",
+        )  # fmt: skip
+
+
+def _mended(broker: Sandbox, topic: str) -> dict[str, Any]:
+    entry = holes_of(broker, topic)
+    return entry if entry["backlog_counter_wrong"] is False else {}
+
+
+def _record_bytes(ledger: int, ranges: list[tuple[int, int]]) -> int:
+    """Two positions for each, of two numbers of seven bits a byte; entry numbers take one here."""
+    return sum(8 + 2 * (1 + (ledger > 127)) + 2 for _ in ranges)
+
+
+def told_of(admin: httpx.Client, topic: str, what: str, **asked: str) -> dict[str, Any]:
+    answer = admin.get(f"/admin/v2/{path_of(topic)}/{what}", params=asked).raise_for_status()
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from pulsar_doctor.acknowledgements.subscription import Biography
 from pulsar_doctor.holes.account import Account, Shape
+from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.persisting import Forecast, Storing
 from pulsar_doctor.holes.ranges import gaps
@@ -164,7 +165,33 @@ def test_the_worst_comes_first_and_the_others_are_counted() -> None:
     )
     assert said.index("many on") < said.index("few on")
     assert "1 other subscription without holes" in said
-    assert "no holes, nothing is wrong" in written(told(None, ranges=0))
+
+
+def test_without_holes_it_speaks_of_holes_only_and_not_of_health() -> None:
+    said = " ".join(written(told(None, ranges=0)).split())
+    assert "no holes (mark-delete 7:9), backlog 13; whether it stands still: " in said
+    assert said.endswith(f"pulsar-doctor stall-check {TOPIC} -s s")
+    for claim in ("HEALTHY", "nothing is wrong"):
+        assert claim not in said
+        assert claim not in written(told(shape([(1, 10)], 20, 30)))
+
+
+def test_a_wrong_counter_is_told_with_its_remedy_and_its_side_effect() -> None:
+    wrong = told(None, ranges=0, backlog=0, backlog_by_positions=3, backlog_wrong=True)
+    said = " ".join(written(wrong).split())
+    assert said.startswith("▲ WARNING")
+    assert "counter tells 0, which is wrong, by the positions it is 3" in said
+    assert f"pulsar-admin topics unload {TOPIC}" in said
+    assert "all clients of the topic reconnect" in said
+    assert "backlog  " not in written(told(shape([(1, 10)], 20, 30)))
+
+
+def test_holes_in_ledgers_that_are_not_told_have_bounds() -> None:
+    said = " ".join(written(told(None, bounds=Bounds(3, 5, 42, None))).split())
+    assert "between 3 and 5 holes with 42 entries at least" in said
+    assert "the oldest begins behind mark-delete" in said
+    one = " ".join(written(told(None, bounds=Bounds(1, 1, 2, None))).split())
+    assert "holes 1 hole with 2 entries at least" in one
 
 
 def test_the_document_has_its_keys_and_null_where_not_told() -> None:

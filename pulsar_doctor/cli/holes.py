@@ -88,9 +88,12 @@ def command(topics: tuple[str, ...], **asked: Any) -> int:
     broker has loaded. The forecast is of an orderly unload: a crash also loses what was not yet
     flushed.
 
+    It speaks of holes only; whether a subscription stands still is what `stall-check` tells.
+
     Exit codes: 0 done; 1 with --fail-on warning, where acknowledged entries would be delivered
-    again or a limit is near; 2 wrong usage or input that cannot be read; 3 where something could
-    not be read. Holes are no stall: --fail-on stalled never gives 1 here.
+    again, a limit is near, or the broker's counter of the backlog is wrong; 2 wrong usage or input
+    that cannot be read; 3 where something could not be read. Holes are no stall: --fail-on stalled
+    never gives 1 here.
     """
     _refuse_contradictions(topics, asked)
     return _report(_found(topics, asked), asked)

@@ -1,7 +1,9 @@
 """The acknowledged ranges of subscriptions: topics by name, whole namespaces, or files.
 
 Topics that are named are read, which loads them. Of a namespace only those are read that a broker
-has loaded and that have a backlog: without one there are no holes.
+has loaded and that have a backlog or acknowledged ranges: without these there are no holes. Where a
+backlog's counter does not fit the rest, the topic is looked at again over a moment: that tells
+whether the counter is wrong, or was read at another moment.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.acknowledgements.subscription import Biography
 from pulsar_doctor.admin import Admin, topic_name
@@ -26,8 +28,9 @@ from pulsar_doctor.samples import read as read_files
 from pulsar_doctor.samples.files import called, opened
 from pulsar_doctor.samples.plain import UNKNOWN, UNNAMED, plain_internal
 from pulsar_doctor.samples.reading import check_found, is_called
-from pulsar_doctor.sampling import Plan
+from pulsar_doctor.sampling import Plan, sample
 from pulsar_doctor.settings import Settings
+from pulsar_doctor.stats.backlog import is_empty
 from pulsar_doctor.stats.fields import document_of
 from pulsar_doctor.stats.internal import InternalStats
 from pulsar_doctor.stats.observed import TopicWindow
@@ -36,6 +39,8 @@ from pulsar_doctor.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.stats.window import Window
 
 ONE_SAMPLE = Plan(window_seconds=0.0, limits=False)
+NAMED = replace(ONE_SAMPLE, internal=True)
+AGAIN = Plan(window_seconds=1.0, interval_seconds=0.5, limits=False, as_named=True, internal=True)
 
 Say = Callable[[str], None]
 
@@ -88,8 +93,9 @@ def holes_of_topics(
 async def _of_topics(admin: Admin, topics: Sequence[str], subscription: str | None) -> Acknowledged:
     found = Acknowledged("broker")
     async with admin:
-        reading = sample_named(admin, topics, ONE_SAMPLE)
+        reading = sample_named(admin, topics, NAMED)
         sampled, storing = await asyncio.gather(reading, _storing(admin))
+        windows = await _looked_at_again(admin, sampled.windows, subscription)
     found.notes += sampled.notes
     found.not_loaded += sampled.not_loaded
     found.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
@@ -97,9 +103,28 @@ async def _of_topics(admin: Admin, topics: Sequence[str], subscription: str | No
     missing = _judge(subscription).missing(sampled.windows)
     if missing and not found.unreachable:
         raise DoctorError(missing)
-    for window in sampled.windows:
+    for window in windows:
         found.add(window, storing, subscription)
     return found
+
+
+async def _looked_at_again(
+    admin: Admin, windows: Sequence[TopicWindow], subscription: str | None
+) -> list[TopicWindow]:
+    """The windows, in their order; those with a counter that does not fit are read anew."""
+    doubtful = [full(each) for each in windows if _is_doubtful(each, subscription)]
+    if not doubtful:
+        return list(windows)
+    again = {full(each): each for each in (await sample(admin, doubtful, AGAIN)).windows}
+    return [again.get(full(each), each) for each in windows]
+
+
+def _is_doubtful(window: TopicWindow, subscription: str | None) -> bool:
+    return any(
+        each.backlog.doubtful or each.backlog.shown_wrong == 1
+        for each in window.subscriptions()
+        if subscription in (None, each.subscription)
+    )
 
 
 def holes_of_namespaces(
@@ -115,12 +140,17 @@ async def _of_namespaces(
     admin: Admin, namespaces: Sequence[str], subscription: str | None
 ) -> Acknowledged:
     found, fleet = Acknowledged("broker"), Fleet(admin, Scope(tuple(namespaces)), _empty)
-    fleet.plan = ONE_SAMPLE
+    fleet.plan, doubtful = ONE_SAMPLE, list[TopicWindow]()
     async with admin:
         storing = await _storing(admin)
         async with aclosing(fleet.windows()) as windows:
             async for window in windows:
-                found.add(window, storing, subscription)
+                if _is_doubtful(window, subscription):
+                    doubtful.append(window)
+                else:
+                    found.add(window, storing, subscription)
+        for window in await _looked_at_again(admin, doubtful, subscription):
+            found.add(window, storing, subscription)
     found.notes += fleet.notes
     found.not_loaded += fleet.not_loaded
     found.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
@@ -132,7 +162,7 @@ async def _of_namespaces(
 def _empty(window: TopicWindow) -> bool:
     """Whether no subscription can have holes."""
     subscriptions = (window.window.last.topic.subscriptions or {}).values()
-    return all(each.msg_backlog == 0 for each in subscriptions)
+    return all(map(is_empty, subscriptions))
 
 
 async def _storing(admin: Admin) -> Storing:

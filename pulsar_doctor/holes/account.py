@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
 from pulsar_doctor.holes.certain import Certain
 from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.persisting import (
@@ -18,8 +19,9 @@ from pulsar_doctor.holes.persisting import (
     forecast,
     record_bytes,
 )
-from pulsar_doctor.holes.ranges import Axis, Range, Written, gaps, parse_written, ranges_of
+from pulsar_doctor.holes.ranges import Axis, Range, Written, gaps, parse_written
 from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
+from pulsar_doctor.stats.backlog import Backlog
 from pulsar_doctor.stats.fields import Position
 from pulsar_doctor.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
@@ -65,7 +67,9 @@ class Shape:
 class Account:
     """One subscription; None is "not told" everywhere.
 
-    ranges: as the broker counts them. shape: None where a ledger's entries are not known.
+    backlog: the broker's counter. backlog_wrong: whether that cannot be right; None where one
+    reading does not tell. ranges: as the broker counts them. shape: None where a ledger's entries
+    are not known. bounds: of the holes then.
     unacked_messages: not told on Exclusive and Failover. storing: how the broker keeps ranges.
     record_told: whether the record's size is the broker's own figure. stood: since mark-delete
     moved. not_told: what is missing, and why. certain: of a trace, whatever its doubts.
@@ -93,6 +97,9 @@ class Account:
     pinned: Pinned | None
     origins: tuple[Origin, ...]
     not_told: tuple[str, ...] = ()
+    backlog_by_positions: int | None = None
+    backlog_wrong: bool | None = None
+    bounds: Bounds | None = None
     certain: Certain | None = None
 
     @property
@@ -110,21 +117,36 @@ class Account:
         return 0 if self.ranges == 0 else None
 
     @property
+    def holes_between(self) -> tuple[int | None, int | None]:
+        """How many at least and at most; the same where it is known."""
+        if self.holes is not None or self.bounds is None:
+            return self.holes, self.holes
+        return self.bounds.least, self.bounds.most
+
+    @property
+    def hole_entries_least(self) -> int | None:
+        """How many entries are in holes at least."""
+        known = self.hole_entries
+        return self.bounds.entries_least if known is None and self.bounds else known
+
+    @property
     def oldest_hole(self) -> tuple[Position, Position] | None:
         """Its first and its last entry; None where there is no hole, or it is not told."""
+        if self.shape is None and self.bounds is not None:
+            return self.bounds.oldest
         first, last = (self.shape and self.shape.oldest) or (None, None)
         return None if first is None or last is None else (first, last)
 
     @property
     def exact(self) -> Certain:
-        """The numbers themselves, as least and most, where they are told."""
+        """The numbers themselves, as least and most, or what bounds them."""
         oldest = self.oldest_hole and self.oldest_hole[0]
         return Certain(
             (self.mark_delete, self.mark_delete),
             (self.ranges, self.ranges),
             (self.acknowledged_entries, self.acknowledged_entries),
-            (self.holes, self.holes),
-            (self.hole_entries, self.hole_entries),
+            self.holes_between,
+            (self.hole_entries_least, self.hole_entries),
             (oldest, oldest),
         )
 
@@ -141,9 +163,14 @@ class Account:
 
     @property
     def status(self) -> str:
-        """unknown where ranges are not told; warning where a load forgets, or nearly."""
+        """unknown where ranges are not told; warning where a load forgets, or nearly.
+
+        A warning, too, where the backlog's counter is wrong.
+        """
         if self.ranges is None and self.certain is None and self.durable is not False:
             return "unknown"
+        if self.backlog_wrong:
+            return "warning"
         ahead = self.forecast is not None and self.forecast.most > 0
         full = (self.record_bytes or 0) >= NEAR * RECORD_BYTES_MOST
         return "warning" if ahead or full or (self.share_of_limit or 0) >= NEAR else "healthy"
@@ -154,8 +181,8 @@ def account(observed: Observed, storing: Storing) -> Account:
     now, cursor, internal = observed.now, observed.cursor_now, observed.internal
     text = None if cursor is None else cursor.individually_deleted_messages
     written = None if text is None else parse_written(text)
-    entries = {} if internal is None else entries_of(internal)
-    ranges = None if written is None else ranges_of(written, entries)
+    entries = known_entries(internal, cursor, written)
+    ranges = known_ranges(internal, entries, written)
     shape = None
     if cursor is not None and internal is not None and ranges is not None:
         shape = _shape(cursor, internal, ranges, entries)
@@ -186,14 +213,24 @@ def account(observed: Observed, storing: Storing) -> Account:
         pinned=_pinned(shape, cursor, internal),
         origins=() if shape is None else origins(observed, *shape.hole_entries),
         not_told=tuple(_not_told(observed, written, shape)),
+        backlog_by_positions=observed.backlog.positions,
+        backlog_wrong=_backlog_wrong(observed.backlog),
+        bounds=bounds_of(cursor, ranges) if shape is None else None,
     )
+
+
+def _backlog_wrong(backlog: Backlog) -> bool | None:
+    if backlog.wrong:
+        return True
+    told = backlog.counter is not None and backlog.positions is not None
+    return False if told and not backlog.doubtful else None
 
 
 def _count(observed: Observed, written: Sequence[Written] | None) -> int | None:
     """The ranges that are written; where these are not told, or cut, the broker's own count."""
     if written is not None:
         return len(written)
-    if observed.now.msg_backlog == 0:
+    if observed.backlog.empty:
         return 0  # mark-delete is at the end
     return observed.acknowledged_ranges
 
@@ -215,8 +252,8 @@ def _shape(
         return None
     axis, read = Axis(mark_delete, entries), cursor.read_position
     at = None if read is None else axis.distance(*read)
-    if at is None:  # the read position stands behind the last ledger
-        at = axis.length if read is not None and read > last else 0
+    if at is None:  # the read position may stand behind the last ledger that is known
+        at = axis.length if read is not None and read[0] > max(entries, default=-1) else 0
     return shape_of(axis, ranges, at)
 
 
@@ -276,7 +313,7 @@ def _not_told(
     observed: Observed, written: Sequence[Written] | None, shape: Shape | None
 ) -> list[str]:
     missing: list[str] = []
-    if observed.now.msg_backlog == 0 or observed.persistent is False:
+    if observed.persistent is False:
         return missing
     if observed.internal is None:
         missing.append("positions and ledgers: there are no internal stats")
@@ -286,6 +323,11 @@ def _not_told(
         missing.append("acknowledged ranges: they are not in the internal stats")
     elif shape is None:
         missing.append("holes: the internal stats do not tell all ledgers")
+    if observed.backlog.doubtful:
+        missing.append(
+            f"the backlog: its counter says {observed.backlog.counter} and the positions "
+            f"{observed.backlog.positions}, perhaps of two moments"
+        )
     if observed.internal is not None and observed.now.type is None:
         missing.append("the subscription's type and counts: there are no stats beside")
     return missing

@@ -27,6 +27,7 @@ from pulsar_doctor.stats.observed import SINGLE_ACTIVE
 BLOCKS_MOST = 20
 LABEL_WIDTH = 18
 MARGIN = 2
+FINE = "NO WARNING"
 PARTIAL = (
     "Batches acknowledged in part are in no range and not counted here. With at most {few} ranges, "
     "an unload forgets what of them was acknowledged, on brokers without #26474."
@@ -71,7 +72,7 @@ def write(
 
 
 def _is_shown(account: Account) -> bool:
-    return account.ranges != 0
+    return account.ranges != 0 or account.backlog_wrong is True
 
 
 def _urgency(account: Account) -> tuple[bool, int, str]:
@@ -83,7 +84,12 @@ def _nothing(account: Account) -> str:
         return "nothing is kept there, so there is no backlog and nothing to acknowledge"
     where = "" if account.mark_delete is None else f" (mark-delete {_at(account.mark_delete)})"
     backlog = "" if account.backlog is None else f", backlog {count(account.backlog)}"
-    return f"no holes, nothing is wrong{where}{backlog}"
+    return f"no holes{where}{backlog}; whether it stands still: {_ask(account)}"
+
+
+def _ask(account: Account) -> str:
+    """The command that tells what holes do not."""
+    return f"pulsar-doctor stall-check {_topic(account)} -s {account.subscription}"
 
 
 def _print_block(console: Console, account: Account) -> None:
@@ -103,7 +109,8 @@ def _print_block(console: Console, account: Account) -> None:
 
 def _badge(console: Console, status: str) -> tuple[str, str]:
     unicode = console.encoding.lower().startswith("utf")
-    return f"{(SYMBOLS if unicode else PLAIN_SYMBOLS)[status]} {status.upper()}", STYLES[status]
+    word = FINE if status == "healthy" else status.upper()  # holes do not tell who stands still
+    return f"{(SYMBOLS if unicode else PLAIN_SYMBOLS)[status]} {word}", STYLES[status]
 
 
 def _place(account: Account) -> str:
@@ -116,6 +123,8 @@ def _topic(account: Account) -> str:
 
 
 def _lines(account: Account) -> Iterator[Line]:
+    if account.backlog_wrong:
+        yield "backlog", _backlog(account)
     yield "mark-delete", _mark_delete(account)
     yield "acknowledged", _acknowledged(account)
     yield "holes", _holes(account)
@@ -130,6 +139,18 @@ def _lines(account: Account) -> Iterator[Line]:
     yield "note", PARTIAL.format(few=count(account.storing.few))
     for missing in account.not_told:
         yield "not told", printable(missing)
+
+
+def _backlog(account: Account) -> str:
+    """Of a counter that is wrong."""
+    right = account.backlog_by_positions
+    by = "" if right is None else f", by the positions it is {count(right)}"
+    topic = printable(_topic(account))
+    return (
+        f"the broker's counter tells {count(account.backlog)}, which is wrong{by}; it is computed "
+        f"anew when the topic is unloaded (pulsar-admin topics unload {topic}), and all clients of "
+        "the topic reconnect then"
+    )
 
 
 def _mark_delete(account: Account) -> str:
@@ -154,7 +175,9 @@ def _acknowledged(account: Account) -> str:
 
 def _holes(account: Account) -> str:
     if account.shape is None:
-        told = account.certain or account.exact
+        told = account.certain
+        if told is None:
+            return _bounds(account)
         holes = _between(None, told.holes, "hole")
         entries = _between(None, told.hole_entries, "entry")
         return f"{holes} with {entries}" if holes and entries else holes or "not told"
@@ -175,6 +198,20 @@ def _between(value: int | None, bounds: tuple[int | None, int | None], what: str
     if least is None or most is None:
         return None if least is None else f"at least {_many(least, what)}"
     return _many(most, what) if least == most else f"{count(least)} to {_many(most, what)}"
+
+
+def _bounds(account: Account) -> str:
+    """Of holes that lie in ledgers that are not all told."""
+    (least, most), entries = account.holes_between, account.hole_entries_least
+    if least is None or most is None or not most:
+        return "not told"
+    between = (
+        _many(most, "hole")
+        if least == most
+        else f"between {count(least)} and {_many(most, 'hole')}"
+    )
+    held = _many(entries or 0, "entry")
+    return f"{between} with {held} at least; the oldest begins behind mark-delete"
 
 
 def _unacked(account: Account) -> str:

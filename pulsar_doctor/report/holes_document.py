@@ -56,6 +56,8 @@ def account_json(account: Account) -> dict[str, Any]:
         "durable": account.durable,
         "status": account.status,
         "backlog": account.backlog,
+        "backlog_by_positions": account.backlog_by_positions,
+        "backlog_counter_wrong": account.backlog_wrong,
         **dict(_behind(account)),
         **dict(_certain(account)),
         **dict(_cost(account)),
