@@ -6,7 +6,6 @@ import importlib
 import os
 import pkgutil
 import signal
-import sys
 from typing import Any
 
 import click
@@ -79,8 +78,3 @@ def run(arguments: list[str] | None = None) -> int:
             err=True,
         )
         return DoctorError.exit_code
-
-
-def main() -> None:
-    """The entry point of the program."""
-    sys.exit(run())
