@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import Row
 from pulsar_doctor.commands import rows_of
 from pulsar_doctor.journal import FILE_HEADER, Block, read_blocks
+from pulsar_doctor.tap.pinging import PING
 from pulsar_doctor.tap.relaying import Relay, relaying
 
 SECRET = b"token-of-a-customer-0123456789"
@@ -60,6 +62,33 @@ def flow(permits: int) -> bytes:
 
 CONNECT = connect_frame()
 CONNECTED = command_frame(3, "connected", server_version="broker", max_message_size=5_242_880)
+PONG = command_frame(19, "pong")
+
+
+def be_looked_for(server: socket.socket, context: ssl.SSLContext | None = None) -> None:
+    """Answers a tap that starts, and looks whether there is a broker. context: of its TLS."""
+    plain, _ = server.accept()
+    with context.wrap_socket(plain, server_side=True) if context else plain as sock:
+        peer = Peer(sock)
+        if peer.read(len(PING)) == PING:
+            peer.send(PONG)
+
+
+@contextlib.contextmanager
+def found() -> Iterator[str]:
+    """A broker that is there for whoever looks for it, and for nothing else; its service URL."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    be_looked_for(server)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"pulsar://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(15)
 
 
 class Peer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 from command_line import environment, pulsar_doctor
 from processes import family, linux, listening
 from support import eventually
-from tapped import tapping
+from tapped import found, tapping
 
 pytestmark = linux
 
@@ -33,8 +32,7 @@ def test_the_relay_listens_on_loopback_and_in_one_place(tmp_path, listen, addres
 @contextlib.contextmanager
 def tap(trace_dir: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """`pulsar-doctor tap` as a process of its own, once it says where it listens."""
-    with socket.create_server(("127.0.0.1", 0)) as broker:
-        url = f"pulsar://127.0.0.1:{broker.getsockname()[1]}"
+    with found() as url:
         process = subprocess.Popen(
             [sys.executable, "-m", "pulsar_doctor", "--service-url", url,
              "tap", "--trace", str(trace_dir), *more],

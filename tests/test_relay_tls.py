@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import http.server
 import os
 import random
 import socket
@@ -19,9 +20,11 @@ from tapped import (
     AUTH,
     CONNECT,
     CONNECTED,
+    PONG,
     SECRET,
     Peer,
     Tapped,
+    be_looked_for,
     command_frame,
     connect_frame,
     flow,
@@ -34,6 +37,7 @@ from tapped import (
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.settings import Settings
+from pulsar_doctor.tap.pinging import PING
 from pulsar_doctor.tap.relaying import require_reachable
 
 MIB = 1024 * 1024
@@ -300,17 +304,13 @@ def test_a_key_of_the_taps_own_that_is_locked_is_said_to_be(tmp_path, pem):
 
 @contextlib.contextmanager
 def answering(context: ssl.SSLContext | None) -> Iterator[int]:
-    """A server that shakes hands; its port."""
+    """A broker that shakes hands and answers whoever looks for it; its port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
 
         def shake() -> None:
             with contextlib.suppress(OSError):
-                sock, _ = server.accept()
-                with sock, contextlib.suppress(OSError):
-                    (context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)).wrap_socket(
-                        sock, server_side=True
-                    ).close()
+                be_looked_for(server, context)
 
         thread = threading.Thread(target=shake)
         thread.start()
@@ -362,6 +362,73 @@ def test_a_cluster_that_wants_a_certificate_is_said_to(pem, server_side):
 def test_a_cluster_that_cannot_be_reached_is_said_not_to_be(url, said):
     with pytest.raises(DoctorError, match=said):
         require_reachable(url, Settings())
+
+
+@contextlib.contextmanager
+def saying(answer: bytes | None) -> Iterator[int]:
+    """A server that answers a look with this, or hangs up at once where it is None; its port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def speak() -> None:
+            sock, _ = server.accept()
+            with sock:
+                if answer is not None:
+                    Peer(sock).read(len(PING))
+                    sock.sendall(answer)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(10)
+
+
+BINARY = "is an HTTP port; the service URL is the broker's binary port, usually 6650"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 400 Illegal character CNTL=0x0\r\n\r\n", f"^127.0.0.1:\\d+ {BINARY}$"),
+        (b"<!DOCTYPE HTML>\n<html>", f"^127.0.0.1:\\d+ {BINARY}$"),
+        (b"SSH-2.0-OpenSSH\r\n", "^what listens at 127.0.0.1:\\d+ is no Pulsar broker"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "speaks TLS here; use pulsar\\+ssl://"),
+        (b"", "hangs up at once; is it the broker's binary port"),
+        (None, "hangs up at once; is it the broker's binary port|cannot be reached: Connection re"),
+    ],
+    ids=["http", "html", "ssh", "tls", "nothing", "closed"],
+)
+def test_what_answers_and_is_no_broker_is_said_to_be_none(answer, said):
+    with saying(answer) as port, pytest.raises(DoctorError, match=said) as told:
+        require_reachable(f"pulsar://127.0.0.1:{port}", Settings())
+    assert told.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PONG,
+        CONNECTED,
+        command_frame(14, "error", request_id=1, error=3, message="no"),
+        command_frame(18, "ping"),
+    ],
+    ids=["pong", "connected", "refused", "asked back"],
+)
+def test_whatever_a_broker_answers_it_is_one(answer):
+    with saying(answer) as port:
+        require_reachable(f"pulsar://127.0.0.1:{port}", Settings())
+
+
+def test_a_web_server_that_waits_for_lines_answers_too():
+    class Web(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Web) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(DoctorError, match=BINARY):
+            require_reachable(f"pulsar://127.0.0.1:{server.server_port}", Settings())
+        thread.join(10)
 
 
 # What a client is told of other brokers.

@@ -18,7 +18,7 @@ from documented import MOMENT, NOT_TOLD, NUMBER, WHOLE, Like
 from http_broker import Reply, serving
 from support import eventually
 from tap_process import Tap, running
-from tapped import CONNECT, CONNECTED, Peer, command_frame, flow, message
+from tapped import CONNECT, CONNECTED, Peer, be_looked_for, command_frame, flow, found, message
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.report.screens import SCHEMA
@@ -140,6 +140,7 @@ def tapped(*arguments: str, **settings: str) -> Iterator[Played]:
         server.settimeout(20)
         url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
         tap = stack.enter_context(running(*arguments, service_url=url, **settings))
+        be_looked_for(server)
         yield Played(tap, server, stack)
 
 
@@ -244,22 +245,56 @@ def test_a_reader_that_has_stopped_holds_up_neither_the_traffic_nor_the_end(tmp_
 
 def test_a_commands_own_output_stays_its_own(tmp_path):
     script = "print('mine'); raise SystemExit(7)"
-    with running(
-        "-o", "jsonl", "--", sys.executable, "-c", script, service_url="pulsar://127.0.0.1:1"
-    ) as tap:
+    with (
+        found() as url,
+        running("-o", "jsonl", "--", sys.executable, "-c", script, service_url=url) as tap,
+    ):
         assert tap.wait() == 7
     assert [event["event"] for event in tap.events][:1] == ["listening"]
     assert tap.events[-1]["exit_code"] == 7
     assert "mine" in tap.err
-    with running("--", sys.executable, "-c", script, service_url="pulsar://127.0.0.1:1") as tap:
+    with found() as url, running("--", sys.executable, "-c", script, service_url=url) as tap:
         assert tap.wait() == 7
     assert tap.out[1:] == ["mine"]
 
 
 def test_a_command_that_is_not_there_is_wrong_usage():
-    with running("--", "/no/such/command", service_url="pulsar://127.0.0.1:1") as tap:
+    with found() as url, running("--", "/no/such/command", service_url=url) as tap:
         assert tap.wait() == 2
     assert tap.err[-1] == "pulsar-doctor: cannot run /no/such/command: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("pulsar://127.0.0.1:1", "the broker 127.0.0.1:1 cannot be reached: Connection refused; "
+         "give --service-url, or --sandbox to run a real one on this machine"),
+        ("pulsar://no.such.host.invalid", "the broker no.such.host.invalid:6650 cannot be reached: "
+         "its name is not known; give --service-url, or --sandbox to run a real one on this "
+         "machine"),
+    ],
+    ids=["nothing listens", "no such name"],
+)  # fmt: skip
+def test_without_a_broker_nothing_begins(tmp_path, url, said):
+    trace, made = tmp_path / "t", tmp_path / "made"
+    with running("--trace", str(trace), "--", "touch", str(made), service_url=url) as tap:
+        assert tap.wait() == 3
+    assert (tap.out, tap.err) == ([], [f"pulsar-doctor: {said}"])
+    assert not trace.exists()
+    assert not made.exists()
+
+
+def test_a_web_server_is_no_broker(tmp_path):
+    with serving(lambda asked: Reply()) as web:
+        port = web.url.rpartition(":")[2]
+        with running(
+            "--trace", str(tmp_path / "t"), service_url=f"pulsar://127.0.0.1:{port}"
+        ) as tap:
+            assert tap.wait() == 3
+    assert tap.err == [
+        f"pulsar-doctor: 127.0.0.1:{port} is an HTTP port; the service URL is the broker's binary "
+        "port, usually 6650"
+    ]
 
 
 def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):

@@ -183,7 +183,6 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
     from pulsar_doctor.tap import running
 
     screen = _screen(asked)
-    _try_tls(where)
     with _relaying(where, folder, limits, asked) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
@@ -205,20 +204,6 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
     return code
 
 
-def _try_tls(where: Settings) -> None:
-    """TLS that fails will not mend while the tap runs; a broker that is down may come back."""
-    from pulsar_doctor.relay.dialling import Unreachable
-    from pulsar_doctor.tap.relaying import require_extra, require_reachable, upstream_of
-
-    require_extra()
-    try:
-        if upstream_of(where.service_url).tls:
-            require_reachable(where.service_url, where)
-    except Unreachable as error:
-        if error.of_tls:
-            raise
-
-
 def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> Any:
     from pulsar_doctor.tap.relaying import relaying
 
@@ -235,6 +220,7 @@ def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, An
         seal_every_seconds=limits.rotate_seconds,
         journal_bytes_most=limits.journal_bytes_most,
         rotate_bytes=limits.rotate_bytes,
+        probe=True,
     )
 
 

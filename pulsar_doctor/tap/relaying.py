@@ -189,6 +189,7 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     trace_bytes_most: int | None = None,
     rotate_bytes: int = ROTATE_BYTES,
     told: Mapping[str, Mapping[str, Any]] | None = None,
+    probe: bool = False,
 ) -> Iterator[Relay]:
     """A relay in front of service_url that writes its journal to trace_dir, made where missing.
 
@@ -196,8 +197,8 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     certificate and key for clients. settings: how brokers are spoken to with TLS. allow_brokers:
     `host:port` of brokers that may be dialled though no lookup names them. told: what is known of
     consumers beside the wire, by name. With settings the broker is asked, beside, how it keeps
-    acknowledgements. Raises InputError for addresses and files that cannot be
-    used, DoctorError where the relay cannot start.
+    acknowledgements. probe: a broker must answer first. Raises InputError for addresses and files
+    that cannot be used, DoctorError where the relay cannot start, Unreachable.
     """
     require_extra()
     upstream = upstream_of(service_url)
@@ -217,6 +218,8 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
         "trace_bytes_most": trace_bytes_most,
         "rotate_bytes": rotate_bytes,
     }
+    if probe:
+        require_reachable(service_url, settings or Settings())
     meta = write_meta(trace_dir, upstream=upstream, told=told or {})
     process, listening = _start(config)
     relay = Relay(process, listening, trace_dir, "pulsar+ssl" if own else "pulsar")

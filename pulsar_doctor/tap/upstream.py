@@ -18,9 +18,11 @@ from pulsar_doctor.relay import tls
 from pulsar_doctor.relay.addresses import PORTS, Address, address_of, service_addresses, shown
 from pulsar_doctor.relay.dialling import Unreachable
 from pulsar_doctor.settings import Settings
+from pulsar_doctor.tap.pinging import why_no_broker
 
 PROBE_SECONDS = 5.0
 ALERT_SECONDS = 0.5
+ELSEWHERE = "; give --service-url, or --sandbox to run a real one on this machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,36 +83,56 @@ def listen_address(listen: str, *, allow_remote: bool = False) -> tuple[str, int
 
 
 def require_reachable(service_url: str, settings: Settings) -> None:
-    """Connects to the brokers of service_url as the relay would, and says what is in the way.
+    """Sees that one of the brokers of service_url answers, and says what is in the way.
 
-    Raises Unreachable, one sentence, where none of them can be reached, or TLS fails with all.
+    With TLS its certificate and its name are held against what the relay will ask for. Raises
+    Unreachable, one sentence, where none of them answers, or TLS fails with all.
     """
     upstream = upstream_of(service_url)
     files = upstream_tls(upstream, settings)
     context = tls.towards_brokers(files) if files else None
     failed: list[str] = []
-    of_tls = False
+    of_tls = advised = False
     for broker in upstream.brokers:
         try:
-            with socket.create_connection(broker, PROBE_SECONDS) as sock:
-                if context is not None:
-                    _shake_hands(context.wrap_socket(sock, server_hostname=broker[0]))
-            return
+            wrong = _asked(broker, context)
         except (OSError, UnicodeError) as error:  # SSLError is one
-            why = getattr(error, "strerror", None) or str(error) or "no answer"
             wrong = tls.why_not(error, broker)
             of_tls |= wrong is not None
-            failed.append(wrong or f"the broker {shown(broker)} cannot be reached: {why}")
-    where = "" if of_tls else "; give --service-url, or --sandbox to run a real one on this machine"
-    raise Unreachable("; ".join(failed) + where, of_tls=of_tls)
+            advised |= of_tls
+            failed.append(wrong or f"the broker {shown(broker)} cannot be reached: {_why(error)}")
+            continue
+        if wrong is None:
+            return
+        advised = True
+        failed.append(wrong)
+    raise Unreachable("; ".join(failed) + ("" if advised else ELSEWHERE), of_tls=of_tls)
 
 
-def _shake_hands(sock: ssl.SSLSocket) -> None:
+def _asked(broker: Address, context: ssl.SSLContext | None) -> str | None:
+    """What is wrong with this broker's answer; None where nothing is. Raises OSError."""
+    with socket.create_connection(broker, PROBE_SECONDS) as sock:
+        if context is None:
+            return why_no_broker(sock, broker, tls=False)
+        with context.wrap_socket(sock, server_hostname=broker[0]) as shaken:
+            _await_alert(shaken)
+            return why_no_broker(shaken, broker, tls=True)
+
+
+def _await_alert(sock: ssl.SSLSocket) -> None:
     """With TLS 1.3 a broker that wants a certificate says so after the handshake."""
-    with sock:
-        sock.settimeout(ALERT_SECONDS)
-        with contextlib.suppress(TimeoutError):  # nothing is wrong: it waits for a client to speak
-            sock.recv(1)
+    sock.settimeout(ALERT_SECONDS)
+    with contextlib.suppress(TimeoutError):  # nothing is wrong: it waits for a client to speak
+        sock.recv(1)
+    sock.settimeout(PROBE_SECONDS)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {PROBE_SECONDS:g} s"
+    if isinstance(error, UnicodeError) or getattr(error, "errno", None) == socket.EAI_NONAME:
+        return "its name is not known"
+    return getattr(error, "strerror", None) or str(error) or "no answer"
 
 
 def upstream_tls(upstream: Upstream, settings: Settings) -> dict[str, Any] | None:
