@@ -86,12 +86,34 @@ def test_no_line_is_wider_than_the_terminal(width, signs):
     ]
     shown = drawn(many, width, signs=signs)
     assert len(shown) == 6
-    assert max(map(cell_len, shown)) <= max(width, 50)
+    assert max(map(cell_len, shown)) <= width
     assert all(line.isprintable() for line in shown)
-    assert all(word in shown[0] for word in ("consumer", "available", "verdict"))
+    words = ("consumer", "verdict") if width == 40 else ("consumer", "available", "verdict")
+    assert all(word in shown[0] for word in words)
     if signs is ASCII:
-        names = str.maketrans("", "", "日本語の消費者名前\N{REPLACEMENT CHARACTER}")
+        names = str.maketrans("", "", "日本語の消費者名前です\N{REPLACEMENT CHARACTER}")
         assert all(line.translate(names).isascii() for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("code", "least"), [("prefetch-hogging", 40), ("blocked-on-unacked-subscription", 46)]
+)
+@pytest.mark.parametrize("width", [40, 46, 60, 80, 100, 120, 160, 200])
+def test_the_verdict_is_whole_however_narrow_the_terminal_is(width, code, least):
+    heading, line = drawn([consumer(consumer_name="worker-7", code=code)], width)
+    assert line.startswith("worker-7" if width >= least else "worker-")
+    assert line.endswith(code) == (width >= least)
+    assert ("available" in heading) == (width >= least + 11 or code == "prefetch-hogging")
+
+
+def test_what_would_be_cut_gets_what_is_left():
+    ahead = {"messages": 461, "at_most": True, "seconds": 1000.0}
+    long = "invoices-of-the-last-year on orders"
+    wide = consumer(next_flow=ahead, subscription="invoices-of-the-last-year")
+    assert "  ≤461 more in 17 min  " in drawn([wide], 200)[1]
+    assert long in drawn([wide], 200)[1]
+    assert long not in drawn([wide], 175)[1]
+    assert drawn([wide], 250)[0].index("queue") == drawn([wide], 200)[0].index("queue")
 
 
 def test_what_is_not_known_is_not_zero():

@@ -30,6 +30,7 @@ FINDINGS_SHOWN_MOST = 3  # of a verdict that changed
 GAP = "  "
 INDENT = " " * 10  # as wide as a clock and its gap
 VERDICT_WIDTH_LEAST = 19  # of what is seen most
+NAME_WIDTH_LEAST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ GAUGE_STYLES = ("green", "dim", "cyan")
 
 
 class Column(NamedTuple):
-    """One column of the view. rank: the lowest get room first; 0 always."""
+    """One column of the view. rank: the lowest get room first; 0 always, cut if need be."""
 
     title: str
     width: int
@@ -109,17 +110,18 @@ def _gauge(consumer: Values, signs: Signs) -> Text:
 
 COLUMNS = (
     Column("consumer", 16, 0, _who),
-    Column("subscription on topic", 24, 5, _where),
-    Column("queue", 5, 4, _number("receiver_queue_size"), right=True),
-    Column("permits", GAUGE_WIDTH, 3, _gauge),
-    Column("available", 9, 0, _available, right=True),
-    Column("unsent", 6, 1, _number("unsent_permits_min"), right=True),
-    Column("FLOWs", 6, 6, _number("flow_count"), right=True),
-    Column("last FLOW", 9, 2, _last_flow, right=True),
-    Column("delivered", 9, 7, _number("messages"), right=True),
-    Column("acked", 9, 8, _number("acknowledged"), right=True),
-    Column("next FLOW after", 18, 3, _next_flow),
+    Column("subscription on topic", 24, 6, _where),
+    Column("queue", 5, 5, _number("receiver_queue_size"), right=True),
+    Column("permits", GAUGE_WIDTH, 4, _gauge),
+    Column("available", 9, 1, _available, right=True),
+    Column("unsent", 6, 2, _number("unsent_permits_min"), right=True),
+    Column("FLOWs", 6, 7, _number("flow_count"), right=True),
+    Column("last FLOW", 9, 3, _last_flow, right=True),
+    Column("delivered", 9, 8, _number("messages"), right=True),
+    Column("acked", 9, 9, _number("acknowledged"), right=True),
+    Column("next FLOW after", 18, 4, _next_flow),
 )
+BY_RANK = sorted(COLUMNS, key=lambda column: column.rank)
 
 
 def gauge(consumer: Values, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
@@ -150,38 +152,68 @@ def _share(part: int, whole: int, width: int) -> int:
 
 def lines(consumers: Sequence[Values], signs: Signs, width: int, height: int) -> Iterator[Text]:
     """A heading, as many consumers as there is room for, the worst first, and how many more."""
-    columns, rest = fitting(width)
     room = max(1, height - 1)
     shown = sorted(consumers, key=_worst_first)
     if len(shown) > room:
         shown = shown[: room - 1]
-    heading = [_fit(Text(column.title), column, signs) for column in columns]
-    yield Text(GAP, style="bold").join([*heading, Text("verdict")])
-    for consumer in shown:
-        cells = [_fit(column.cell(consumer, signs), column, signs) for column in columns]
-        verdict = _cut(_verdict(consumer, signs), rest, signs)
-        yield Text(GAP).join([*cells, verdict])
+    rows = [[column.cell(consumer, signs) for column in COLUMNS] for consumer in shown]
+    verdicts = [_verdict(consumer, signs) for consumer in shown]
+    widths, rest = fitting(width, rows, verdicts)
+    heading = [Text(column.title) for column in COLUMNS]
+    yield Text(GAP, style="bold").join([*_fitted(heading, widths, signs), Text("verdict")])
+    for cells, verdict in zip(rows, verdicts, strict=True):
+        yield Text(GAP).join([*_fitted(cells, widths, signs), _cut(verdict, rest, signs)])
     if len(shown) < len(consumers):
         left_out = sorted(consumers, key=_worst_first)[len(shown) :]
         yield Text(f"and {len(left_out)} more: {_counts(left_out)}", style="dim")
 
 
-def fitting(width: int) -> tuple[list[Column], int]:
-    """The columns that have room, and the room that is left for the verdict."""
-    chosen: set[str] = set()
-    rest = width
-    for column in sorted(COLUMNS, key=lambda column: column.rank):
-        left = rest - column.width - len(GAP)
-        if left >= VERDICT_WIDTH_LEAST or column.rank == 0:
-            chosen.add(column.title)
-            rest = left
-    return [c for c in COLUMNS if c.title in chosen], max(rest, VERDICT_WIDTH_LEAST)
+def fitting(
+    width: int, rows: Sequence[Sequence[Text]], verdicts: Sequence[Text]
+) -> tuple[dict[str, int], int]:
+    """How wide each column is that has room, by its title, and the room of the verdict.
+
+    The verdict has what it needs first, then a name, then the columns by their ranks. Whose cells
+    would be cut gets what is left. rows: cells of all COLUMNS.
+    """
+    verdict = max([VERDICT_WIDTH_LEAST, *(text.cell_len for text in verdicts)])
+    name, second, *others = BY_RANK
+    room = _Room(width - verdict - len(GAP) - NAME_WIDTH_LEAST, {name.title: NAME_WIDTH_LEAST})
+    room.add(second)
+    room.grow(name, name.width)
+    for column in others:
+        room.add(column)
+    for column in BY_RANK:
+        at = COLUMNS.index(column)
+        room.grow(column, max((row[at].cell_len for row in rows), default=0))
+    return room.widths, max(1, verdict + room.spare)
 
 
-def _fit(text: Text, column: Column, signs: Signs) -> Text:
-    cut = _cut(text, column.width, signs)
-    padding = " " * (column.width - cut.cell_len)
-    return Text(padding).append(cut) if column.right else cut.append(padding)
+@dataclass(slots=True)
+class _Room:
+    """What is left of a line. spare: below zero where not even the verdict has room."""
+
+    spare: int
+    widths: dict[str, int]
+
+    def add(self, column: Column) -> None:
+        if self.spare >= column.width + len(GAP):
+            self.spare -= column.width + len(GAP)
+            self.widths[column.title] = column.width
+
+    def grow(self, column: Column, width: int) -> None:
+        if column.title in self.widths:
+            more = max(0, min(self.spare, width - self.widths[column.title]))
+            self.spare -= more
+            self.widths[column.title] += more
+
+
+def _fitted(cells: Sequence[Text], widths: Mapping[str, int], signs: Signs) -> Iterator[Text]:
+    for column, text in zip(COLUMNS, cells, strict=True):
+        if (width := widths.get(column.title)) is not None:
+            cut = _cut(text, width, signs)
+            padding = " " * (width - cut.cell_len)
+            yield Text(padding).append(cut) if column.right else cut.append(padding)
 
 
 def _cut(text: Text, width: int, signs: Signs) -> Text:
