@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,11 @@ from support import eventually
 
 
 class Tap:
-    """One tap. out, err: lines so far."""
+    """One tap. out, err: lines so far. state: where it keeps what nobody gave a folder for."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], state: Path) -> None:
         self.process = process
+        self.state = state
         self.out: list[str] = []
         self.err: list[str] = []
         self.reads = threading.Event()  # its stdout
@@ -70,6 +72,11 @@ class Tap:
         assert line.startswith("pulsar"), [*self.out, *self.err]
         return line
 
+    @property
+    def taps(self) -> list[Path]:
+        """Traces of taps that were told no folder."""
+        return sorted((self.state / "pulsar-doctor" / "taps").glob("*"))
+
     def child(self, module: str) -> int:
         """The process id of a process below it that runs this module."""
 
@@ -102,23 +109,26 @@ class Tap:
 
 
 @contextmanager
-def running(*arguments: str, broker: Any = None, **settings: str) -> Iterator[Tap]:
-    """settings: PULSAR_DOCTOR_… of the process, by their names."""
+def running(
+    *arguments: str, broker: Any = None, state: Path | None = None, **settings: str
+) -> Iterator[Tap]:
+    """settings: PULSAR_DOCTOR_… of the process, by their names. state: its XDG_STATE_HOME."""
     environ = environment(broker)
     environ |= {f"PULSAR_DOCTOR_{name.upper()}": value for name, value in settings.items()}
     command = [sys.executable, "-m", "pulsar_doctor", "tap", "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(
-        [*command, *arguments], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    tap = Tap(process)
-    try:
-        yield tap
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as own:
+        state = state or Path(own)
+        process = subprocess.Popen(
+            [*command, *arguments], env=environ | {"XDG_STATE_HOME": str(state)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        try:
+            yield Tap(process, state)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(30)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()

@@ -84,11 +84,13 @@ def found() -> Iterator[str]:
                 while True:
                     be_looked_for(server)
 
-        thread = threading.Thread(target=answer)
+        thread = threading.Thread(target=answer, daemon=True)
         thread.start()
-        yield f"pulsar://127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join(15)
+        try:
+            yield f"pulsar://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join(15)
 
 
 class Peer:

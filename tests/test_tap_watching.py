@@ -81,8 +81,9 @@ def told(event: str, **more: Any) -> dict[str, Any]:
 class Played:
     """A tap between a client and a broker."""
 
-    def __init__(self, tap: Tap, server: socket.socket, stack: contextlib.ExitStack) -> None:
+    def __init__(self, tap: Any, server: socket.socket, stack: contextlib.ExitStack) -> None:
         self.tap = tap
+        self.server = server
         address = tap.service_url.removeprefix("pulsar://").split(":")
         sock = socket.create_connection((address[0], int(address[1])))
         self.client = Peer(stack.enter_context(sock)).send(CONNECT)

@@ -13,7 +13,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pulsar_doctor.report.screens import JsonLines, Terminal
+from pulsar_doctor.report.screens import JsonLines
+from pulsar_doctor.report.terminal import Terminal
 from pulsar_doctor.report.watching import (
     ASCII,
     UNICODE,
@@ -255,7 +256,7 @@ class Screenful:
             file=self.file, width=120, height=8, force_terminal=True, highlight=False, **options
         )
         self.talk: list[str] = []
-        self.terminal = Terminal(console, self.talk.append)
+        self.terminal = Terminal(console, self.talk.append, self.talk.append)
 
     def show(self, **event: Any) -> str:
         before = len(self.file.getvalue())
@@ -300,7 +301,7 @@ def test_a_reader_that_goes_away_is_told_once_and_ends_nothing():
     talk: list[str] = []
     read, write = os.pipe()
     with os.fdopen(write, "w") as out:
-        screen = JsonLines(out, talk.append)
+        screen = JsonLines(out, talk.append, talk.append)
         os.close(read)
         for _ in range(3):
             screen.show({"event": "end", "at": AT})
@@ -310,7 +311,7 @@ def test_a_reader_that_goes_away_is_told_once_and_ends_nothing():
 def test_a_line_that_was_interrupted_is_finished_before_the_next():
     read, write = os.pipe()
     with os.fdopen(write, "w") as out, os.fdopen(read, "rb") as lines:
-        screen = JsonLines(out, print)
+        screen = JsonLines(out, print, print)
 
         def interrupt(*_: object) -> None:
             raise KeyboardInterrupt
@@ -335,7 +336,7 @@ def test_whoever_does_not_read_in_the_end_is_not_waited_for(monkeypatch):
     talk: list[str] = []
     read, write = os.pipe()
     with os.fdopen(write, "w") as out:
-        screen = JsonLines(out, talk.append)
+        screen = JsonLines(out, talk.append, talk.append)
         screen.hurry()
         screen.show({"event": "snapshot", "big": "x" * 1_000_000})
     os.close(read)

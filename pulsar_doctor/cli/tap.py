@@ -183,12 +183,9 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
     from pulsar_doctor.tap import running
 
     screen = _screen(asked)
-    with _relaying(where, folder, limits, asked) as relay:
+    with _relaying(where, folder, limits, {**asked, "say": screen.warn}) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
-        listening = _listening(relay, asked)
-        screen.show(listening)
-        screen.say(f"tapping {listening['upstream']}; the trace is in {folder}; Ctrl-C ends it")
         plan = running.Plan(
             folder,
             asked["changes"],
@@ -197,7 +194,9 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
             asked["cmd"],
             asked["output"] == "jsonl",
         )
-        outcome = running.run(relay, plan, screen)
+        listening = _listening(relay, asked)
+        begins = f"tapping {listening['upstream']}; the trace is in {folder}; Ctrl-C ends it"
+        outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses = _diagnoses(folder, asked["changes"])
     code = outcome.code or exit_code(diagnoses, asked["fail_on"])
     _tell_end(screen, diagnoses, code, outcome, asked)
@@ -221,6 +220,7 @@ def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, An
         journal_bytes_most=limits.journal_bytes_most,
         rotate_bytes=limits.rotate_bytes,
         probe=True,
+        say=asked["say"],
     )
 
 
@@ -241,20 +241,26 @@ def _listening(relay: Relay, asked: dict[str, Any]) -> dict[str, Any]:
 def _screen(asked: dict[str, Any]) -> Screen:
     from rich.console import Console
 
-    from pulsar_doctor.report.screens import JsonLines, Lines, Terminal
+    from pulsar_doctor.report.screens import JsonLines, Lines
+    from pulsar_doctor.report.terminal import Terminal
 
     quiet = told("quiet")
 
     def talk(text: str) -> None:  # from any thread, and click's context belongs to one
         if not quiet:
-            click.echo(text, err=True)
+            _warn(text)
 
     if asked["output"] == "jsonl":
-        return JsonLines(sys.stdout, talk)
+        return JsonLines(sys.stdout, talk, _warn)
     console = Console(highlight=False)
     if console.is_terminal and not console.is_dumb_terminal and not asked["cmd"]:
-        return Terminal(console, talk, quiet=quiet)
-    return Lines(sys.stdout, sys.stderr if asked["cmd"] else sys.stdout, talk)
+        return Terminal(console, talk, _warn, quiet=quiet)
+    return Lines(sys.stdout, sys.stderr if asked["cmd"] else sys.stdout, talk, _warn)
+
+
+def _warn(text: str) -> None:
+    """What has to be known, also under --quiet."""
+    click.echo(text, err=True)
 
 
 def _diagnoses(folder: Path, changes: Sequence[str]) -> list[Diagnosis]:

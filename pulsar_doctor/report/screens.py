@@ -1,4 +1,4 @@
-"""Where a tap shows what it sees: on a terminal, as lines, or as JSON lines.
+"""Where a tap shows what it sees: as lines, or as JSON lines; a terminal is in terminal.py.
 
 Nobody who reads has to be there: a reader that goes away must not end the tap and with it the
 connections of its clients, so what cannot be written is left out.
@@ -9,31 +9,23 @@ from __future__ import annotations
 import json
 import os
 import select
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TextIO
 
-from rich.console import Console, Group
-from rich.live import Live
 from rich.text import Text
 
 from pulsar_doctor.report.watching import (
-    ASCII,
     UNICODE,
     Signs,
     change_lines,
     clock,
-    lines,
     not_recorded,
     parted_lines,
-    title,
 )
-from pulsar_doctor.report.words import survive
 
 SCHEMA = "pulsar-doctor/tap/1"
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
-LINES_BESIDE = 2  # the title, and the line that the terminal's cursor is on
 
 Event = Mapping[str, Any]
 Say = Callable[[str], object]
@@ -46,7 +38,13 @@ class Screen(Protocol):
         """Something that happened, or how all consumers stand."""
 
     def say(self, text: str, /) -> object:
-        """Talk."""
+        """Talk; nothing under --quiet."""
+
+    def warn(self, text: str, /) -> object:
+        """What a person has to know, also under --quiet. From any thread, like `say`."""
+
+    def look(self) -> None:
+        """Called again and again: whoever reads may have another window now."""
 
     def hurry(self) -> None:
         """The tap ends: whoever does not read now is not waited for."""
@@ -58,13 +56,16 @@ class Screen(Protocol):
 class JsonLines:
     """One JSON object a line, and nothing else."""
 
-    def __init__(self, out: TextIO, say: Say) -> None:
+    def __init__(self, out: TextIO, say: Say, warn: Say) -> None:
         self._out = _Patient(out, say)
-        self.say = say
+        self.say, self.warn = say, warn
 
     def show(self, event: Event) -> None:
         """As it is, with the schema in front."""
         self._out.write(json.dumps({"schema": SCHEMA, **event}) + "\n")
+
+    def look(self) -> None:
+        """A line is a line, however wide."""
 
     def hurry(self) -> None:
         """Does not wait any more."""
@@ -77,10 +78,10 @@ class JsonLines:
 class Lines:
     """The address, and then what happens; for a pipe, a file, and beside a command's own output."""
 
-    def __init__(self, out: TextIO, changes: TextIO, say: Say) -> None:
+    def __init__(self, out: TextIO, changes: TextIO, say: Say, warn: Say) -> None:
         self._out = _Patient(out, say)
         self._changes = _Patient(changes, say)
-        self.say = say
+        self.say, self.warn = say, warn
 
     def show(self, event: Event) -> None:
         """A verdict that changed and the like; not the consumers."""
@@ -91,69 +92,15 @@ class Lines:
         for sentence in talked(event):
             self.say(sentence)
 
+    def look(self) -> None:
+        """A line is a line, however wide."""
+
     def hurry(self) -> None:
         """Does not wait any more."""
         self._out.patience_seconds = self._changes.patience_seconds = LAST_SECONDS
 
     def close(self) -> None:
         """There is nothing to take away."""
-
-
-class Terminal:
-    """A line for each consumer, drawn again and again; what happens stays above."""
-
-    def __init__(self, console: Console, say: Say, *, quiet: bool = False) -> None:
-        survive(sys.stdout)
-        self._console = console
-        self._say = say
-        self._quiet = quiet
-        self._live: Live | None = None
-        utf = console.encoding.lower().startswith("utf")
-        self._signs = UNICODE if utf else ASCII
-
-    def show(self, event: Event) -> None:
-        """The consumers below, everything else above."""
-        if event["event"] == "listening":
-            self._console.print(Text(event["service_url"]))
-        if event["event"] == "snapshot":
-            self._draw(event)
-        for line in happened(event, self._signs):
-            self._console.print(line)
-        for sentence in talked(event):
-            self.say(sentence)
-
-    def say(self, text: str, /) -> None:
-        """On stderr; above the picture where both are one terminal."""
-        if self._live is None or not sys.stderr.isatty():
-            self._say(text)
-        elif not self._quiet:
-            self._console.print(Text(text))
-
-    def hurry(self) -> None:
-        """A terminal takes what it is given."""
-
-    def close(self) -> None:
-        """The last picture stays."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def _draw(self, snapshot: Event) -> None:
-        if self._live is None:
-            self._live = Live(
-                console=self._console, auto_refresh=False, redirect_stdout=False,
-                redirect_stderr=False,
-            )  # fmt: skip
-            self._live.start()
-        width, height = self._console.size
-        shown = lines(snapshot["consumers"], self._signs, width, height - LINES_BESIDE)
-        self._live.update(Group(title(snapshot, self._signs), *_each(shown)), refresh=True)
-
-
-def _each(shown: Iterable[Text]) -> Iterator[Text]:
-    for line in shown:
-        line.no_wrap, line.overflow = True, "crop"
-        yield line
 
 
 def happened(event: Event, signs: Signs) -> Iterator[Text]:

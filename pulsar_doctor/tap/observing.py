@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.settings import for_own_processes
+from pulsar_doctor.tap.hearing import Hearing
 
 PAUSE_SECONDS = 1.0  # before it is started again; twice as long each time
 PAUSE_SECONDS_MOST = 60.0
@@ -33,7 +34,9 @@ Event = dict[str, Any]
 
 
 class Observing:
-    """The observer of one trace. config: see telling.py. say: for what a person should know."""
+    """The observer of one trace. config: see telling.py. say: for what a person has to know; called
+    from any thread.
+    """
 
     def __init__(
         self, trace_dir: Path, config: Mapping[str, Any], say: Callable[[str], object]
@@ -99,7 +102,7 @@ class Observing:
 
     def _start(self) -> None:
         self._began = time.monotonic()
-        self._process = _Process(self._trace_dir, self._events)
+        self._process = _Process(self._trace_dir, self._events, self._say)
         self._process.write(self._config)
         for asked in self._awaited.values():
             self._process.write(asked)
@@ -154,18 +157,22 @@ class _Known:
 
 
 class _Process:
-    """One observer, and two threads that read and write its pipes: nobody else ever waits."""
+    """One observer, and threads that read and write its pipes: nobody else ever waits."""
 
-    def __init__(self, trace_dir: Path, events: queue.Queue[Event]) -> None:
+    def __init__(
+        self, trace_dir: Path, events: queue.Queue[Event], say: Callable[[str], object]
+    ) -> None:
         command = [sys.executable, "-P", "-m", "pulsar_doctor.observer", str(trace_dir), "--tell"]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=for_own_processes(os.environ),
             start_new_session=True,
         )
         self.pid = self._process.pid
+        self._hearing = Hearing(self._process, say)
         self._events = events
         self._lines: queue.Queue[bytes | None] = queue.Queue(LINES_MOST)
         self._reader = threading.Thread(target=self._read, daemon=True, name="observer-out")
@@ -189,7 +196,9 @@ class _Process:
             self._lines.put_nowait(None)
         if self._process.poll() is None:
             self._process.kill()
-        return self._process.wait()
+        code = self._process.wait()
+        self._hearing.finish()
+        return code
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from pulsar_doctor.columns import TAKEN
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.settings import Settings, for_own_processes
 from pulsar_doctor.tap.broker_settings import asking
+from pulsar_doctor.tap.hearing import Hearing
 from pulsar_doctor.tap.upstream import (
     Upstream,
     broker_of,
@@ -56,11 +57,13 @@ class Relay:
         listening: str,
         trace_dir: Path,
         scheme: str = "pulsar",
+        hearing: Hearing | None = None,
     ) -> None:
         self.service_url = f"{scheme}://{listening}"
         self.trace_dir = trace_dir
         self.pid = process.pid
         self._process = process
+        self._hearing = hearing
         self._lock = threading.Lock()
         self._asked = 0
         self._heard = b""
@@ -152,6 +155,8 @@ class Relay:
             self._process.kill()
             self._process.wait()
         self._stdout.close()
+        if self._hearing is not None:
+            self._hearing.finish()
 
     @property
     def _stdout(self) -> Any:
@@ -190,6 +195,7 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     rotate_bytes: int = ROTATE_BYTES,
     told: Mapping[str, Mapping[str, Any]] | None = None,
     probe: bool = False,
+    say: Callable[[str], object] | None = None,
 ) -> Iterator[Relay]:
     """A relay in front of service_url that writes its journal to trace_dir, made where missing.
 
@@ -197,8 +203,9 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     certificate and key for clients. settings: how brokers are spoken to with TLS. allow_brokers:
     `host:port` of brokers that may be dialled though no lookup names them. told: what is known of
     consumers beside the wire, by name. With settings the broker is asked, beside, how it keeps
-    acknowledgements. probe: a broker must answer first. Raises InputError for addresses and files
-    that cannot be used, DoctorError where the relay cannot start, Unreachable.
+    acknowledgements. probe: a broker must answer first. say: takes what the relay says on stderr;
+    None: it is our stderr. Raises InputError for addresses and files that cannot be used,
+    DoctorError where the relay cannot start, Unreachable.
     """
     require_extra()
     upstream = upstream_of(service_url)
@@ -221,8 +228,8 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     if probe:
         require_reachable(service_url, settings or Settings())
     meta = write_meta(trace_dir, upstream=upstream, told=told or {})
-    process, listening = _start(config)
-    relay = Relay(process, listening, trace_dir, "pulsar+ssl" if own else "pulsar")
+    process, listening, hearing = _start(config, say)
+    relay = Relay(process, listening, trace_dir, "pulsar+ssl" if own else "pulsar", hearing)
     try:
         meta = replace(meta, tap_address=listening)  # the port is known now
         _write_for_owner(meta, trace_dir)
@@ -242,16 +249,20 @@ def require_extra() -> None:
         raise MissingExtra("trace", "the tap")
 
 
-def _start(config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
+def _start(
+    config: Mapping[str, Any], say: Callable[[str], object] | None
+) -> tuple[subprocess.Popen[bytes], str, Hearing | None]:
     """The relay's process and where it listens; DoctorError where it does not come up."""
     # -P: whatever lies in the current folder is no part of the relay.
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "pulsar_doctor.relay"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if say else None,
         env=for_own_processes(os.environ),
         start_new_session=True,
     )
+    hearing = Hearing(process, say) if say else None
     assert process.stdin is not None
     assert process.stdout is not None
     line = b""
@@ -261,11 +272,13 @@ def _start(config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
         line = process.stdout.readline()
     answer = json.loads(line) if line else {"error": "it ended without a word"}
     if "listening" in answer:
-        return process, answer["listening"]
+        return process, answer["listening"], hearing
     with contextlib.suppress(OSError):
         process.stdin.close()
     process.stdout.close()
     process.wait(START_SECONDS)
+    if hearing is not None:
+        hearing.finish()
     raise DoctorError(f"the tap cannot start: {answer['error']}")
 
 

@@ -57,13 +57,17 @@ class Outcome:
     hidden: bool = False  # some are missing and nobody knows how many
 
 
-def run(relay: Relay, plan: Plan, screen: Screen) -> Outcome:
-    """Until the command ends, a signal comes, or the relay is gone, which raises DoctorError."""
+def run(relay: Relay, plan: Plan, screen: Screen, *, listening: Event, begins: str) -> Outcome:
+    """Until the command ends, a signal comes, or the relay is gone, which raises DoctorError.
+
+    listening, begins: the event and the sentence that are told once a signal would be obeyed.
+    """
     config = {"changes": list(plan.changes), "compare": plan.compare is not None}
-    observing = Observing(plan.folder, config, screen.say)
+    observing = Observing(plan.folder, config, screen.warn)
     tapping = Tapping(relay, observing, plan, screen)
     try:
         with tapping.signals():
+            tapping.begin(listening, begins)
             tapping.until_over()
     finally:
         tapping.end()
@@ -88,6 +92,11 @@ class Tapping:
     _counters: Event | None = None  # of the relay, until the observer's are there too
     _counters_until: float = 0.0
 
+    def begin(self, listening: Event, sentence: str) -> None:
+        """Says where clients may come."""
+        self._show(listening)
+        self.screen.say(sentence)
+
     def until_over(self) -> None:
         """Shows what the observer tells until it is time to end."""
         with self._comparing(), self._command() as child:
@@ -95,6 +104,7 @@ class Tapping:
                 event = self.observing.next(LOOK_SECONDS)
                 if event is not None:
                     self.hear(event)
+                self.screen.look()
                 self._obey_signals()
                 self._keep_stalls()
                 if self._counters and time.monotonic() > self._counters_until:
