@@ -26,3 +26,13 @@ def bytes_of(text: str) -> int | None:
     if match is None or match[2] not in UNIT_BYTES:
         return None
     return int(float(match[1]) * UNIT_BYTES[match[2]])
+
+
+def in_words(count: int) -> str:
+    """Bytes as a person reads them: 512 bytes, 12 kB, 1.2 MB."""
+    size, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if round(size) < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.1f} {unit}" if size < 10 and unit != "bytes" else f"{size:.0f} {unit}"

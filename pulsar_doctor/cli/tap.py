@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.report.screens import Screen
     from pulsar_doctor.ring import Limits
     from pulsar_doctor.settings import Settings
+    from pulsar_doctor.tap.own_trace import OwnTrace
     from pulsar_doctor.tap.relaying import Relay
 
 EPILOG = """\b
@@ -117,6 +118,10 @@ def command(cmd: tuple[str, ...], **asked: Any) -> int:
     permits not yet sent), its FLOWs, when the next one comes, and its verdict. A verdict that
     changes is told once, with the remedy.
 
+    Without --trace the trace is temporary: it is removed in the end, unless anything but healthy
+    was seen, such as a stall, a gap, or a broker that could not be reached. Then it stays, which is
+    said, in XDG_STATE_HOME/pulsar-doctor/taps, else ~/.local/state/pulsar-doctor/taps.
+
     Ends with Ctrl-C or SIGTERM, or with CMD where one is given (it finds the address in
     PULSAR_SERVICE_URL, and in place of {service_url} in its arguments), and then says whether a
     consumer stood still. SIGUSR1 prints the counters. SIGUSR2 seals what has passed by then; of a
@@ -126,7 +131,7 @@ def command(cmd: tuple[str, ...], **asked: Any) -> int:
     `schema` ("pulsar-doctor/tap/1"), `event`, and `at`, the time in UTC. The events:
 
     \b
-    listening  service_url to give to clients, upstream, trace_dir (null: it is not kept)
+    listening  service_url to give to clients, upstream, trace_dir (null: it is temporary)
     snapshot   about once a second: consumers, one object each, with incarnation, consumer_name,
                topic, partition, subscription, type, client_version, client_addr,
                receiver_queue_size, refill_threshold, available_permits (at most, while
@@ -141,12 +146,14 @@ def command(cmd: tuple[str, ...], **asked: Any) -> int:
     sealed     after SIGUSR2: everything up to then is in Parquet
     kept       path of the copy of a ring, and its reason
     trouble    reason why the trace cannot be sealed now, null when it can again
-    end        exit_code, dropped, and subscriptions with their last verdicts
+    end        exit_code, dropped, seen (what was not healthy, in words), trace_dir (null: it is
+               removed), and subscriptions with their last verdicts
 
     What is null is not known.
     """  # fmt: skip
     from pulsar_doctor.diagnosis import limits_of
     from pulsar_doctor.rules import load
+    from pulsar_doctor.tap.own_trace import own_trace
 
     limits_of(load(), asked["changes"])  # a wrong --set is said before anything starts
     limits = _limits(asked)
@@ -156,8 +163,8 @@ def command(cmd: tuple[str, ...], **asked: Any) -> int:
             from pulsar_doctor.sandbox import connected
 
             where = stack.enter_context(connected(where, say))
-        folder = asked["trace_dir"] or _own_folder(stack)
-        return _tap(where, folder, limits, {**asked, "cmd": cmd})
+        own = None if asked["trace_dir"] else stack.enter_context(own_trace(_warn))
+        return _tap(where, own, limits, {**asked, "cmd": cmd})
 
 
 def _limits(asked: dict[str, Any]) -> Limits:
@@ -170,18 +177,12 @@ def _limits(asked: dict[str, Any]) -> Limits:
     return shares(asked["ring_seconds"], asked["max_bytes"], asked["seal_every"])
 
 
-def _own_folder(stack: ExitStack) -> Path:
-    import tempfile
-
-    own = tempfile.TemporaryDirectory(prefix="pulsar-doctor-")
-    return Path(stack.enter_context(own)) / "trace"
-
-
-def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> int:
+def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: dict[str, Any]) -> int:
     from pulsar_doctor import ring
     from pulsar_doctor.diagnosis import exit_code
     from pulsar_doctor.tap import running
 
+    folder = own.folder if own else asked["trace_dir"]
     screen = _screen(asked)
     with _relaying(where, folder, limits, {**asked, "say": screen.warn}) as relay:
         if limits.bounded:
@@ -195,11 +196,23 @@ def _tap(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -
             asked["output"] == "jsonl",
         )
         listening = _listening(relay, asked)
-        begins = f"tapping {listening['upstream']}; the trace is in {folder}; Ctrl-C ends it"
+        trace = "" if own else f"the trace is in {folder}; "
+        begins = f"tapping {listening['upstream']}; {trace}Ctrl-C ends it"
+        if own:
+            begins += f"\n{own.promise}"
+            own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses = _diagnoses(folder, asked["changes"])
+    for diagnosis in diagnoses:
+        if diagnosis.status != "healthy":
+            outcome.note(diagnosis.status)
     code = outcome.code or exit_code(diagnoses, asked["fail_on"])
-    _tell_end(screen, diagnoses, code, outcome, asked)
+    kept = own.end(outcome.seen) if own else folder
+    _tell_end(screen, diagnoses, code, outcome, {**asked, "trace_dir": kept})
+    if own and kept:
+        screen.warn(f"the trace is kept ({', '.join(outcome.seen)}): {own.place}")
+    elif own:
+        screen.say("the temporary trace is removed: nothing was found")
     return code
 
 
@@ -282,7 +295,9 @@ def _tell_end(
 
     if asked["output"] == "jsonl":
         subscriptions = [diagnosis_json(diagnosis) for diagnosis in diagnoses]
+        kept = asked["trace_dir"]
         end = {"event": "end", "at": now(), "exit_code": code, "dropped": outcome.dropped}
+        end |= {"seen": outcome.seen, "trace_dir": None if kept is None else str(kept)}
         screen.show({**end, "subscriptions": subscriptions})
     elif diagnoses:
         verdict.print_diagnoses(diagnoses)

@@ -31,6 +31,14 @@ LOOK_SECONDS = 0.2
 KEEP_EVERY_SECONDS = 10.0  # stalls that come together are kept together
 ANSWER_SECONDS = 2.0
 COMMAND_SECONDS = 10.0  # to end, when the tap is told to
+TROUBLES = {  # counters of the relay
+    "unreachable": "a broker could not be reached",
+    "tls_failed": "TLS failed",
+    "targets_refused": "a broker that no lookup had named was asked for",
+    "connections_refused": "clients were refused",
+    "redirects_failed": "a client could not be redirected",
+    "unparsed": "a connection that could not be understood",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +58,20 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """How a tap ended. code: the command's. dropped: commands that are missing in the trace."""
+    """How a tap ended. code: the command's. dropped: commands that are missing in the trace.
+
+    seen: what was not healthy, each once, in a few words.
+    """
 
     code: int = 0
     dropped: int = 0
     hidden: bool = False  # some are missing and nobody knows how many
+    seen: list[str] = field(default_factory=list)
+
+    def note(self, what: str) -> None:
+        """Something that is not healthy."""
+        if what not in self.seen:
+            self.seen.append(what)
 
 
 def run(relay: Relay, plan: Plan, screen: Screen, *, listening: Event, begins: str) -> Outcome:
@@ -112,6 +129,8 @@ class Tapping:
                 self.relay.check()
             if child is not None and not self._over:
                 self.outcome.code = child.returncode
+                if child.returncode:
+                    self.outcome.note(f"the command ended with {child.returncode}")
 
     def hear(self, event: Event) -> None:
         """One thing that the observer told."""
@@ -122,8 +141,14 @@ class Tapping:
         if kind == "snapshot":
             consumers = event["consumers"]
             self._topics = frozenset(full_name(c["topic"], c["partition"]) for c in consumers)
-        elif kind == "verdict" and event["status"] == "stalled" and self.plan.ring:
-            self._stalls.append(_stalled(event))
+        elif kind == "verdict" and event["status"] != "healthy":
+            self.outcome.note(event["status"])
+            if event["status"] == "stalled" and self.plan.ring:
+                self._stalls.append(_stalled(event))
+        elif kind == "parted":
+            self.outcome.note("tap and broker have parted")
+        elif kind == "trouble" and event["reason"]:
+            self.outcome.note("the trace could not be sealed for a time")
         elif kind == "gap":
             self.outcome.hidden |= event["dropped"] is None
             self.outcome.dropped += event["dropped"] or 0
@@ -133,15 +158,20 @@ class Tapping:
         """Ends the relay, lets the observer seal the rest, and hears it out."""
         self.screen.hurry()
         with contextlib.suppress(DoctorError):  # it is gone, or hangs: then nobody knows
-            dropped = self.relay.counters().get("records_dropped", 0)
-            self.outcome.dropped = max(self.outcome.dropped, dropped)
+            counted = self.relay.counters()
+            self.outcome.dropped = max(self.outcome.dropped, counted.get("records_dropped", 0))
+            for name, what in TROUBLES.items():
+                if counted.get(name):
+                    self.outcome.note(what)
         self.relay.stop()
         for event in self.observing.finish():
             if event["event"] not in ("snapshot", "counters"):
                 self.hear(event)
         self.screen.close()
         if self.outcome.dropped or self.outcome.hidden:
-            self.screen.say(not_recorded(self.outcome.dropped or None))
+            lost = not_recorded(self.outcome.dropped or None)
+            self.outcome.note(lost)
+            self.screen.say(lost)
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
