@@ -15,6 +15,9 @@ from journals import Wire, relay_alive, slow_consumer, write_trace
 from said import EXCLUSIVE, Said
 
 from pulsar_doctor import cli
+from pulsar_doctor.columns import Row
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.report.absent import require_named
 from pulsar_doctor.report.consumers import sizes, summary_json, summary_lines
 from pulsar_doctor.report.rows import SHOWN, fitting, seconds
 from pulsar_doctor.sealing import open_trace
@@ -84,9 +87,8 @@ def test_show_prints_json_without_what_is_null(run: Any, trace: Path) -> None:
         (["--consumer", "slow", "--command", "ACK"], [10, 5, 5, 5, 5, 5, 5]),
         (["--topic", "bills"], [1000]),
         (["--topic", "persistent://public/default/bills"], [1000]),
-        (["--topic", "ills"], []),
         (["--subscription", "billing", "--topic", "orders", "-n", "1"], [10]),
-        (["--subscription", "other"], []),
+        (["--consumer", "quick", "--subscription", "billing", "--topic", "orders"], []),
         (["--since", "1s"], []),
         (["--since", "1100ms"], [1000]),
         (["--from", "1100ms", "--until", "1007ms"], []),
@@ -103,6 +105,43 @@ def test_show_keeps_what_was_asked_for(
     code, out, _ = run("trace", "show", trace, "-o", "jsonl", "--command", "FLOW", *options)
     assert code == 0
     assert [row["permits"] for row in rows(out) if row["command"] == "FLOW"] == flows
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--consumer", "nosuch"], "consumer 'nosuch' in this trace; there are quick, slow"),
+        (["--consumer", "slwo"], "consumer 'slwo' in this trace; did you mean slow?"),
+        (["--consumer", "77"], "consumer '77' in this trace; there are quick, slow"),
+        (["--command", "FLOWS"], "command 'FLOWS' in this trace; did you mean FLOW"),
+        (["--command", "flow", "--command", "nosuch"],
+         "command 'NOSUCH' in this trace; there are ACK, CLOSE, CONNECT, FLOW, "),
+        (["--topic", "ills"], "topic 'ills' in this trace; did you mean bills?"),
+        (["--topic", "a/b/c"], "topic 'a/b/c' in this trace; there are persistent://public/"
+         "default/bills, persistent://public/default/orders"),
+        (["--subscription", "other"], "subscription 'other' in this trace; there are billing"),
+        (["--since", "1s", "--consumer", "nosuch"], "consumer 'nosuch' in this trace; there"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_show_names_those_that_there_are(
+    run: Any, trace: Path, options: list[str], said: str, output: str
+) -> None:
+    code, out, err = run("trace", "show", trace, *options, "-o", output)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"pulsar-doctor: there is no {said}")
+
+
+def test_of_very_many_names_some_are_told() -> None:
+    rows = [Row() for _ in range(900)]
+    for number, row in enumerate(rows):
+        row.command, row.incarnation, row.consumer_name = "FLOW", number, f"worker-{number:03}"
+    with pytest.raises(InputError, match=r"there are worker-000, .*, worker-049 and 850 more$"):
+        require_named(rows, consumer="x")
+    with pytest.raises(InputError, match="did you mean worker-123"):
+        require_named(rows, consumer="worker123")
+    with pytest.raises(InputError, match="no topic 'x' in this trace; it has none"):
+        require_named(rows, topic="x")
 
 
 def test_show_refuses_a_time_that_is_none(run: Any, trace: Path) -> None:

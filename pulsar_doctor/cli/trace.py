@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -104,9 +104,10 @@ def show(
     trace = _open(folder)
     timeline = trace.timeline() if _relative(since) or _relative(until) else None
     since_us, until_us = _moment(since, timeline), _moment(until, timeline)
+    wanted["commands"] = [name.upper() for name in wanted["commands"]]
     keep = _filter(since_us, until_us, **wanted)
     rows = (row for row in trace.rows(since_us=since_us) if keep(row))
-    _print_rows(islice(rows, limit), output)
+    _print_rows(islice(_some(rows, trace, wanted), limit), output)
 
 
 @command.command("summary")
@@ -229,8 +230,9 @@ def _filter(
     subscription: str | None,
 ) -> Callable[[Row], bool]:
     """Whether a row is asked for."""
-    names = {name.upper() for name in commands}
-    last_part = f"/{topic}"
+    from pulsar_doctor.report.absent import is_topic
+
+    names = set(commands)
     tests: list[Callable[[Row], bool]] = []
     if since_us is not None:
         tests.append(lambda row: row.ts >= since_us)
@@ -241,10 +243,20 @@ def _filter(
     if consumer is not None:
         tests.append(lambda row: consumer in (row.consumer_name, str(row.incarnation)))
     if topic is not None:
-        tests.append(lambda row: row.topic == topic or (row.topic or "").endswith(last_part))
+        tests.append(lambda row: is_topic(row.topic, topic))
     if subscription is not None:
         tests.append(lambda row: row.subscription == subscription)
     return lambda row: all(test(row) for test in tests)
+
+
+def _some(rows: Iterator[Row], trace: Trace, wanted: Mapping[str, Any]) -> Iterator[Row]:
+    """These rows; where there is none, or a command is none, InputError for a wrong name."""
+    from pulsar_doctor.report.absent import is_command, require_named
+
+    first = next(rows, None)
+    if first is None or not all(is_command(name) for name in wanted["commands"]):
+        require_named(trace.rows(), **wanted)
+    return rows if first is None else chain([first], rows)
 
 
 def _print_rows(rows: Iterator[Row], output: str) -> None:
