@@ -128,6 +128,7 @@ def summary(folder: Path, *, output: str) -> None:
         summary_json,
         summary_lines,
         summary_table,
+        unfolded,
     )
 
     verdicts = _verdicts(timeline)
@@ -139,12 +140,14 @@ def summary(folder: Path, *, output: str) -> None:
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(width=PIPE_WIDTH, highlight=False)
-    if console.width >= TABLE_WIDTH:
+        lines = unfolded(summary_table(timeline, verdicts))
+    elif console.width >= TABLE_WIDTH:
         console.print(summary_table(timeline, verdicts))
+        return
     else:
-        for line in summary_lines(timeline, verdicts):
-            click.echo(line)
+        lines = summary_lines(timeline, verdicts)
+    for line in lines:
+        click.echo(line)
 
 
 @command.command("verify")

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from pulsar_doctor.consumers import Consumer
@@ -18,6 +19,7 @@ from pulsar_doctor.timeline import Timeline
 SCHEMA = "pulsar-doctor/trace-summary/1"
 SIZES_SHOWN_MOST = 8
 TABLE_WIDTH = 120  # characters; where there are fewer, lines are easier to read
+WIDTH_MOST = 100_000
 
 
 def summary_json(
@@ -95,6 +97,14 @@ def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     for consumer in timeline.consumers:
         table.add_row(*_cells(consumer, timeline.now_ns, verdicts))
     return table
+
+
+def unfolded(table: Table) -> Iterator[str]:
+    """The lines of a table for a file or a pipe: as wide as it is, and no blanks behind them."""
+    console = Console(width=WIDTH_MOST, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    yield from filter(None, map(str.rstrip, captured.get().splitlines()))
 
 
 def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[str]:
