@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from checkups import checkup, verdict
 from command_line import environment
-from journals import TOPIC, Wire, write_trace
+from journals import TOPIC, Wire, slow_consumer, write_trace
 
 from pulsar_doctor.report.formats import write
 from pulsar_doctor.report.paper import console_on
@@ -107,3 +107,16 @@ def test_a_terminal_keeps_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
         assert console_on(out).width < 1000
         assert console_on(out).is_terminal
     os.close(ours)
+
+
+def test_a_trace_is_neither_padded_nor_folded(tmp_path: Path) -> None:
+    topic = "persistent://public/default/" + "a-long-name-" * 20 + "in-the-end"
+    said = slow_consumer()
+    said.subscribe(2, "quick", topic=topic).flow(1000, 2)
+    trace = write_trace(tmp_path / "t.ptrace", said.wait(1).close().blocks)
+    for command in ("summary", "show", "verify"):
+        lines = piped("trace", command, str(trace))
+        assert lines
+        assert [line for line in lines if line != line.rstrip() or not line] == []
+        if command == "summary":
+            assert sum(topic.removeprefix("persistent://") in line for line in lines) == 1

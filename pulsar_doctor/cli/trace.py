@@ -128,25 +128,19 @@ def summary(folder: Path, *, output: str) -> None:
         summary_json,
         summary_lines,
         summary_table,
-        unfolded,
     )
+    from pulsar_doctor.report.paper import console_on
 
     verdicts = _verdicts(timeline)
     if output == "json":
         found = summary_json(trace.meta.trace_id, timeline, verdicts, live=trace.live)
         click.echo(json.dumps(found, indent=1))
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        lines = unfolded(summary_table(timeline, verdicts))
-    elif console.width >= TABLE_WIDTH:
+    console = console_on(sys.stdout)
+    if console.width >= TABLE_WIDTH:
         console.print(summary_table(timeline, verdicts))
         return
-    else:
-        lines = summary_lines(timeline, verdicts)
-    for line in lines:
+    for line in summary_lines(timeline, verdicts):
         click.echo(line)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, UNPARSED, Row
 from pulsar_doctor.commands import COMMANDS
-from pulsar_doctor.diagnosis import near
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.report.words import listed, printable
+from pulsar_doctor.report.words import printable
+from pulsar_doctor.spelling import near
 
 OURS = frozenset({OPEN, CLOSE, UNPARSED, TAKEN, GAP})
 COMMAND_NAMES = frozenset(known.name for known in COMMANDS.values()) | OURS
@@ -62,7 +62,5 @@ def _require(what: str, name: str | None, there: dict[str, set[str]]) -> None:
     known = {printable(label) for label in there[what]}
     if name is None or name in there[what]:
         return
-    instead = near(name, known) if known else "it has none"
-    if len(known) > NAMED_MOST and instead.startswith("there are"):
-        instead = f"there are {listed(sorted(known), NAMED_MOST)}"
+    instead = near(name, known, most=NAMED_MOST) or "it has none"
     raise InputError(f"there is no {what} {name!r} in this trace; {instead}")

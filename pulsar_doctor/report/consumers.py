@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from pulsar_doctor.consumers import Consumer
@@ -19,7 +18,6 @@ from pulsar_doctor.timeline import Timeline
 SCHEMA = "pulsar-doctor/trace-summary/1"
 SIZES_SHOWN_MOST = 8
 TABLE_WIDTH = 120  # characters; where there are fewer, lines are easier to read
-WIDTH_MOST = 100_000
 
 
 def summary_json(
@@ -83,7 +81,7 @@ def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> d
 
 def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     """The same for a terminal, a row for each incarnation."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title_justify="left")
     table.add_column("consumer", overflow="fold")
     table.add_column("topic, subscription", overflow="fold", ratio=1)
     for title in ("queue", "FLOWs"):
@@ -97,14 +95,6 @@ def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     for consumer in timeline.consumers:
         table.add_row(*_cells(consumer, timeline.now_ns, verdicts))
     return table
-
-
-def unfolded(table: Table) -> Iterator[str]:
-    """The lines of a table for a file or a pipe: as wide as it is, and no blanks behind them."""
-    console = Console(width=WIDTH_MOST, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    yield from filter(None, map(str.rstrip, captured.get().splitlines()))
 
 
 def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[str]:
