@@ -134,6 +134,11 @@ class Row:
     transaction: Annotated[
         str | None, "string", "ACK: the transaction that it belongs to, as the broker writes its id"
     ]
+    consumer_epoch: Annotated[
+        int | None,
+        "int64",
+        "SUBSCRIBE, REDELIVER: how often everything was asked for again; MESSAGE: when it was read",
+    ]
 
     __slots__ = tuple(__annotations__)
 
@@ -153,6 +158,7 @@ class Row:
         self.publish_time = self.deliver_at = self.key_hash = None
         self.error_code = self.error_message = self.dropped = self.raw = None
         self.acknowledged_messages = self.starved_from = self.transaction = None
+        self.consumer_epoch = None
 
 
 def ids_of(row: Row) -> list[MessageId]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import NAMES, OURS, TAKEN, MessageId, Row
 from pulsar_doctor.framing import MESSAGE
 from pulsar_doctor.journal import DIRECTIONS, EVENT, KNOWN, NO_CONNECTION, Batch, Block, Record
@@ -116,6 +117,12 @@ def _subscribe(row: Row, command: Any, _: Any) -> None:
     row.subscription_type = SUBSCRIPTION_TYPES[command.sub_type] if known else None
     row.consumer_id = signed(command.consumer_id)
     row.consumer_name = command.consumer_name or None
+    _epoch(row, command)
+
+
+def _epoch(row: Row, command: Any) -> None:
+    if command.HasField("consumer_epoch"):
+        row.consumer_epoch = signed(command.consumer_epoch)
 
 
 def _producer(row: Row, command: Any, _: Any) -> None:
@@ -171,6 +178,7 @@ def _message(row: Row, command: Any, metadata: Any) -> None:
         row.ack_set = None
     if command.HasField("message_permits"):
         row.permits = command.message_permits
+    _epoch(row, command)
 
 
 def open_indexes(ack_set: bytes, batch: int) -> int:
@@ -205,6 +213,7 @@ def _redeliver(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
     row.messages = len(command.message_ids)  # 0: all that is not acknowledged
     _ids(row, command.message_ids)
+    _epoch(row, command)
 
 
 def _of_consumer(row: Row, command: Any, _: Any) -> None:
@@ -317,26 +326,54 @@ def _each(block: Block, records: Iterable[Record]) -> Iterator[Row]:
         yield row
 
 
+# What `_plain_messages` reads, or `_message` has no use for; whatever else is there goes its way.
+PLAIN_FIELDS = {
+    "message": {
+        "consumer_id", "message_id", "redelivery_count", "consumer_epoch",
+    },
+    "message_id": {"ledger_id", "entry_id", "partition", "batch_size", "ack_set"},
+    "metadata": {
+        "publish_time", "num_messages_in_batch", "partition_key", "compression",
+        "uncompressed_size", "marker_type", "num_chunks_from_msg", "total_chunk_msg_size",
+        "chunk_id",
+    },
+}  # fmt: skip
+
+
+def _looks_for_others() -> Callable[..., bool]:
+    """A function of the three protobufs, compiled: a loop over the fields takes twice as long."""
+    kinds: dict[str, Any] = {
+        "message": wire.Message,
+        "message_id": wire.MessageId,
+        "metadata": wire.MessageMetadata,
+    }
+    looks = [
+        f"{part}.{field.name}" if field.is_repeated else f"{part}.HasField({field.name!r})"
+        for part, kind in kinds.items()
+        for field in kind.DESCRIPTOR.fields
+        if field.name not in PLAIN_FIELDS[part]
+    ]
+    found: Callable[..., bool] = eval(f"lambda {', '.join(kinds)}: {' or '.join(looks)}")
+    return found
+
+
+_has_others = _looks_for_others()
+
+
 def _plain(batch: Batch) -> bool:
     """Whether these are messages with nothing that only a few have."""
     codes = batch.codes
     if not codes.count(MESSAGE) == len(codes) == len(batch.metadata):
         return False
-    message, metadata = batch.everything.commands.message, batch.everything.metadata
-    rare = (
-        message.ack_set
-        or message.HasField("message_permits")
-        or message.message_id.HasField("batch_index")
-        or metadata.HasField("deliver_at_time")
-        or metadata.HasField("key_hash")
-    )
-    return not rare
+    message = batch.everything.commands.message
+    return not _has_others(message, message.message_id, batch.everything.metadata)
 
 
 def _plain_messages(block: Block, batch: Batch) -> Iterator[Row]:
     """What `_message` makes of such, without looking for what is not there: most rows are these."""
     sizes = iter(batch.sizes)
     ts, mono_ns, conn_id = block.ts, block.mono_ns, block.conn_id
+    epochs = batch.everything.commands.message.HasField("consumer_epoch")
     direction, name = DIRECTIONS[block.direction], COMMANDS[MESSAGE].name
     for command, known, total, command_bytes in zip(
         batch.commands, batch.metadata, sizes, sizes, strict=False
@@ -357,6 +394,8 @@ def _plain_messages(block: Block, batch: Batch) -> Iterator[Row]:
         row.messages = row.permits = min(number, BATCH_MOST) if number > 0 else 1
         if 0 < (number := known.publish_time) <= MILLISECOND_MOST:
             row.publish_time = number * 1000
+        if epochs and message.HasField("consumer_epoch"):
+            row.consumer_epoch = signed(message.consumer_epoch)
         yield row
 
 

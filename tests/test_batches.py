@@ -110,6 +110,7 @@ known = {
         message_id=ids,
         redelivery_count=st.none() | small,
         ack_set=words,
+        consumer_epoch=st.none() | numbers,
         message_permits=st.none() | small,
     ),
     10: st.builds(
@@ -121,7 +122,12 @@ known = {
         validation_error=st.none() | st.sampled_from([0, 4, 9]),
     ),
     11: st.builds(wire.Flow, consumer_id=numbers, message_permits=small),
-    20: st.builds(wire.Redeliver, consumer_id=numbers, message_ids=st.lists(ids, max_size=3)),
+    20: st.builds(
+        wire.Redeliver,
+        consumer_id=numbers,
+        message_ids=st.lists(ids, max_size=3),
+        consumer_epoch=st.none() | numbers,
+    ),
     18: st.builds(wire.Empty),
     38: st.builds(wire.AckResponse, request_id=numbers, error=st.none() | small),
     14: st.builds(wire.Error, request_id=numbers, error=small, message=st.just("token=Canary-01")),
@@ -229,6 +235,7 @@ def test_messages_of_any_kind_are_read_alike_in_any_company(kinds, data):
     [
         (message(7, b"\x58\x45", ack_set=[6, 5]), "ack_set"),
         (message(7, message_permits=4), "permits"),
+        (message(7, consumer_epoch=3), "consumer_epoch"),
         (message(7, b"\x98\x01" + varint(1_790_000_000_000)), "deliver_at"),
         (message(7, field(6, b"k")), "key_hash"),
         (framed(command_of(9, b"\x12\x02\x20\x05"), part_of(b"")), "batch_index"),

@@ -5,16 +5,18 @@ The others (their comment says "by hand") follow PulsarApi.proto of 4.0.8.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from pulsar_doctor import commands
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import NAMES, OURS, MessageId, Row
 from pulsar_doctor.commands import COMMANDS, SERVER_ERRORS, read_record, rows_of
-from pulsar_doctor.framing import Frame, code_of
+from pulsar_doctor.framing import Frames, code_of
 from pulsar_doctor.journal import FILE_HEADER, KNOWN, Record, pack_block, pack_event, read_blocks
-from pulsar_doctor.masking import KNOWN_CODES, Mask
+from pulsar_doctor.masking import FREQUENT_CODES, KNOWN_CODES, Mask, Read
 
 GOLDEN_TOPIC = "persistent://public/default/golden"
 T = GOLDEN_TOPIC.encode().hex()
@@ -34,6 +36,10 @@ GOLDEN: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("SUBSCRIBE", f"0804223a0a22{T}12016618022002280432016138004001580068007000", None,
      {"topic": GOLDEN_TOPIC, "subscription": "f", "subscription_type": "Failover", "consumer_id": 2,
       "request_id": 4, "consumer_name": "a"}),
+    ("SUBSCRIBE",
+     f"080422370a22{T}12017318002000280332016340016800980107", None,  # by hand
+     {"topic": GOLDEN_TOPIC, "subscription": "s", "subscription_type": "Exclusive",
+      "consumer_id": 0, "request_id": 3, "consumer_name": "c", "consumer_epoch": 7}),
     ("PRODUCER", f"08052a330a22{T}100018002201702800400048015000", None,
      {"topic": GOLDEN_TOPIC, "producer_id": 0, "request_id": 0}),
     ("SEND", "0806320408001000", "0a0170100018a6ccb7ee9f3422060a016112016232016b",
@@ -57,6 +63,10 @@ GOLDEN: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("MESSAGE", "08094a0a08001204082310033007", "0a0170100018bcccb7ee9f345845",  # by hand: PIP-491
      {"consumer_id": 0, "ledger_id": 35, "entry_id": 3, "redelivery_count": 0, "messages": 69,
       "permits": 7, "payload_bytes": 38, "publish_time": 1795259491900000}),
+    ("MESSAGE", "08094a160800121008df04100018ffffffffffffffffff012801",
+     "0a0f7374616e64616c6f6e652d302d3135100018bcccb7ee9f34",
+     {"consumer_id": 0, "ledger_id": 607, "entry_id": 0, "redelivery_count": 0, "messages": 1,
+      "permits": 1, "payload_bytes": 38, "publish_time": 1795259491900000, "consumer_epoch": 1}),
     ("ACK", "080a520a080010001a0408231001", None,
      {"consumer_id": 0, "ack_type": "individual", "messages": 1, "ledger_id": 35, "entry_id": 1}),
     ("ACK", "080a520a080210011a0408231000", None,
@@ -85,6 +95,8 @@ GOLDEN: list[tuple[str, str, str | None, dict[str, Any]]] = [
      {"consumer_id": 0, "messages": 1, "ledger_id": 35, "entry_id": 0}),
     ("REDELIVER_UNACKNOWLEDGED_MESSAGES", "0814a201020800", None,
      {"consumer_id": 0, "messages": 0}),
+    ("REDELIVER_UNACKNOWLEDGED_MESSAGES", "0814a2010408001801", None,
+     {"consumer_id": 0, "messages": 0, "consumer_epoch": 1}),
     ("PARTITIONED_METADATA", f"0815aa01260a22{T}1001", None,
      {"topic": GOLDEN_TOPIC, "request_id": 1}),
     ("PARTITIONED_METADATA_RESPONSE", "0816b20106080010011800", None, {"request_id": 1}),
@@ -122,13 +134,47 @@ GOLDEN: list[tuple[str, str, str | None, dict[str, Any]]] = [
 # fmt: on
 
 
+# Two that most MESSAGEs are like, so that a read of them is taken the short way.
+PLAIN = (
+    (bytes.fromhex("08094a080800120408231001"), bytes.fromhex("0a01701000")),
+    (bytes.fromhex(f"08094a130800120f08231002{NO_PARTITION}"), bytes.fromhex("18bcccb7ee9f34")),
+)
+Command = tuple[bytes, bytes | None]
+
+
+def frames_of(*commands: Command) -> Frames:
+    frames = Frames()
+    for command, metadata in commands:
+        total = 4 + len(command) + (0 if metadata is None else 38)
+        frames.add(code_of(command), command, metadata, total)
+    return frames
+
+
+def one_by_one(*commands: Command) -> list[bytes]:
+    return [MASK.pack(frame) for frame in frames_of(*commands)]
+
+
+def as_a_read(*commands: Command) -> list[bytes]:
+    return MASK.pack_all(frames_of(*commands))
+
+
+def as_reads(*commands: Command) -> list[bytes]:
+    """Each in a read of its own, all of them in one record where the relay does that."""
+    if not {code_of(command) for command, _ in commands} <= FREQUENT_CODES:
+        return as_a_read(*commands)
+    reads = [Read(1, 2, 3, 1, frames_of(command)) for command in commands]
+    return [MASK.pack_reads(reads)]
+
+
+def rows_by(way: Callable[..., list[bytes]], *commands: Command) -> list[Row]:
+    """After their way through mask and journal."""
+    block = pack_block(way(*commands), ts=1, mono_ns=2, conn_id=3, direction=1)
+    blocks = [read for read, _ in read_blocks(FILE_HEADER + block, len(FILE_HEADER))]
+    return [row for read in blocks for row in rows_of(read)]
+
+
 def journaled(command: bytes, metadata: bytes | None) -> Row:
-    """The row of a frame after its way through mask and journal."""
-    payload = None if metadata is None else 38
-    packed = MASK.pack(Frame(code_of(command), command, metadata, 99, payload, 99))
-    block = pack_block([packed], ts=1, mono_ns=2, conn_id=3, direction=1)
-    ((read, _),) = read_blocks(FILE_HEADER + block, len(FILE_HEADER))
-    (row,) = rows_of(read)
+    (row,) = rows_by(one_by_one, (command, metadata))
     return row
 
 
@@ -142,15 +188,29 @@ def said(row: Row) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("company", [(), PLAIN], ids=["alone", "among messages"])
+@pytest.mark.parametrize("way", [one_by_one, as_a_read, as_reads])
 @pytest.mark.parametrize(
     ("name", "command", "metadata", "expected"), GOLDEN, ids=[line[0] for line in GOLDEN]
 )
-def test_golden_bytes_give_this_row(name, command, metadata, expected):
-    row = journaled(bytes.fromhex(command), None if metadata is None else bytes.fromhex(metadata))
+def test_golden_bytes_give_this_row_on_every_way(way, company, name, command, metadata, expected):
+    command, metadata = bytes.fromhex(command), metadata and bytes.fromhex(metadata)
+    row = rows_by(way, *company, (command, metadata), *company)[len(company)]
     assert (row.command, row.raw) == (name, None)
     assert (row.ts, row.mono_ns, row.conn_id, row.direction) == (1, 2, 3, "to_client")
-    assert row.frame_bytes == 99
+    assert row.frame_bytes == 8 + len(command) + (38 if metadata else 0)
     assert said(row) == expected
+
+
+def test_a_field_that_the_short_way_does_not_know_is_read_the_long_way(monkeypatch):
+    """Whatever the proto names one day: as if the consumer's epoch were new."""
+    known = {**commands.PLAIN_FIELDS, "message": {"consumer_id", "message_id", "redelivery_count"}}
+    monkeypatch.setattr(commands, "PLAIN_FIELDS", known)
+    monkeypatch.setattr(commands, "_has_others", commands._looks_for_others())
+    monkeypatch.setattr(commands, "_plain_messages", None)
+    epoch = bytes.fromhex("08094a0a08001204082310012801"), PLAIN[0][1]
+    rows = rows_by(as_a_read, PLAIN[0], epoch)
+    assert [row.consumer_epoch for row in rows] == [None, 1]
 
 
 def test_every_known_command_has_a_golden_line():

@@ -292,8 +292,8 @@ def test_a_forged_segment_gives_itself_away(
 
 # --- sealed by another version ---
 
-# columns that the first version did not have; nothing in these traces fills the last one
-NEW = ["acknowledged_messages", "starved_from", "transaction"]
+# columns that the first version did not have; nothing in these traces fills the last two
+NEW = ["acknowledged_messages", "starved_from", "transaction", "consumer_epoch"]
 
 
 def older(table: pa.Table) -> pa.Table:
