@@ -114,8 +114,15 @@ def produce(client: pulsar.Client, topic: str, numbers: range, batch: int, codec
 
 
 @pytest.fixture
-def contents(monkeypatch) -> Contents:
+def contents() -> Iterator[Contents]:
     """The payload of each message that comes, by ledger, entry and batch index."""
+    with contents_seen() as seen:
+        yield seen
+
+
+@contextmanager
+def contents_seen() -> Iterator[Contents]:
+    """As the fixture."""
     seen: Contents = {}
     look_into = entries.look_into
 
@@ -129,8 +136,9 @@ def contents(monkeypatch) -> Contents:
                 for index, one in enumerate(payloads.split(data, entry.batch_size)):
                     seen[*entry.positions[-1], index] = bytes(one or b"")
 
-    monkeypatch.setattr(entries, "look_into", looking)
-    return seen
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(entries, "look_into", looking)
+        yield seen
 
 
 def digest_of(got: list[Message], contents: Contents) -> str:

@@ -89,7 +89,7 @@ def test_a_negative_acknowledgement_asks_again_and_forgets_the_rest_of_the_batch
         assert sum(flow.message_permits for flow in peer.hears("FLOW", 2)) == 4 + 3
 
 
-def test_a_negative_acknowledgement_of_an_exclusive_asks_for_all_and_drops_what_was_under_way(
+def test_a_negative_acknowledgement_of_an_exclusive_asks_for_all_and_waits_for_it(
     peer,
 ):
     with attached(peer, replace(PLAN, type="exclusive")) as (consumer, talk):

@@ -3,6 +3,7 @@
 engine      threads of the application on one side, the loop on the other
 consumer    one queue for the partitions of a topic, and what waits in it
 partition   one consumer of the broker: SUBSCRIBE, FLOW, ACK, and coming again
+epochs      what a refusal brings again on Exclusive and Failover, and what it does not
 brake       when FLOW is sent, and how much
 receipts    acknowledgements until the broker has them
 entries, chunks, payloads, checksum     what a MESSAGE carries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pulsar_doctor.receiver.entries import CHUNKS_MISSING, Entry, Position
+from pulsar_doctor.receiver.entries import CHUNKS_MISSING, Entry
 from pulsar_doctor.receiver.payloads import UNCOMPRESSED_BYTES_MOST
 from pulsar_doctor.receiver.spoken_pb2 import MessageMetadata
 
@@ -13,8 +13,14 @@ UNFINISHED_MOST = 10  # messages, as with the other clients (maxPendingChunkedMe
 
 @dataclass(slots=True)
 class _Unfinished:
-    positions: list[Position] = field(default_factory=list)
-    payload: bytearray = field(default_factory=bytearray)
+    entries: list[Entry] = field(default_factory=list)
+    payloads: list[memoryview] = field(default_factory=list)
+    size: int = 0
+
+    def give_up(self) -> None:
+        """Its chunks keep nothing in memory, wherever they are remembered."""
+        for entry in self.entries:
+            entry.chunk, entry.given_up = None, True
 
 
 class Chunks:
@@ -35,20 +41,20 @@ class Chunks:
         if metadata.chunk_id == 0:
             self._unfinished[metadata.uuid] = _Unfinished()
             if len(self._unfinished) > UNFINISHED_MOST:
-                del self._unfinished[next(iter(self._unfinished))]
+                self._unfinished.pop(next(iter(self._unfinished))).give_up()
         message = self._unfinished.get(metadata.uuid)
-        size = len(message.payload) + len(payload) if message else 0
-        if message is None or len(message.positions) != metadata.chunk_id:
+        if message is None or len(message.entries) != metadata.chunk_id:
             entry.corrupt = CHUNKS_MISSING
             return entry, payload
-        if size > UNCOMPRESSED_BYTES_MOST:
-            del self._unfinished[metadata.uuid]
+        message.size += len(payload)
+        if message.size > UNCOMPRESSED_BYTES_MOST:
+            self._unfinished.pop(metadata.uuid).give_up()
             entry.corrupt = "UncompressedSizeCorruption"
             return entry, payload
-        message.positions += entry.positions
-        message.payload += payload
-        if len(message.positions) < metadata.num_chunks_from_msg:
+        message.entries.append(entry)
+        message.payloads.append(payload)
+        if len(message.entries) < metadata.num_chunks_from_msg:
             return None
         del self._unfinished[metadata.uuid]
-        entry.positions = tuple(message.positions)
-        return entry, memoryview(message.payload)
+        entry.positions = tuple(place for each in message.entries for place in each.positions)
+        return entry, memoryview(b"".join(message.payloads))

@@ -22,7 +22,9 @@ class Entry:
 
     positions: one, or that of each chunk. batch_size: None outside of a batch. indexes: of the
     messages in it that are to be handed out. open: a bit for each index of a batch that is not
-    acknowledged. before: the entry that came before it, None: none since SUBSCRIBE.
+    acknowledged. before: the entry that came before it, None: none since SUBSCRIBE or REDELIVER.
+    chunk: what is needed to put a message together of it and others. given_up: such, and it never
+    will be.
     """
 
     positions: tuple[Position, ...]
@@ -34,16 +36,19 @@ class Entry:
     open: int = 0
     corrupt: str | None = None
     before: Position | None = None
+    chunk: tuple[MessageMetadata, memoryview] | None = None
+    given_up: bool = False
 
     @property
     def shares(self) -> list[tuple[int | None, int]]:
         """Each message that is handed out, by index, and the permits that it gives back."""
         if self.batch_size is None or self.corrupt:
             return [(None, self.debit)]
-        last = len(self.indexes) - 1
+        indexes = [index for index in self.indexes if self.open >> index & 1]
+        last = len(indexes) - 1
         return [
             (index, max(0, self.debit - last) if at == last else int(at < self.debit))
-            for at, index in enumerate(self.indexes)
+            for at, index in enumerate(indexes)
         ]
 
     def acknowledge(self, index: int | None, *, and_before: bool = False) -> None:

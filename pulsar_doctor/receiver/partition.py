@@ -2,7 +2,8 @@
 
 An incarnation is what lies between one SUBSCRIBE and the loss of its connection. With it go its
 permits and what was queued of it: the broker sends that again to the next one. Acknowledgements
-whose receipt has not come are said again before the first FLOW, so that it does not.
+whose receipt has not come are said again before the first FLOW, so that it does not. What a
+REDELIVER on Exclusive and Failover brings again, and what it does not, stands in epochs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pulsar_doctor.receiver.brokers import Brokers
 from pulsar_doctor.receiver.chunks import Chunks
 from pulsar_doctor.receiver.connection import Connection
 from pulsar_doctor.receiver.entries import Entry, Position
+from pulsar_doctor.receiver.epochs import QUIET_SECONDS, REMEMBERED, Epochs
 from pulsar_doctor.receiver.receipts import Receipts
 from pulsar_doctor.receiver.refusals import PASSING, PASSING_AGAIN, Lost, Refused, refused
 
@@ -63,8 +65,10 @@ class Partition:
         self._brokers = brokers
         self._queue = queue
         self._last: Position | None = None
+        self._epochs: Epochs[Entry] = Epochs(REMEMBERED + plan.receiver_queue_size)
+        self._stirred_at = 0.0  # the last MESSAGE or FLOW, in the loop's time
+        self._looking: asyncio.TimerHandle | None = None
         self._begin()
-        self._epoch = 0
         self._connection: Connection | None = None
         self._mending: asyncio.Task[None] | None = None
         self._closed = False
@@ -120,7 +124,7 @@ class Partition:
             consumer_name=plan.name,
             durable=True,
             initial_position=EARLIEST,
-            consumer_epoch=self._epoch,
+            consumer_epoch=self._epochs.number,
         )
         return spoken.BaseCommand(type=CODES["SUBSCRIBE"], subscribe=subscribe)
 
@@ -133,6 +137,7 @@ class Partition:
         self._brake = Brake(plan.receiver_queue_size, by_hand=plan.permits == "manual")
         self._chunks = Chunks()
         self._last = None
+        self._epochs.begin()
 
     # What the connection tells.
 
@@ -140,28 +145,69 @@ class Partition:
         """A MESSAGE."""
         entry, metadata, payload = entries.read(command, part)
         self._brake.debited(entry.debit)
-        if command.HasField("consumer_epoch") and command.consumer_epoch < self._epoch:
-            # it was on its way before we asked for everything again
-            self.give_back(entry.debit)
-            return
+        self._stirred_at = asyncio.get_running_loop().time()
         if metadata.num_chunks_from_msg > 1:
+            entry.chunk = metadata, payload
+        else:
+            entries.look_into(entry, metadata, payload)
+        due = [entry]
+        if command.HasField("consumer_epoch") and self._plan.type not in SHARING:
+            due = self._epochs.arrived(entry, command.consumer_epoch)
+        if not any(each is entry for each in due):
+            self._return(entry)
+        for each in due:
+            self._hand_out(each)
+        self._watch()
+
+    def _hand_out(self, entry: Entry) -> None:
+        if entry.given_up:
+            return
+        if entry.chunk is not None:
+            metadata, payload = entry.chunk
             whole = self._chunks.add(entry, metadata, payload)
             if whole is None:
-                self.give_back(entry.debit)
+                self._return(entry)
                 return
             entry, payload = whole
-        entries.look_into(entry, metadata, payload)
-        entry.before, self._last = self._last, entry.positions[-1]
+            entry.chunk = None
+            entries.look_into(entry, metadata, payload)
+            self._epochs.joined(entry)
+        self._follow_on(entry)
         if entry.shares:
             self._queue.put(self, entry)
         else:
-            self.give_back(entry.debit)
+            self._return(entry)
+
+    def _follow_on(self, entry: Entry) -> None:
+        """What comes behind its turn has nothing before it that an ack of it may cover."""
+        last, position = self._last, entry.positions[-1]
+        entry.before = last if last is None or last < position else None
+        self._last = position if last is None else max(last, position)
+
+    def _return(self, entry: Entry) -> None:
+        """Gives its permits back, once, without handing it out."""
+        permits, entry.debit = entry.debit, 0
+        self.give_back(permits)
+
+    def _watch(self) -> None:
+        """Looks after a while whether what is held comes again."""
+        if self._epochs.holds and self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        quiet = asyncio.get_running_loop().time() - self._stirred_at
+        if self._connection is not None and quiet >= QUIET_SECONDS and self._brake.outstanding > 0:
+            for entry in self._epochs.overdue():
+                self._hand_out(entry)
+        self._watch()
 
     def lost(self, why: str) -> None:
         """The incarnation is over."""
         self._connection = None
         self.active = None
         self._queue.drop(self)
+        self._epochs.begin()
         if self._mending is None and not self._closed:
             self._mending = asyncio.get_running_loop().create_task(self._mend())
 
@@ -173,6 +219,8 @@ class Partition:
     def active_changed(self, active: bool) -> None:
         """ACTIVE_CONSUMER_CHANGE."""
         self.active = active
+        if not active:
+            self._epochs.stood_by()
 
     async def _mend(self) -> None:
         try:
@@ -232,12 +280,21 @@ class Partition:
                 command.message_ids.add(ledger_id=ledger_id, entry_id=entry_id)
         else:
             permits = self._queue.drop(self)
-            self._epoch += 1
-            command.consumer_epoch = self._epoch
+            self._ask_for_everything()
+            command.consumer_epoch = self._epochs.number
         self._connection.send(
             spoken.BaseCommand(type=CODES["REDELIVER_UNACKNOWLEDGED_MESSAGES"], redeliver=command)
         )
         self.give_back(permits)
+
+    def _ask_for_everything(self) -> None:
+        for entry in self._epochs.again():
+            entry.debit = 0  # what was left of it has been dropped from the queue
+        if self.active is False:  # the broker takes no notice: another one has it
+            self._epochs.stood_by()
+        self._chunks = Chunks()
+        self._last = None
+        self._watch()
 
     async def drained(self) -> None:
         """Waits while the broker is slow to read."""
@@ -274,6 +331,7 @@ class Partition:
         except Refused as error:
             raise refused(error, self._plan) from None
         finally:
+            self._epochs.begin()
             if self._connection is not None:
                 self._connection.consumers.pop(self._number, None)
                 self._connection = None
@@ -284,6 +342,7 @@ class Partition:
 
     def _flow(self, permits: int) -> None:
         if permits and self._connection is not None:  # a FLOW of 0 ends the connection
+            self._stirred_at = asyncio.get_running_loop().time()
             flow = wire.Flow(consumer_id=self._number, message_permits=permits)
             self._connection.send(wire.BaseCommand(type=CODES["FLOW"], flow=flow))
 
@@ -294,6 +353,11 @@ class Partition:
         entry: Entry | None = None,
         error: int | None = None,
     ) -> None:
+        partly = entry is not None and entry.batch_size is not None and bool(entry.open)
+        if ack_type == CUMULATIVE:
+            self._epochs.covered(positions[-1], partly=partly)
+        elif not partly:
+            self._epochs.acknowledged(positions)
         ack = wire.Ack(consumer_id=self._number, ack_type=ack_type, validation_error=error)
         for ledger_id, entry_id in positions:
             open_words = entry.ack_set if entry and entry.batch_size is not None else []
