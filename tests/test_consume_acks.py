@@ -82,6 +82,21 @@ def test_a_quarter_is_refused_and_asked_for_again(broker, admin, twenty, engine)
     assert subscription(admin, twenty)["msgBacklog"] == 5
 
 
+@pytest.mark.parametrize("type_", ["exclusive", "failover"])
+def test_refusals_on_exclusive_and_failover_bring_everything_again_and_lose_nothing(
+    broker, admin, twenty, type_
+):
+    """Every fourth is refused: 20 of 26 are not, each of them once."""
+    document = consumed(
+        broker, twenty, "-s", "s", "--type", type_, "--nack-rate", "25%", "--nack-delay", "200ms",
+        "-n", "26", "--engine", "wire",
+    )  # fmt: skip
+    acks = document["acknowledgements"]
+    assert (acks["acknowledge_calls"], acks["negative_acknowledge_calls"]) == (20, 6)
+    assert acks["redelivery_ids"] == 0
+    assert subscription(admin, twenty)["msgBacklog"] == 0
+
+
 def test_what_is_refused_again_and_again_becomes_a_dead_letter(broker, admin, client, topic):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     attach.produce(client, topic, 3)

@@ -105,7 +105,8 @@ work_options = together(
     ),
     click.option(
         "--nack-delay", type=DURATION, default="1s", show_default=True,
-        help="After which it is asked for again.",
+        help="After which it is asked for again; on exclusive and failover subscriptions all that "
+        "is not acknowledged comes again with it.",
     ),
     click.option(
         "--ack-corrupt", is_flag=True,

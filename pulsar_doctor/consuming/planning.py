@@ -97,11 +97,6 @@ def _wrong_acks(
         "--nack-rate goes with --ack individual or none",
     )
     yield (
-        bool(share) and wire and asked["type_"] not in SHARING,
-        "on exclusive and failover subscriptions a refusal brings everything again, after which "
-        "--engine wire may stand still: use --engine pulsar-client, or --type shared",
-    )
-    yield (
         asked["ack_corrupt"] and not wire,
         "pulsar-client acknowledges corrupt messages by itself: --ack-corrupt needs --engine wire",
     )
