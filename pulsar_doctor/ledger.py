@@ -132,6 +132,13 @@ class Ledger:
     highest: Position = NOWHERE
     had_before: Position = NOWHERE  # up to here earlier incarnations may have had the messages
 
+    # Exclusive and Failover, where the client counts how often it has asked for everything again.
+    epoch: int | None = None  # None: it drops nothing by it
+    awaited: dict[Position, int] = field(default_factory=dict)  # open bits; came before that only
+    awaited_ns: int = 0  # when that changed last
+    late: int = 0  # entries of an older epoch since the last REDELIVER
+    epoch_highest: Position = NOWHERE  # of what came in the present epoch
+
     ready_ns: int | None = None
     last_flow_ns: int | None = None
     last_message_ns: int | None = None
@@ -281,9 +288,14 @@ class Ledger:
 
 def as_of_now(ledger: Ledger) -> Ledger:
     """A copy that does not change, without its lists of deliveries and FLOWs."""
-    recent = [list(bucket) for bucket in ledger.recent]
-    unspent = [list(flow) for flow in ledger.unspent_flows]
-    return replace(ledger, deliveries=OrderedDict(), flows=[], unspent_flows=unspent, recent=recent)
+    return replace(
+        ledger,
+        deliveries=OrderedDict(),
+        flows=[],
+        unspent_flows=[list(flow) for flow in ledger.unspent_flows],
+        recent=[list(bucket) for bucket in ledger.recent],
+        awaited=dict(ledger.awaited),
+    )
 
 
 def state_of(ledger: Ledger) -> dict[str, Any]:
@@ -297,6 +309,7 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
         [*position, hex(delivery.open_bits), delivery.at_ns, delivery.number]
         for position, delivery in ledger.deliveries.items()
     ]
+    state["awaited"] = [[*position, hex(bits)] for position, bits in ledger.awaited.items()]
     return state
 
 
@@ -310,6 +323,8 @@ def from_state(state: dict[str, Any]) -> Ledger:
         ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
         for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]
     )
-    for name in ("newest", "highest", "had_before", "cumulative_highest"):
+    awaited = state.get("awaited", ())  # none in what an older version saved
+    ledger.awaited = {(ledger_id, entry_id): int(bits, 16) for ledger_id, entry_id, bits in awaited}
+    for name in ("newest", "highest", "had_before", "cumulative_highest", "epoch_highest"):
         setattr(ledger, name, tuple(getattr(ledger, name)))
     return ledger

@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from pulsar_doctor import awaited
 from pulsar_doctor.columns import MessageId, Row, ids_of
 from pulsar_doctor.ledger import BUCKET_NS, Delivery, Ledger, Position
 
@@ -194,6 +195,8 @@ def _message(ledger: Ledger, row: Row) -> None:
     ledger.last_message_ns = now_ns
     if ledger.told_delay_us:
         _due(ledger, row)
+    if ledger.epoch and row.consumer_epoch is not None:
+        awaited.came(ledger, row, position, bits)
     _count(ledger, now_ns, messages, messages if again else 0, 0)
     if ledger.unacked_limit and not ledger.blocked and ledger.unacked >= _limit(ledger) > 0:
         _block(ledger, debit)
@@ -246,6 +249,8 @@ def _ack(ledger: Ledger, row: Row) -> None:
         _count_cumulative(ledger, ids)
         if ledger.individual:
             return  # the broker drops it in silence on Shared and Key_Shared
+        if ledger.awaited and ids:
+            awaited.covered(ledger, row, ids[-1])
         ids = list(_cumulative(ledger, ids))
     acknowledge(ledger, row, ids)
 
@@ -280,6 +285,8 @@ def acknowledge(
     now = row.mono_ns
     messages = proven = delay_ns = 0
     deliveries = ledger.deliveries
+    if ledger.awaited:
+        awaited.settled(ledger, row, ids)
     for ledger_id, entry_id, ack_set in ids:
         delivery = deliveries.get((ledger_id, entry_id))
         if delivery is None:
@@ -350,6 +357,8 @@ def _redeliver(ledger: Ledger, row: Row) -> None:
             if delivery is not None:
                 _proves(ledger, delivery.proves + 1)
     else:
+        if row.consumer_epoch is not None and ledger.epoch is not None:
+            awaited.asked_again(ledger, row)
         ledger.deliveries.clear()
         ledger.unacked = 0
     _unacked(ledger, 0, row.mono_ns)

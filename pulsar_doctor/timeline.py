@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pulsar_doctor import consumers, permits
+from pulsar_doctor import awaited, consumers, permits
 from pulsar_doctor import ledger as ledgers
 from pulsar_doctor.columns import (
     CLOSE,
@@ -40,6 +40,7 @@ from pulsar_doctor.ledger import Ledger
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 PRODUCERS_KEPT_MOST = 10_000  # of a connection: the newest
 CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
+HOLDS_OLD = "pulsar-doctor-"  # our own client, which drops nothing by epoch: see receiver/epochs.py
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 
 
@@ -160,7 +161,7 @@ class Timeline:
             if position in held:
                 continue
             for other in siblings.values():
-                if position in other.ledger.deliveries:
+                if position in other.ledger.deliveries or position in other.ledger.awaited:
                     permits.acknowledge(other.ledger, row, [message_id], by_another=True)
                     break
             else:
@@ -200,6 +201,7 @@ class Timeline:
         consumer.closed_us = row.ts
         consumer.closed_ns = row.mono_ns
         consumer.ledger.deliveries.clear()
+        consumer.ledger.awaited.clear()
         connection.consumers.pop(consumer.consumer_id, None)
         siblings = self._siblings[consumer.topic, consumer.subscription]
         del siblings[consumer.incarnation]
@@ -340,6 +342,8 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
         timeline.end(connection, before, row)
         row.starved_from = None  # starved_us is that of the one before
     told = timeline.told.get(row.consumer_name or "", {})
+    individual = row.subscription_type in ("Shared", "Key_Shared")
+    drops_old = not individual and not (connection.client_version or "").startswith(HOLDS_OLD)
     consumer = Consumer(
         timeline.next_incarnation,
         row.conn_id or 0,
@@ -353,7 +357,8 @@ def _subscribe(timeline: Timeline, connection: Connection, row: Row) -> None:
         connection.client_addr,
         row.ts,
         Ledger(
-            individual=row.subscription_type in ("Shared", "Key_Shared"),
+            individual=individual,
+            epoch=row.consumer_epoch if drops_old else None,
             told_receiver_queue_size=told.get("receiver_queue_size"),
             told_process_seconds=told.get("process_seconds"),
             told_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
@@ -417,6 +422,7 @@ def _active_change(
     timeline: Timeline, connection: Connection, consumer: Consumer, row: Row
 ) -> None:
     consumer.active = bool(row.messages)
+    awaited.another_active(consumer.ledger)
 
 
 CONNECTION_EVENTS: dict[str, Callable[[Timeline, Connection, Row], None]] = {

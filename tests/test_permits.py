@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rows import ack, ack_batch, ack_set, flow, message, paced, redeliver, row, subscribe, taken
 
 from pulsar_doctor import permits
+from pulsar_doctor.awaited import AWAITED_MOST
 from pulsar_doctor.columns import MessageId, Row, ids_of
 from pulsar_doctor.ledger import Ledger, Pace, from_state, state_of
 
@@ -216,6 +217,27 @@ def test_parked_is_known_where_each_flow_came_when_its_permits_were_needed() -> 
     play(ledger, flow(5), *(message(n) for n in range(10, 15)))
     play(ledger, flow(5), *(message(n) for n in range(15, 20)), flow(5), flow(5))
     assert (ledger.available_permits, ledger.parked_permits) == (0, 10)
+
+
+def test_what_should_come_again_in_the_next_epoch_is_remembered_up_to_a_bound() -> None:
+    many = [message(number, consumer_epoch=0) for number in range(AWAITED_MOST + 5)]
+    ledger = play(ready(individual=False, epoch=0), flow(2000), *many, redeliver(consumer_epoch=1))
+    assert (ledger.epoch, len(ledger.awaited), min(ledger.awaited)) == (1, AWAITED_MOST, (1, 5))
+    last = AWAITED_MOST + 5
+    play(ledger, message(last, consumer_epoch=0), message(last + 1, 3, consumer_epoch=0))
+    assert (len(ledger.awaited), min(ledger.awaited), ledger.late) == (AWAITED_MOST, (1, 7), 2)
+    play(ledger, message(7, consumer_epoch=1), ack(8), ack_batch(last + 1, [1], 3))
+    assert (min(ledger.awaited), ledger.awaited[1, last + 1]) == ((1, 9), 2)
+    play(ledger, ack(last, type="cumulative"))
+    assert ledger.awaited == {(1, last + 1): 2}
+    assert from_state(json.loads(json.dumps(state_of(ledger)))) == ledger
+
+
+def test_a_ledger_that_was_saved_without_epochs_is_read() -> None:
+    state = state_of(play(ready(individual=False), flow(5), message(0)))
+    new = ("epoch", "awaited", "awaited_ns", "late", "epoch_highest")
+    older = {name: value for name, value in state.items() if name not in new}
+    assert from_state(older) == from_state(state)
 
 
 @pytest.mark.parametrize("back", [redeliver(0), redeliver()], ids=["by id", "all"])

@@ -8,14 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from command_line import pulsar_doctor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_broker import PLAN, SECOND, SOON, attached, batch, chunk, message
 from scripted_broker import peer as peer  # noqa: PLC0414
 from support import eventually
 
+from pulsar_doctor.receiver import connected
+from pulsar_doctor.receiver import connection as connections
 from pulsar_doctor.receiver import partition as partitions
 from pulsar_doctor.receiver.epochs import Epochs
+from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.settings import Settings
+from pulsar_doctor.tap.relaying import relaying
 
 REDELIVER = "REDELIVER_UNACKNOWLEDGED_MESSAGES"
 EXCLUSIVE = replace(PLAN, type="exclusive")
@@ -497,3 +503,31 @@ def test_a_broker_without_epochs_sends_what_it_likes(peer):
         for number in itertools.repeat(1, 2):
             talk.say(message(number))
             assert consumer.receive(SECOND).entry_id == 1
+
+
+def test_what_another_client_would_have_lost_is_told_from_its_trace(peer, tmp_path, monkeypatch):
+    """The wire of seed 803 through the tap, to a client that is taken for one that drops it."""
+    monkeypatch.setattr(connections, "CLIENT", "Pulsar-Java-v4.0.8")
+    trace = tmp_path / "t.ptrace"
+    with (
+        relaying(peer.url, trace) as relay,
+        connected(relay.service_url, Settings()) as engine,
+    ):
+        consumer = engine.subscribe(EXCLUSIVE)
+        talk = peer.talks[-1]
+        talk.say(message(52, consumer_epoch=0))
+        consumer.negative_acknowledge(consumer.receive(SECOND))
+        peer.hears(REDELIVER)
+        wire_of_803(talk, peer)
+        for _ in range(3):
+            consumer.receive(SECOND)
+    rows = [row for row in open_trace(trace).rows() if row.consumer_epoch is not None]
+    assert [(row.command, row.entry_id, row.consumer_epoch) for row in rows] == [
+        ("SUBSCRIBE", None, 0), ("MESSAGE", 52, 0), (REDELIVER, None, 1),
+        ("MESSAGE", 53, 0), ("MESSAGE", 52, 1), ("MESSAGE", 54, 1),
+    ]  # fmt: skip
+    settled = ("--set", "lost-to-redeliver-race.settle=0")
+    ran = pulsar_doctor("stall-check", "--trace", str(trace), *settled)
+    assert ran.returncode == 1, ran.stderr
+    assert "lost-to-redeliver-race of c (stalled" in ran.stdout
+    assert "1 entry from 7:53 on" in ran.stdout

@@ -270,6 +270,16 @@ def test_an_ack_of_another_consumer_is_settled_with_the_one_that_holds_the_messa
     assert settled.acknowledged_messages == 2
 
 
+def test_an_ack_of_another_consumer_settles_what_should_come_again() -> None:
+    timeline = play(
+        attached(name="a", type="Failover", consumer_epoch=0),
+        attached(name="b", consumer=1, type="Failover", consumer_epoch=0)[2:],
+        flow(5), message(0, consumer_epoch=0), message(1, consumer_epoch=0),
+        redeliver(consumer_epoch=1), ack(0, consumer=1),
+    )  # fmt: skip
+    assert timeline.consumers[0].ledger.awaited == {(1, 1): 1}
+
+
 @pytest.mark.parametrize("column", ["topic", "subscription"])
 def test_an_ack_of_another_subscription_settles_nothing(column: str) -> None:
     other = attached(consumer=1, **{column: "another"})[2:]
@@ -544,19 +554,21 @@ def _command(kind: str, conn: int, consumer: int, number: int) -> Row:
         "subscribe": lambda: subscribe(
             consumer, request, conn=conn, type=TYPES[number % 2], name=f"c{consumer}",
             topic=f"{TOPIC}-partition-{number % 3}" if number % 2 else TOPIC,
+            consumer_epoch=number % 2,
         ),
         "success": lambda: success(request, conn=conn),
         "error": lambda: error(request, conn=conn),
         "flow": lambda: flow(number, consumer, conn=conn),
         "message": lambda: message(
-            number, 1 + number % 3, consumer, conn=conn, redelivery_count=number // 6
+            number, 1 + number % 3, consumer, conn=conn, redelivery_count=number // 6,
+            consumer_epoch=number % 3,
         ),
         "open batch": lambda: message(number, 3, consumer, conn=conn, open=[number % 3]),
         "ack": lambda: ack(number, number + 1, consumer=consumer, conn=conn),
         "ack one": lambda: ack(number, consumer=consumer, conn=conn),
         "cumulative": lambda: ack(number, consumer=consumer, conn=conn, type="cumulative"),
         "redeliver": lambda: redeliver(number, consumer=consumer, conn=conn),
-        "redeliver all": lambda: redeliver(consumer=consumer, conn=conn),
+        "redeliver all": lambda: redeliver(consumer=consumer, conn=conn, consumer_epoch=number % 4),
         "close consumer": lambda: close_consumer(consumer, request, conn=conn),
         "unsubscribe": lambda: unsubscribe(consumer, request, conn=conn),
         "closed by broker": lambda: closed_by_broker(consumer, conn=conn),

@@ -5,16 +5,20 @@ A line is `TIME VERB WHO WHAT`, in any order of time; TIME may be `FROM..TO ever
 
     0s subscribe slow Shared         SUBSCRIBE and its SUCCESS, on a connection of its own
     0s subscribe slow Shared Pulsar-Java-v4.0.8    likewise, of this client
+    0s subscribe slow Exclusive Pulsar-Java-v4.0.8 counting    likewise, and counts its epochs
     0s refused late Exclusive        SUBSCRIBE and its ERROR
     0s flow slow 1000                FLOW(1000)
     1s message slow 1000 singles     the broker pushes 1000 new messages
     1s message slow 14 batches of 100
     9s again slow 3                  the broker pushes 3 entries again that were given back
+    9s pass slow 3                   3 that it passes over instead
+    9s late slow 2                   the broker pushes 2 new entries of the epoch before
     1s taken slow 1                  the application took a message (only where it tells)
     2s ack slow 4                    an ACK for each of the 4 oldest messages that it holds
     2s ack slow 59 in one            one ACK with 59 ids
     2s ack slow 10 cumulative        one cumulative ACK for the 10th of them
     2s ack slow all                  whatever it holds
+    2s ack slow 2 returned           the 2 oldest messages of those that were given back
     3s redeliver slow 3              gives back 3 entries by id; `all`: everything, the queue too
     4s active slow / standby slow    ACTIVE_CONSUMER_CHANGE
     5s close slow                    the client closes it; `unload`: the broker; `lose`: connection
@@ -70,6 +74,7 @@ class Client:
     type: str
     held: list[Entry] = field(default_factory=list)
     queued: list[Entry] = field(default_factory=list)  # a place for each message not yet taken
+    epoch: int | None = None
 
     def take_back(self, entries: Iterable[Entry]) -> list[Entry]:
         gone = dict.fromkeys(entries)
@@ -108,15 +113,18 @@ class Script:
         self.timeline.apply(row)
 
     def subscribe(
-        self, name: str, type_: str, version: str = "Pulsar-CPP-v3.7.0", *, accepted: bool = True
-    ) -> None:
+        self, name: str, type_: str, version: str = "Pulsar-CPP-v3.7.0", *more: str,
+        accepted: bool = True,
+    ) -> None:  # fmt: skip
         self.connections += 1
         who = self.clients[name] = Client(self.connections, name, type_)
+        who.epoch = 0 if more == ("counting",) else None
         self.put("OPEN", who, client_addr=f"10.0.0.7:{5000 + who.conn_id}")
         self.put("CONNECT", who, client_version=version)
         self.put(
             "SUBSCRIBE", who, request_id=1, consumer_id=0, consumer_name=name,
             topic=TOPIC, subscription=SUBSCRIPTION, subscription_type=type_,
+            consumer_epoch=who.epoch,
         )  # fmt: skip
         answer = "SUCCESS" if accepted else "ERROR"
         self.put(answer, who, request_id=1, direction=TO_CLIENT)
@@ -138,14 +146,30 @@ class Script:
         for _ in range(len(self.returned) if count == "all" else int(count)):
             self._push(self.clients[name], self.returned.pop(0))
 
+    def pass_over(self, name: str, count: str) -> None:
+        del self.returned[: int(count)]
+
+    def late(self, name: str, count: str) -> None:
+        who = self.clients[name]
+        assert who.epoch
+        for _ in range(int(count)):
+            self.entries += 1
+            entry = Entry(self.entries, 1, 1)
+            self._message(who, entry, who.epoch - 1)
+            self.returned.append(entry)
+
     def _push(self, who: Client, entry: Entry) -> None:
-        left = entry.open_bits.bit_count()
         who.held.append(entry)
-        who.queued += [entry] * left
+        who.queued += [entry] * entry.open_bits.bit_count()
+        self._message(who, entry, who.epoch)
+
+    def _message(self, who: Client, entry: Entry, epoch: int | None) -> None:
+        left = entry.open_bits.bit_count()
         self.put(
             "MESSAGE", who, direction=TO_CLIENT, consumer_id=0, ledger_id=1, messages=entry.batch,
             entry_id=entry.number, permits=left, ack_set=entry.ack_set,
             redelivery_count=entry.deliveries if who.type in ("Shared", "Key_Shared") else 0,
+            consumer_epoch=epoch,
         )  # fmt: skip
         entry.deliveries += 1
 
@@ -158,20 +182,21 @@ class Script:
 
     def ack(self, name: str, count: str, *how: str) -> None:
         who = self.clients[name]
-        held = sum(entry.open_bits.bit_count() for entry in who.held)
+        them = self.returned if how == ("returned",) else who.held
+        held = sum(entry.open_bits.bit_count() for entry in them)
         ids = []
         for _ in range(held if count == "all" else int(count)):
-            entry = who.held[0]
+            entry = them[0]
             entry.acknowledge_one()
             ids.append(MessageId(1, entry.number, entry.ack_set))
             if not entry.open_bits:
-                who.held.remove(entry)
+                them.remove(entry)
         if how == ("cumulative",):
             self._ack(who, "cumulative", ids[-1:])
         elif how == ("in", "one"):
             self._ack(who, "individual", ids)
         else:
-            assert not how, how
+            assert how in ((), ("returned",)), how
             for one in ids:
                 self._ack(who, "individual", [one])
 
@@ -187,9 +212,11 @@ class Script:
         who = self.clients[name]
         back = who.take_back(who.held if count == "all" else who.held[: int(count)])
         ids = [] if count == "all" else [MessageId(1, entry.number, None) for entry in back]
+        if not ids and who.epoch is not None:
+            who.epoch += 1
         self.put(
             "REDELIVER_UNACKNOWLEDGED_MESSAGES", who, consumer_id=0, message_ids=ids or None,
-            messages=len(ids),
+            messages=len(ids), consumer_epoch=None if ids else who.epoch,
         )  # fmt: skip
         self.returned += back
 
@@ -226,6 +253,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "flow": Script.flow,
     "message": Script.message,
     "again": Script.again,
+    "pass": Script.pass_over,
+    "late": Script.late,
     "taken": Script.taken,
     "ack": Script.ack,
     "redeliver": Script.redeliver,

@@ -1,0 +1,97 @@
+"""After a REDELIVER on Exclusive or Failover entries were passed over, and do not come any more.
+
+A client that gives messages back (a negative acknowledgement, an ack timeout,
+redeliverUnacknowledgedMessages) asks the broker for all that is not acknowledged. It counts such
+requests, the consumer epoch, and drops what it is sent of an older one. The broker rewinds its
+cursor; but a read that is under way goes on, brings its entries in the old epoch, and then sets the
+cursor behind them, over the rewind. What lies before that is sent no more: the client has dropped
+it and waits for it, the broker takes it as sent. The backlog stays, permits are there, and later
+messages come as if nothing were wrong; a cumulative acknowledgement of one of these acknowledges
+what was never handed out. Nothing mends it but another REDELIVER, or a new connection.
+
+Found where an entry came in an older epoch than that of the last REDELIVER only, something of an
+older epoch came after that REDELIVER (the read that went on), an entry behind it has come in the
+present epoch, and nobody has acknowledged it. None of that may have changed for `settle`: right
+after a REDELIVER entries of both epochs are under way. Of an incarnation the newest 1000 such
+entries are known. A client that tells no epoch (C++, Python) drops nothing and loses nothing, and
+`consume --engine wire` keeps what it is sent too early.
+
+An entry that has expired meanwhile, or was skipped by hand, looks the same: the wire does not show
+either.
+
+Source: PersistentDispatcherSingleActiveConsumer.internalRedeliverUnacknowledgedMessages and
+OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch in the Java client
+(PIP-84); apache/pulsar#23345, #25204 and #14716 are neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.consumers import Consumer
+from pulsar_doctor.diagnosis import (
+    WIRE,
+    Evidence,
+    Finding,
+    Limits,
+    Measure,
+    Outcome,
+    Threshold,
+    found,
+)
+
+THRESHOLDS = (
+    Threshold("settle", 5.0, "seconds", "what has changed more recently may still be under way"),
+)
+NEEDS = frozenset({WIRE})
+EXPLAINS = frozenset({"ack-hole"})
+REMEDY = (
+    "Restart this consumer, or unload the topic (pulsar-admin topics unload): with the new "
+    "connection all that is not acknowledged comes again, what the application works on too. Until "
+    "then acknowledge nothing cumulatively. It happens to Java clients on Exclusive and Failover; "
+    "on Shared messages are given back one by one, without this race."
+)
+
+
+def check(evidence: Evidence, limits: Limits) -> Outcome:
+    """Found for each consumer that waits for what will not come."""
+    wire = evidence.wire
+    assert wire is not None
+    return found(_findings(wire.consumers, wire.now_ns, limits))
+
+
+def _findings(consumers: tuple[Consumer, ...], now_ns: int, limits: Limits) -> Iterator[Finding]:
+    for consumer in consumers:
+        ledger = consumer.ledger
+        passed = {p: bits for p, bits in ledger.awaited.items() if p < ledger.epoch_highest}
+        settled = now_ns - ledger.awaited_ns >= limits["settle"] * 1e9
+        if passed and ledger.late and settled:
+            yield _finding(consumer, passed)
+
+
+def _finding(consumer: Consumer, passed: dict[tuple[int, int], int]) -> Finding:
+    ledger = consumer.ledger
+    messages = sum(bits.bit_count() for bits in passed.values())
+    first = "{}:{}".format(*min(passed))
+    behind = "{}:{}".format(*ledger.epoch_highest)
+    entries = "1 entry" if len(passed) == 1 else f"{len(passed)} entries"
+    unsent = "1 message is" if messages == 1 else f"{messages} messages are"
+    return Finding(
+        code="lost-to-redeliver-race",
+        severity="stalled",
+        confidence=0.9,
+        consumer=consumer.label,
+        summary=(
+            f"{entries} from {first} on came before its last REDELIVER took effect and not again, "
+            f"while {behind} has come since: {unsent} not sent any more"
+        ),
+        evidence=(
+            Measure("passed_entries", len(passed), "entries"),
+            Measure("passed_messages", messages, "messages"),
+            Measure("first_passed", first, ""),
+            Measure("highest_since", behind, ""),
+            Measure("consumer_epoch", ledger.epoch, ""),
+            Measure("late_entries", ledger.late, "entries"),
+        ),
+        remedy=REMEDY,
+    )
