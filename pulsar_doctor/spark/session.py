@@ -212,8 +212,11 @@ def _java(where: Where, told: Mapping[str, str], says: Path) -> Iterator[None]:
     shown = "spark.log.level" in where.conf
     with says.open("wb") as file, _environment(is_local(told["spark.master"])):
         output = {} if shown else {"stdout": file, "stderr": subprocess.STDOUT}
-        gateway = launch_gateway(SparkConf().setAll(list(told.items())), output)
+        with _sigint_kept() as came:
+            gateway = launch_gateway(SparkConf().setAll(list(told.items())), output)
     try:
+        if came:
+            raise KeyboardInterrupt
         SparkContext._ensure_initialized(gateway=gateway)
         yield
     finally:
@@ -246,6 +249,20 @@ def _environment(local: bool) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _sigint_kept() -> Iterator[list[int]]:
+    """Collects Ctrl-C for afterwards: pyspark that is interrupted here leaves its Java for good."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
