@@ -66,3 +66,14 @@ class NotTold:
 
 
 NOT_TOLD = NotTold()
+
+BOUNDED = ("mark_delete", "ranges", "acknowledged_entries", "holes", "hole_entries")
+
+
+def bounded(told: dict[str, Any]) -> dict[str, Any]:
+    """With least and most of each number; those that a test does not name are the number itself."""
+    begin = (told["oldest_hole"] or [None])[0]
+    numbers = {"oldest_hole_begin": begin} | {name: told[name] for name in BOUNDED}
+    return {
+        f"{name}_{which}": value for name, value in numbers.items() for which in ("least", "most")
+    } | told

@@ -37,6 +37,13 @@ EIGHT = {  # of a queue of 4, all of them taken and acknowledged
         "redeliveries_of_all": 0,
     },
     "receiver_delay": None,
+    "left_behind": [
+        {
+            "topic": OURS, "subscription": None,
+            "why": "brokers that delete inactive topics do so by themselves",
+            "remove": Like(rf"pulsar-admin topics delete {OURS.what}"),
+        }
+    ],
 }  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def test_refusals_on_exclusive_and_failover_bring_everything_again_and_lose_noth
 ):
     """Every fourth is refused: 20 of 26 are not, each of them once."""
     document = consumed(
-        broker, twenty, "-s", "s", "--type", type_, "--nack-rate", "25%", "--nack-delay", "200ms",
+        broker, twenty, *MINE, "--type", type_, "--nack-rate", "25%", "--nack-delay", "200ms",
         "-n", "26", "--engine", "wire",
     )  # fmt: skip
     acks = document["acknowledgements"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import pulsar_doctor
+from documented import bounded
 from http_broker import Asked, Reply, serving
 from journals import Wire, write_trace
 
@@ -112,7 +113,6 @@ TOLD = {
     ],
     "not_told": [],
 }
-NUMBERS = ("mark_delete", "ranges", "acknowledged_entries", "holes", "hole_entries")
 NO_STATS = ["the subscription's type and counts: there are no stats beside"]
 NO_INTERNAL = ["positions and ledgers: there are no internal stats"]
 UNTOLD = dict.fromkeys(TOLD) | {
@@ -148,15 +148,6 @@ def stats(**fields: Any) -> dict[str, Any]:
 
 def internal(**fields: Any) -> dict[str, Any]:
     return INTERNAL | {"cursors": {"billing": CURSOR | fields}}
-
-
-def bounded(told: dict[str, Any]) -> dict[str, Any]:
-    """With least and most of each number; those that a test does not name are the number itself."""
-    begin = (told["oldest_hole"] or [None])[0]
-    numbers = {"oldest_hole_begin": begin} | {name: told[name] for name in NUMBERS}
-    return {
-        f"{name}_{which}": value for name, value in numbers.items() for which in ("least", "most")
-    } | told
 
 
 def of_files(*subscriptions: dict[str, Any]) -> dict[str, Any]:

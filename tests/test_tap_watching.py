@@ -176,7 +176,9 @@ def test_json_lines_tell_everything_and_nothing_else_is_on_stdout(tmp_path):
     assert tap.of("verdict") == [told("verdict", before=None, **HEALTHY)]
     assert counters == told("counters", relay=RELAY, observer=OBSERVER)
     assert tap.of("sealed") == [told("sealed", through=1)]
-    assert end == told("end", exit_code=0, dropped=0, subscriptions=[HEALTHY])
+    assert end == told(
+        "end", exit_code=0, dropped=0, subscriptions=[HEALTHY], seen=[], trace_dir=str(trace)
+    )
 
 
 def test_a_stall_and_its_end_are_each_told_once_also_when_the_observer_is_killed(tmp_path):
