@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from pulsar_doctor.consumers import Consumer
 from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.durations import duration
+from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.verdict import print_diagnoses
 
 LINES_MOST = 6  # of the wire, in one scene; what is left out is said
 
-_console = Console(highlight=False)
 _lines = 0
+
+
+def _print(*what: Any, **how: Any) -> None:
+    console_on(sys.stdout).print(*what, **how)
 
 
 def _scene(text: str) -> None:
     global _lines  # noqa: PLW0603
     _lines = 0
-    _console.print()
-    _console.print(text)
+    _print()
+    _print(text)
 
 
 def opening() -> None:
     """What is going to happen."""
-    _console.print(
+    _print(
         "[bold]Two workers, one queue of work, and a thousand messages that do not move.[/bold]\n"
         "Pulsar pushes messages to a consumer, as many as the consumer has asked for: its "
         "[bold]permits[/bold]. The client asks with a FLOW command, and asks again only when the "
@@ -60,9 +64,9 @@ def wire(line: str) -> None:
     global _lines  # noqa: PLW0603
     _lines += 1
     if _lines <= LINES_MOST:
-        _console.print(f"  [dim]{line}[/dim]", soft_wrap=True)
+        _print(f"  [dim]{line}[/dim]", soft_wrap=True)
     elif _lines == LINES_MOST + 1:
-        _console.print("  [dim]… and so on[/dim]")
+        _print("  [dim]… and so on[/dim]")
 
 
 def verdict(diagnosis: Diagnosis) -> None:
@@ -97,9 +101,9 @@ def side_by_side(
         )
     table.add_row("waiting in the slow worker's queue", _waiting(stalled[0]), _waiting(healed[0]))
     table.add_row("untouched of all", _untouched(stalled, messages), _untouched(healed, messages))
-    _console.print(table)
+    _print(table)
     held = duration(stalled[0].ledger.unacked * (stalled[0].ledger.told_process_seconds or 0))
-    _console.print(
+    _print(
         f"With a queue of 1000 all messages wait for the slow worker: {held} of work, while its "
         "neighbour has nothing to do and nothing is logged. With a zero queue one message waits."
     )
@@ -122,11 +126,11 @@ def _untouched(consumers: Sequence[Consumer], messages: int) -> str:
 
 def closing(wrong: Sequence[str]) -> None:
     """Whether the story held."""
-    _console.print()
+    _print()
     for point in wrong:
-        _console.print(f"[red]This run did not show that[/red] {point}.")
+        _print(f"[red]This run did not show that[/red] {point}.")
     if not wrong:
-        _console.print(
+        _print(
             "Ask about your own topic:  pulsar-doctor stall-check TOPIC\n"
             "Tap any client's wire:     pulsar-doctor tap --help"
         )
