@@ -215,8 +215,16 @@ def test_a_copy_goes_where_a_later_consumer_is_refused(broker, admin, theirs):
 def test_a_topic_that_does_not_exist_is_not_made(broker, admin, topic, more):
     run = pulsar_doctor("consume", topic, *more, *QUICK, broker=broker)
     assert run.returncode == 3
-    assert run.stderr == f"pulsar-doctor: there is no topic {topic}; --create makes one\n"
+    assert f"there is no topic {topic} at {broker.admin_url}; " in run.stderr
+    assert "--create makes one" in run.stderr
+    assert run.stderr.count("\n") == 1
     assert topic not in admin.get("/admin/v2/persistent/public/default").json()
+
+
+def test_a_topic_that_is_mistyped_gets_the_one_that_was_meant(broker, theirs):
+    run = pulsar_doctor("consume", f"{theirs}x", *QUICK, broker=broker)
+    meant = theirs.rpartition("/")[2]
+    assert f"did you mean {meant}? --create makes one" in run.stderr
 
 
 def test_neither_a_namespace_nor_a_match_nor_a_part_is_made(broker, admin, partitioned):

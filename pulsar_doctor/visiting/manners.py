@@ -51,7 +51,9 @@ def _require_allowed(there: Presence, plan: Plan, consent: Consent) -> None:
         raise DoctorError(f"there is no topic that matches {plan.topic}")
     missing = [topic.topic for topic in there.topics if not topic.exists]
     if missing and not consent.create:
-        raise DoctorError(f"there is no topic {missing[0]}; --create makes one")
+        said = there.absent or f"there is no topic {missing[0]}"
+        end = "" if said.endswith("?") else ";"
+        raise DoctorError(f"{said}{end} --create makes one in a namespace that exists")
     if somebodys(there) and not consent.take:
         raise InputError(
             f"{told(there, plan)}: nothing is taken from it unless --take-messages is given; "

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.admin import Admin, NotFound, TopicName, topic_name
+from pulsar_doctor.admin import Admin, NotFound, TopicName, absent, topic_name
 from pulsar_doctor.consuming.engines import Plan
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.settings import DEFAULTS, Settings
@@ -44,10 +44,14 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """topics: those that a run attaches to. letters: those that it sends dead letters to."""
+    """topics: those that a run attaches to. letters: those that it sends dead letters to.
+
+    absent: of a topic that is not there, a sentence with those of like names.
+    """
 
     topics: tuple[Present, ...]
     letters: tuple[Present, ...] = ()
+    absent: str | None = None
 
     @property
     def held(self) -> dict[str, SubscriptionStats]:
@@ -82,7 +86,9 @@ async def _look(settings: Settings, plan: Plan) -> Presence:
         names = await _matching(admin, plan.topic) if plan.pattern else [plan.topic]
         topics = await _each(admin, names, plan.subscription)
         letters = await _each(admin, _letter_topics(plan, topics), plan.subscription)
-    return Presence(tuple(topics), tuple(letters))
+        missing = [topic_name(topic.topic) for topic in topics if not topic.exists]
+        said = await absent(admin, missing[0]) if missing else None
+    return Presence(tuple(topics), tuple(letters), said)
 
 
 async def _each(admin: Admin, names: list[str], subscription: str) -> list[Present]:
