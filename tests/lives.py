@@ -37,6 +37,7 @@ WEIGHTS = {
 # And what the wire does not show as it is.
 WILD = {**WEIGHTS, "again": 6, "seek": 2, "seek_to_a_moment": 1, "unload": 1, "delayed": 4}
 LATER_MS = (300, 3_600_000, 3_600_000)  # until a delayed message is due
+REFUSED = (pulsar.NotConnected, pulsar.BrokerMetadataError)  # a seek, while a topic is unloaded
 RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
 quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -179,13 +180,13 @@ class Life:
 
     def seek(self, number: int) -> None:
         for message in self.some_of(number, 1):
-            with contextlib.suppress(pulsar.NotConnected):  # it comes back from an unload
+            with contextlib.suppress(*REFUSED):
                 self.consumers[number].seek(message.message_id())
                 self.held.clear()
 
     def seek_to_a_moment(self, number: int) -> None:
         moment = self.chance.randint(self.begun_ms, int(time.time() * 1000))
-        with contextlib.suppress(pulsar.NotConnected):
+        with contextlib.suppress(*REFUSED):
             self.consumers[number].seek(moment)
             self.held.clear()
             self.sought = True
