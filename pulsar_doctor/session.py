@@ -24,7 +24,7 @@ from pulsar_doctor.diagnosis import Diagnosis, Rule, RuleLimits, diagnose_wire
 from pulsar_doctor.observer.following import Observer
 from pulsar_doctor.report import consumed
 from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap.relaying import Relay, relaying, require_reachable
+from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.timeline import Timeline
 
 POLL_SECONDS = 0.1
@@ -215,7 +215,6 @@ def session(
     budget: messages that they may take together. trace_dir: where the trace stays; None: it goes
     with the session.
     """
-    require_reachable(settings.service_url, settings)
     acks = AckCommands(any(plan.receiver_delay_seconds for plan in plans))
 
     def seen(row: Row) -> None:
@@ -228,7 +227,7 @@ def session(
         folder = trace_dir or own / "trace"
         told = {plan.name: plan.told for plan in plans}
         relay = stack.enter_context(
-            relaying(settings.service_url, folder, settings=settings, told=told)
+            relaying(settings.service_url, folder, settings=settings, told=told, probe=True)
         )
         observer = Observer(folder, seen)
         stack.callback(observer.close)

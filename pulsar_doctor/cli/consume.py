@@ -18,6 +18,7 @@ from pulsar_doctor.cli._consume_options import (
     work_options,
 )
 from pulsar_doctor.cli._options import connection_options, say, say_more, sectioned, settings, told
+from pulsar_doctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from pulsar_doctor.consuming.engines import Plan
@@ -162,9 +163,12 @@ def _visit(where: Settings, plan: Plan, options: dict[str, Any], *, own: bool) -
 
     if own:
         return leavings.of_own_topic(plan)
-    require_reachable(where.service_url, where)
     consent = manners.Consent(options["take_messages"], options["create"])
-    visit = manners.enter(where, plan, consent, thrown_away=options["subscription"] is None)
+    try:
+        visit = manners.enter(where, plan, consent, thrown_away=options["subscription"] is None)
+    except DoctorError:
+        require_reachable(where.service_url, where)  # where no broker answers, that comes first
+        raise
     if visit.before is not None and visit.before.held:
         what = "messages" if manners.somebodys(visit.before) else "what comes now"
         say(f"{manners.told(visit.before, plan)}: {what} will be taken from it")
