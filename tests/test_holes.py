@@ -19,12 +19,12 @@ from pulsar_doctor.holes.persisting import (
 from pulsar_doctor.holes.ranges import (
     Axis,
     Range,
-    Written,
     gaps,
     parse_ranges,
     ranges_of,
     written,
 )
+from pulsar_doctor.stats.written import Written
 
 V40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=False)
 BITS40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=True)

@@ -31,8 +31,9 @@ from scenarios import SCENARIOS, stage
 from support import eventually
 
 from pulsar_doctor.holes.persisting import Storing, record_bytes
-from pulsar_doctor.holes.ranges import parse_ranges, parse_written
+from pulsar_doctor.holes.ranges import parse_ranges
 from pulsar_doctor.sandbox import Sandbox, running
+from pulsar_doctor.stats.written import parse_written
 
 if TYPE_CHECKING:
     import pulsar

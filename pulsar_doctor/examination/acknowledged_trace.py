@@ -22,9 +22,10 @@ from pulsar_doctor.examination.trace_certain import certain_of
 from pulsar_doctor.holes.account import Account, Shape, shape_of
 from pulsar_doctor.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.holes.persisting import Forecast, Storing, forecast
-from pulsar_doctor.holes.ranges import Axis, Range, Written
+from pulsar_doctor.holes.ranges import Axis, Range
 from pulsar_doctor.samples.reading import is_called
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.stats.written import Written
 
 if TYPE_CHECKING:
     from pulsar_doctor.acknowledgements.subscription import Acknowledgements, Biography

@@ -19,13 +19,14 @@ from pulsar_doctor.holes.persisting import (
     forecast,
     record_bytes,
 )
-from pulsar_doctor.holes.ranges import Axis, Range, Written, gaps, parse_written
+from pulsar_doctor.holes.ranges import Axis, Range, gaps
 from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
 from pulsar_doctor.stats.backlog import Backlog
 from pulsar_doctor.stats.fields import Position
 from pulsar_doctor.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.stats.written import Written, parse_written
 
 NEAR = 0.8  # of a limit
 NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"

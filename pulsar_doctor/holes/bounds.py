@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.holes.ranges import Range, Written, ranges_of
+from pulsar_doctor.holes.ranges import Range, ranges_of
 from pulsar_doctor.holes.storage import entries_of
 from pulsar_doctor.stats.fields import Position
 from pulsar_doctor.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.stats.written import Written
 
 
 @dataclass(frozen=True, slots=True)

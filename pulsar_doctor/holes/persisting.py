@@ -35,7 +35,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from pulsar_doctor.holes.ranges import Range, Written
+from pulsar_doctor.holes.ranges import Range
+from pulsar_doctor.stats.written import Written
 
 DEFAULT_RANGES = 10_000
 DEFAULT_RANGES_IN_METADATA_STORE = 1000

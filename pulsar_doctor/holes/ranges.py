@@ -4,7 +4,7 @@ The broker writes `[(3:4..3:9],(3:11..4:0]]`: each range is open on the left and
 right. A range may begin in one ledger and end in a later one (a broker that keeps its ranges in
 Guava's set, managedLedgerUnackedRangesOpenCacheSetEnabled=false); it then holds the rest of the
 first, all ledgers in between, and the last up to its end. Here a range is closed on both sides and
-lies in one ledger; what a broker wrote as one is a `Written`.
+lies in one ledger; what a broker wrote as one is a `Written` (stats/written.py).
 
 A hole is a gap that ends before an acknowledged entry. What lies behind the last range is not
 acknowledged either, but it is no hole.
@@ -14,17 +14,10 @@ Source: ManagedCursorImpl, OpenLongPairRangeSet and LongPairRangeSet.DefaultRang
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pulsar_doctor.errors import InputError
-
-NUMBER = r"-?(?:0|[1-9][0-9]{0,18})"
-RANGE = rf"\({NUMBER}:{NUMBER}\.\.{NUMBER}:{NUMBER}\]"
-RANGES = re.compile(rf"\[{RANGE}(?:,{RANGE})*\]")
-SHOWN = 40  # characters of what cannot be read
+from pulsar_doctor.stats.written import Written, parse_written
 
 
 class Range(NamedTuple):
@@ -38,23 +31,6 @@ class Range(NamedTuple):
     def entries(self) -> int:
         """How many."""
         return self.last - self.first + 1
-
-
-# A range as the broker writes it: ledger and entry behind which it begins, and those of its end.
-Written = tuple[int, int, int, int]
-
-
-def parse_written(text: str) -> list[Written]:
-    """`individuallyDeletedMessages`, range by range. Raises InputError where it is none."""
-    flat = text.replace("‥", "..").replace(" ", "")  # older brokers have one sign for both dots
-    if flat == "[]":
-        return []
-    if not RANGES.fullmatch(flat):
-        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
-        raise InputError(f"these are no acknowledged ranges: {shown!r}")
-    inner = flat[2:-2].replace("],(", ",").replace("..", ",").replace(":", ",")
-    numbers: list[int] = json.loads(f"[{inner}]")  # much faster than int() for each
-    return list(zip(*(numbers[at::4] for at in range(4)), strict=True))
 
 
 def ranges_of(written: Iterable[Written], entries: Mapping[int, int] | None = None) -> list[Range]:

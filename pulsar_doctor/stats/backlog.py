@@ -27,15 +27,16 @@ PersistentSubscription.getStats; apache/pulsar #5202, #25047.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pulsar_doctor.errors import InputError
 from pulsar_doctor.stats.fields import Position
 from pulsar_doctor.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.stats.sample import Sample
 from pulsar_doctor.stats.topic import SubscriptionStats
+from pulsar_doctor.stats.written import parse_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,12 @@ def entries_behind(after: Position, internal: InternalStats, cursor: CursorStats
     last, written = internal.last_confirmed_entry, cursor.individually_deleted_messages
     if last is None or written is None:
         return None
+    try:
+        ranges = parse_written(written)
+    except InputError:
+        return None  # nobody knows what is acknowledged; `holes` says so
     found = entries_between(after, last, internal)
-    numbers = list(map(int, re.findall(r"-?\d+", written)))
-    for ledger, begin, end, entry in zip(*(numbers[at::4] for at in range(4)), strict=False):
+    for ledger, begin, end, entry in ranges:
         if found is None:
             return None
         if ledger == end and (ledger, begin) >= after:  # nearly all: there may be many thousands
