@@ -83,6 +83,12 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     return Settings(**told, told=frozenset(told))
 
 
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Where what outlives a run lies: in XDG_STATE_HOME, else ~/.local/state."""
+    state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "pulsar-doctor"
+
+
 def for_own_processes(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process of ours: without our settings, of which some are credentials.
 

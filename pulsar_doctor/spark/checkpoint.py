@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.settings import state_folder
 from pulsar_doctor.spark.failures import full_text
 from pulsar_doctor.spark.reading import traces_at
 from pulsar_doctor.trace.folder import META, for_owner, read_meta, write_file
@@ -62,9 +63,8 @@ def checkpoint_of(
     """Where a follower on this machine keeps where it stands, if it is not told."""
     environ = os.environ if environ is None else environ
     terms = Terms.of(paths, bucket_us=bucket_us, late_seconds=late_seconds)
-    state = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = hashlib.sha256(json.dumps(asdict(terms)).encode()).hexdigest()[:16]
-    return str(state / "pulsar-doctor" / "follow" / name)
+    return str(state_folder(environ) / "follow" / name)
 
 
 @contextmanager

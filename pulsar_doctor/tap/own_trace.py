@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from pulsar_doctor.settings import state_folder
 from pulsar_doctor.sizes import in_words
 
 
@@ -69,10 +70,9 @@ def bytes_in(folder: Path) -> int:
 
 
 def _made(environ: Mapping[str, str]) -> Path:
-    state = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.ptrace"
     try:
-        folder = state / "pulsar-doctor" / "taps" / name
+        folder = state_folder(environ) / "taps" / name
         folder.mkdir(mode=0o700, parents=True)
     except OSError:
         return Path(tempfile.mkdtemp(prefix="pulsar-doctor-", suffix=".ptrace"))
