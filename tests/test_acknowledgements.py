@@ -25,9 +25,9 @@ from pulsar_doctor.acknowledgements.subscription import (
 from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, Row
 from pulsar_doctor.commands import rows_of
 from pulsar_doctor.examination.trace_certain import certain_of
-from pulsar_doctor.holes.account import shape_of
 from pulsar_doctor.holes.certain import Certain
 from pulsar_doctor.holes.ranges import Axis, Range
+from pulsar_doctor.holes.shape import shape_of
 from pulsar_doctor.journal import FILE_HEADER, read_blocks
 from pulsar_doctor.timeline import Timeline
 

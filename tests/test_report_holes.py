@@ -11,11 +11,12 @@ import pytest
 from rich.console import Console
 
 from pulsar_doctor.acknowledgements.subscription import Biography
-from pulsar_doctor.holes.account import Account, Shape
+from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.persisting import Forecast, Storing
 from pulsar_doctor.holes.ranges import gaps
+from pulsar_doctor.holes.shape import Shape
 from pulsar_doctor.report import holes, holes_document
 from pulsar_doctor.report.charts import ASCII, UNICODE
 from pulsar_doctor.report.holes_axis import axis

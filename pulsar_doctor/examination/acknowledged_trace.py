@@ -19,10 +19,11 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.examination.acknowledged import Acknowledged
 from pulsar_doctor.examination.recorded import open_folder
 from pulsar_doctor.examination.trace_certain import certain_of
-from pulsar_doctor.holes.account import Account, Shape, shape_of
+from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.holes.persisting import Forecast, Storing, forecast
 from pulsar_doctor.holes.ranges import Axis, Range
+from pulsar_doctor.holes.shape import Shape, shape_of
 from pulsar_doctor.samples.reading import is_called
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.stats.written import Written

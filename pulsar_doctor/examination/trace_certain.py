@@ -18,8 +18,8 @@ from pulsar_doctor.acknowledgements.subscription import (
     OLDER,
     Acknowledgements,
 )
-from pulsar_doctor.holes.account import Shape
 from pulsar_doctor.holes.certain import Certain
+from pulsar_doctor.holes.shape import Shape
 
 
 def certain_of(told: Acknowledgements, shape: Shape | None) -> Certain:

@@ -19,7 +19,8 @@ from pulsar_doctor.holes.persisting import (
     forecast,
     record_bytes,
 )
-from pulsar_doctor.holes.ranges import Axis, Range, gaps
+from pulsar_doctor.holes.ranges import Axis, Range
+from pulsar_doctor.holes.shape import Shape, shape_of
 from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
 from pulsar_doctor.stats.backlog import Backlog
 from pulsar_doctor.stats.fields import Position
@@ -30,38 +31,6 @@ from pulsar_doctor.stats.written import Written, parse_written
 
 NEAR = 0.8  # of a limit
 NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"
-
-Span = tuple[int, int]  # distances behind mark-delete: from, to behind
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The entries behind mark-delete, as distances from it.
-
-    acknowledged, holes: in order, apart. read: up to where the broker has read; length: to the last
-    entry. first, last: the positions at both ends; oldest: of the first hole's.
-    """
-
-    acknowledged: Sequence[Span]
-    holes: Sequence[Span]
-    read: int
-    length: int
-    first: Position | None
-    last: Position | None
-    oldest: tuple[Position | None, Position | None] | None
-
-    @property
-    def hole_entries(self) -> Span:
-        """In holes: read, and at or behind the read position."""
-        read = sum(max(0, min(end, self.read) - begin) for begin, end in self.holes)
-        return read, sum(end - begin for begin, end in self.holes) - read
-
-    @property
-    def tail(self) -> Span:
-        """Behind the last range: read and not acknowledged, and not read."""
-        begin = self.acknowledged[-1][1] if self.acknowledged else 0
-        read = max(0, self.read - begin)
-        return read, max(0, self.length - begin - read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,24 +225,6 @@ def _shape(
     if at is None:  # the read position may stand behind the last ledger that is known
         at = axis.length if read is not None and read[0] > max(entries, default=-1) else 0
     return shape_of(axis, ranges, at)
-
-
-def shape_of(axis: Axis, ranges: Sequence[Range], read: int) -> Shape | None:
-    """read: distance of the read position. None where a range is in a ledger that is not known."""
-    spans = axis.spans(ranges)
-    if spans is None:
-        return None
-    length, holes = max(axis.length, spans[-1][1] if spans else 0), gaps(spans)
-    oldest = (axis.position(holes[0][0]), axis.position(holes[0][1] - 1)) if holes else None
-    return Shape(
-        spans,
-        holes,
-        read=min(max(0, read), length),
-        length=length,
-        first=axis.position(0),
-        last=axis.position(length - 1),
-        oldest=oldest,
-    )
 
 
 def _forecast(

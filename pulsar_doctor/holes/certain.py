@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 from pulsar_doctor.stats.fields import Position
 
-T = TypeVar("T", int, Position)
 OPEN = (None, None)
 
 

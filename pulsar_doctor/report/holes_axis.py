@@ -12,7 +12,8 @@ from math import ceil
 
 from rich.text import Text
 
-from pulsar_doctor.holes.account import Account, Shape, Span
+from pulsar_doctor.holes.account import Account
+from pulsar_doctor.holes.shape import Shape, Span
 from pulsar_doctor.report.charts import Signs
 from pulsar_doctor.report.tables import count
 

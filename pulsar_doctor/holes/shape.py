@@ -1,0 +1,59 @@
+"""What lies behind mark-delete, drawn to scale: acknowledged ranges and the holes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.holes.ranges import Axis, Range, gaps
+from pulsar_doctor.stats.fields import Position
+
+Span = tuple[int, int]  # distances behind mark-delete: from, to behind
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The entries behind mark-delete, as distances from it.
+
+    acknowledged, holes: in order, apart. read: up to where the broker has read; length: to the last
+    entry. first, last: the positions at both ends; oldest: of the first hole's.
+    """
+
+    acknowledged: Sequence[Span]
+    holes: Sequence[Span]
+    read: int
+    length: int
+    first: Position | None
+    last: Position | None
+    oldest: tuple[Position | None, Position | None] | None
+
+    @property
+    def hole_entries(self) -> Span:
+        """In holes: read, and at or behind the read position."""
+        read = sum(max(0, min(end, self.read) - begin) for begin, end in self.holes)
+        return read, sum(end - begin for begin, end in self.holes) - read
+
+    @property
+    def tail(self) -> Span:
+        """Behind the last range: read and not acknowledged, and not read."""
+        begin = self.acknowledged[-1][1] if self.acknowledged else 0
+        read = max(0, self.read - begin)
+        return read, max(0, self.length - begin - read)
+
+
+def shape_of(axis: Axis, ranges: Sequence[Range], read: int) -> Shape | None:
+    """read: distance of the read position. None where a range is in a ledger that is not known."""
+    spans = axis.spans(ranges)
+    if spans is None:
+        return None
+    length, holes = max(axis.length, spans[-1][1] if spans else 0), gaps(spans)
+    oldest = (axis.position(holes[0][0]), axis.position(holes[0][1] - 1)) if holes else None
+    return Shape(
+        spans,
+        holes,
+        read=min(max(0, read), length),
+        length=length,
+        first=axis.position(0),
+        last=axis.position(length - 1),
+        oldest=oldest,
+    )
