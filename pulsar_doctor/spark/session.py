@@ -255,14 +255,10 @@ def _environment(local: bool) -> Iterator[None]:
 def _sigint_kept() -> Iterator[list[int]]:
     """Collects Ctrl-C for afterwards: pyspark that is interrupted here leaves its Java for good."""
     came: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
+    with _python_hears_sigint():
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, lambda number, _: came.append(number))
         yield came
-        return
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
