@@ -24,7 +24,6 @@ from pulsar_doctor.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.console import Console
 
     from pulsar_doctor.analysis import Analysis
     from pulsar_doctor.diagnosis import FailOn
@@ -229,17 +228,12 @@ def _progress(spark: SparkSession, what: str) -> AbstractContextManager[None]:
 
 def _print(analysis: Analysis, asked: dict[str, Any]) -> None:
     from pulsar_doctor.report.analysis import analysis_json, report
+    from pulsar_doctor.report.paper import console_on
 
     if asked["output"] == "json":
         click.echo(json.dumps(analysis_json(analysis), indent=1))
     else:
-        _console().print(report(analysis, top=asked["top"]))
-
-
-def _console() -> Console:
-    from pulsar_doctor.report.paper import console_on
-
-    return console_on(sys.stdout)
+        console_on(sys.stdout).print(report(analysis, top=asked["top"]))
 
 
 def _follow(
@@ -282,10 +276,11 @@ def _shown(asked: dict[str, Any]) -> AbstractContextManager[Callable[[Analysis],
     from rich.live import Live
 
     from pulsar_doctor.report.analysis import analysis_json, glance, report
+    from pulsar_doctor.report.paper import console_on
 
     if asked["output"] == "json":
         return nullcontext(lambda analysis: click.echo(json.dumps(analysis_json(analysis))))
-    console = _console()
+    console = console_on(sys.stdout)
     if not console.is_terminal or console.is_dumb_terminal:
         return nullcontext(lambda analysis: console.print(glance(analysis, top=asked["top"])))
 
