@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import click
 
@@ -14,7 +16,9 @@ from pulsar_doctor.cli._options import (
     together,
     trace_option,
 )
+from pulsar_doctor.consuming.planning import Asked
 
+Output = Literal["table", "json", "jsonl"]
 OWN_MESSAGES = 20
 INT32_MOST = 2**31 - 1
 # A broker takes permits up to INT32_MOST and closes the connection at more; pulsar-client reserves
@@ -34,6 +38,17 @@ SECTIONS = {
     "The run": ("count", "timeout", "trace_dir", "changes", "output"),
     "Connection and talk": (),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Asked):
+    """One call, as it was typed: what is asked of the consumers, and of the run."""
+
+    count: int | None
+    timeout: float | None
+    trace_dir: Path | None
+    changes: tuple[str, ...]
+    output: Output
 
 
 def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:

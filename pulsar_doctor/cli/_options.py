@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,8 @@ else:
     SecondsType = BytesType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 DAYS_MOST = 36500  # a hundred years: what clocks and timers can add to now
@@ -199,6 +202,22 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
         return command
 
     return add
+
+
+def taking(request: Callable[..., R]) -> Callable[[Callable[[R], T]], Callable[..., T]]:
+    """Click's values, by their names, as the one value that a subcommand's function takes.
+
+    request: a class with a field for each of its options and arguments, and no other.
+    """
+
+    def taken(command: Callable[[R], T]) -> Callable[..., T]:
+        @wraps(command)
+        def called(**values: Any) -> T:
+            return command(request(**values))
+
+        return called
+
+    return taken
 
 
 connection_options = together(*CONNECTION, *TALK)

@@ -7,17 +7,23 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor.cli._analyze_options import (
+    Request,
+    follow_options,
+    save_options,
+    spark_options,
+)
 from pulsar_doctor.cli._options import (
     DURATION,
     fail_on_option,
     output_option,
     say,
+    taking,
     talk_options,
-    together,
     told,
 )
 from pulsar_doctor.errors import InputError, MissingExtra
@@ -44,46 +50,6 @@ Examples:
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no trace;
 3 could not be examined: no Spark, no Java, an unreachable master, a full disk.
 """
-spark_options = together(
-    click.option(
-        "--master", metavar="MASTER",
-        help="Where Spark runs, as Spark takes it; default: what Spark's own settings say, "
-        "otherwise local[*].",
-    ),
-    click.option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."),
-    click.option(
-        "--conf", "conf", metavar="KEY=VALUE", multiple=True,
-        help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
-    ),
-)  # fmt: skip
-save_options = together(
-    click.option(
-        "--save", "save_dir", metavar="DIR",
-        help="Keep all rows of all tables as Parquet, by date, topic and trace. A trace that is "
-        "there already is replaced.",
-    ),
-    click.option(
-        "--save-mode", type=click.Choice(["append", "replace"]), default="append",
-        show_default=True, help="Whether other traces that are there stay.",
-    ),
-)  # fmt: skip
-follow_options = together(
-    click.option("--follow", is_flag=True, help="Go on with traces that are still written."),
-    click.option(
-        "--every", type=DURATION, default="5s", show_default=True,
-        help="--follow: look for new segments so often.",
-    ),
-    click.option(
-        "--late", type=DURATION, default="5m", show_default=True,
-        help="--follow: a step of the timeline is over so long after it; what comes later is "
-        "left out of it, and told.",
-    ),
-    click.option(
-        "--checkpoint", metavar="DIR",
-        help="--follow: remember here what was counted; default: a folder for these traces below "
-        "the user's state directory.",
-    ),
-)  # fmt: skip
 
 
 @click.command(epilog=EPILOG)
@@ -102,7 +68,8 @@ follow_options = together(
 @fail_on_option
 @output_option("table", "json")
 @talk_options
-def command(traces: tuple[str, ...], **asked: Any) -> int:
+@taking(Request)
+def command(asked: Request) -> int:
     """Aggregates traces in Spark, on this machine or on any cluster of Spark 3.5 or 4.
 
     DIR is a trace, a folder of traces, a glob, or what Spark reads (s3a://, hdfs://). A trace that
@@ -121,30 +88,30 @@ def command(traces: tuple[str, ...], **asked: Any) -> int:
     (microseconds); null is not told. With --follow a line of JSON each time that something has
     changed; Ctrl-C or SIGTERM is its normal end.
     """
-    bucket_us = _microseconds(asked["bucket"], "--bucket")
+    bucket_us = _microseconds(asked.bucket, "--bucket")
     where = _where(asked)
-    if asked["follow"] and asked["save_dir"]:
+    if asked.follow and asked.save_dir:
         raise InputError("--save keeps a finished analysis, --follow has none; leave one out")
-    if asked["follow"]:
-        analysis = _follow(traces, where, bucket_us, asked)
+    if asked.follow:
+        analysis = _follow(where, bucket_us, asked)
     else:
-        analysis = _analyze(traces, where, bucket_us, asked)
-    return _code(analysis, asked["fail_on"])
+        analysis = _analyze(where, bucket_us, asked)
+    return _code(analysis, asked.fail_on)
 
 
-def _where(asked: dict[str, Any]) -> Where:
+def _where(asked: Request) -> Where:
     try:
         from pulsar_doctor.spark.session import Where
     except ModuleNotFoundError as error:
         raise _missing(error) from None
 
     conf = {}
-    for pair in asked["conf"]:
+    for pair in asked.conf:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise InputError(f"--conf {pair}: write it as KEY=VALUE")
         conf[key.strip()] = value
-    return Where(asked["master"], asked["remote"], conf)
+    return Where(asked.master, asked.remote, conf)
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:
@@ -159,11 +126,9 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
     return None if seconds is None else round(seconds * 1e6)
 
 
-def _analyze(
-    traces: tuple[str, ...], where: Where, bucket_us: int | None, asked: dict[str, Any]
-) -> Analysis:
+def _analyze(where: Where, bucket_us: int | None, asked: Request) -> Analysis:
     with ExitStack() as stack:
-        looked = _looked(traces, where)
+        looked = _looked(asked.traces, where)
         spark = _session(stack, where)
         from pulsar_doctor.spark import reading, running
         from pulsar_doctor.spark.saving import save, saved_files
@@ -171,23 +136,23 @@ def _analyze(
         def progress(what: str) -> AbstractContextManager[None]:
             return _progress(spark, what)
 
-        if asked["save_dir"]:
-            saved_files(spark, asked["save_dir"])  # what cannot be saved to is said at once
+        if asked.save_dir:
+            saved_files(spark, asked.save_dir)  # what cannot be saved to is said at once
         with progress("reading the traces"):
-            source = reading.read_traces(spark, traces, looked)
+            source = reading.read_traces(spark, asked.traces, looked)
         for note in source.notes:
             say(f"pulsar-doctor: {note}")
         step = bucket_us or running.bucket_of(source)
         with running.aggregated(source, step) as tables:
             analysis = running.analyzed(source, tables, step, progress)
-            if asked["save_dir"]:
+            if asked.save_dir:
                 with progress("saving"):
                     save(
                         running.dated(tables),
-                        asked["save_dir"],
-                        replace=asked["save_mode"] == "replace",
+                        asked.save_dir,
+                        replace=asked.save_mode == "replace",
                     )
-                say(f"saved in {asked['save_dir']}")
+                say(f"saved in {asked.save_dir}")
     _print(analysis, asked)
     return analysis
 
@@ -226,19 +191,17 @@ def _progress(spark: SparkSession, what: str) -> AbstractContextManager[None]:
     return nullcontext() if told("quiet") else progress(spark, what)
 
 
-def _print(analysis: Analysis, asked: dict[str, Any]) -> None:
+def _print(analysis: Analysis, asked: Request) -> None:
     from pulsar_doctor.report.analysis import analysis_json, report
     from pulsar_doctor.report.paper import console_on
 
-    if asked["output"] == "json":
+    if asked.output == "json":
         click.echo(json.dumps(analysis_json(analysis), indent=1))
     else:
-        console_on(sys.stdout).print(report(analysis, top=asked["top"]))
+        console_on(sys.stdout).print(report(analysis, top=asked.top))
 
 
-def _follow(
-    traces: tuple[str, ...], where: Where, bucket_us: int | None, asked: dict[str, Any]
-) -> Analysis:
+def _follow(where: Where, bucket_us: int | None, asked: Request) -> Analysis:
     stopped: list[int] = []
     handlers = {
         number: signal.signal(number, lambda number, frame: stopped.append(number))
@@ -252,17 +215,19 @@ def _follow(
 
             show = stack.enter_context(_shown(asked))
             step = bucket_us or STEP_US
-            checkpoint = asked["checkpoint"] or checkpoint_of(
-                traces, bucket_us=step, late_seconds=asked["late"]
+            checkpoint = asked.checkpoint or checkpoint_of(
+                asked.traces, bucket_us=step, late_seconds=asked.late
             )
-            say(f"following {', '.join(traces)}; Ctrl-C ends it; counted so far: {checkpoint}")
+            say(
+                f"following {', '.join(asked.traces)}; Ctrl-C ends it; counted so far: {checkpoint}"
+            )
             return follow(
                 spark,
-                traces,
+                asked.traces,
                 bucket_us=step,
                 checkpoint=checkpoint,
-                every_seconds=asked["every"],
-                late_seconds=asked["late"],
+                every_seconds=asked.every,
+                late_seconds=asked.late,
                 on_update=show,
                 stop=lambda: bool(stopped),
             )
@@ -271,18 +236,18 @@ def _follow(
             signal.signal(number, before)
 
 
-def _shown(asked: dict[str, Any]) -> AbstractContextManager[Callable[[Analysis], None]]:
+def _shown(asked: Request) -> AbstractContextManager[Callable[[Analysis], None]]:
     """Shows how things stand while they go on; on a terminal in place."""
     from rich.live import Live
 
     from pulsar_doctor.report.analysis import analysis_json, glance, report
     from pulsar_doctor.report.paper import console_on
 
-    if asked["output"] == "json":
+    if asked.output == "json":
         return nullcontext(lambda analysis: click.echo(json.dumps(analysis_json(analysis))))
     console = console_on(sys.stdout)
     if not console.is_terminal or console.is_dumb_terminal:
-        return nullcontext(lambda analysis: console.print(glance(analysis, top=asked["top"])))
+        return nullcontext(lambda analysis: console.print(glance(analysis, top=asked.top)))
 
     @contextmanager
     def in_place() -> Iterator[Callable[[Analysis], None]]:
@@ -291,11 +256,11 @@ def _shown(asked: dict[str, Any]) -> AbstractContextManager[Callable[[Analysis],
 
             def show(analysis: Analysis) -> None:
                 last[:] = [analysis]
-                live.update(glance(analysis, top=asked["top"]), refresh=True)
+                live.update(glance(analysis, top=asked.top), refresh=True)
 
             yield show
         if last:
-            console.print(report(last[0], top=asked["top"]))
+            console.print(report(last[0], top=asked.top))
 
     return in_place()
 

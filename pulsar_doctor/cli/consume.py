@@ -9,20 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.cli._consume_ending import last_word, shortfall
 from pulsar_doctor.cli._consume_options import (
     OWN_MESSAGES,
     SECTIONS,
+    Request,
     consumer_options,
     delay_options,
     run_options,
     work_options,
 )
-from pulsar_doctor.cli._options import connection_options, say, say_more, sectioned, settings, told
+from pulsar_doctor.cli._options import (
+    connection_options,
+    say,
+    say_more,
+    sectioned,
+    settings,
+    taking,
+    told,
+)
 from pulsar_doctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from pulsar_doctor.consuming.engines import Plan
-    from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.session import Session
     from pulsar_doctor.settings import Settings
     from pulsar_doctor.visiting.leavings import Left, Visit
@@ -51,7 +60,8 @@ Examples:
 @delay_options
 @run_options
 @connection_options
-def command(topic: str | None, **options: Any) -> int:
+@taking(Request)
+def command(asked: Request) -> int:
     """Attaches real consumers and shows every FLOW and every permit.
 
     The consumers reach the broker through a tap of our own, so what is shown is what is on the
@@ -75,11 +85,10 @@ def command(topic: str | None, **options: Any) -> int:
     from pulsar_doctor.rules import load
 
     _end_as_with_ctrl_c()
-    subscription = options["subscription"]
-    planning.check(topic, subscription, options)
-    limits_of(load(), options["changes"])  # a wrong --set is said before anything starts
+    planning.check(asked)
+    limits_of(load(), asked.changes)  # a wrong --set is said before anything starts
     where = settings()
-    if topic is None and "service_url" not in where.told and not where.sandbox:
+    if asked.topic is None and "service_url" not in where.told and not where.sandbox:
         say("no broker is configured: using a real Pulsar on this machine (the sandbox)")
         where = replace(where, sandbox=True)
     with ExitStack() as stack:
@@ -88,13 +97,12 @@ def command(topic: str | None, **options: Any) -> int:
 
             where = stack.enter_context(connected(where, say))
         fresh = f"pulsar-doctor-{token_hex(4)}"
-        if topic is None:
-            options["count"] = options["count"] or OWN_MESSAGES
-            own = f"persistent://public/default/{fresh}"
-            plans = planning.plans(own, subscription or "pulsar-doctor", options)
-        else:
-            plans = planning.plans(topic, subscription or fresh, options)
-        return _consume(where, plans, options, own=topic is None)
+        if asked.topic is not None:
+            plans = planning.plans(asked.topic, asked.subscription or fresh, asked)
+            return _consume(where, plans, asked)
+        own = f"persistent://public/default/{fresh}"
+        plans = planning.plans(own, asked.subscription or "pulsar-doctor", asked)
+        return _consume(where, plans, replace(asked, count=asked.count or OWN_MESSAGES))
 
 
 def _end_as_with_ctrl_c() -> None:
@@ -108,7 +116,7 @@ def _end_as_with_ctrl_c() -> None:
             signal.signal(number, interrupt)
 
 
-def _consume(where: Settings, plans: list[Plan], options: dict[str, Any], *, own: bool) -> int:
+def _consume(where: Settings, plans: list[Plan], asked: Request) -> int:
     from pulsar_doctor.diagnosis import exit_code, limits_of
     from pulsar_doctor.report.live import LiveLines
     from pulsar_doctor.report.rows import row_line
@@ -116,15 +124,14 @@ def _consume(where: Settings, plans: list[Plan], options: dict[str, Any], *, own
 
     session = _session()
     rules = load()
-    limits = limits_of(rules, options["changes"])
-    visit = _visit(where, plans[0], options, own=own)
+    limits = limits_of(rules, asked.changes)
+    visit = _visit(where, plans[0], asked)
     lines = LiveLines(click.echo)
-    count, output = options["count"], options["output"]
     on_row = {
         "table": lines.add,
         "jsonl": lambda row: click.echo(row_line(row)),
         "json": None,
-    }[output]
+    }[asked.output]
     say_more(f"attaching to {plans[0].topic} at {where.service_url}")
     left: list[Left] = []
     try:
@@ -133,39 +140,39 @@ def _consume(where: Settings, plans: list[Plan], options: dict[str, Any], *, own
             session(
                 where,
                 plans,
-                engine=options["engine"],
-                budget=count,
-                trace_dir=options["trace_dir"],
+                engine=asked.engine,
+                budget=asked.count,
+                trace_dir=asked.trace_dir,
                 on_row=on_row,
             ) as running,
         ):
             behind.callback(_tidy, where, visit, left)
             lines.timeline = running.timeline
             running.say = _say_from_threads()
-            _attach(running, plans, count if own else None)
-            shown = count if output == "json" else None
-            in_time = _watch(running, lines, options["timeout"], shown)
+            _attach(running, plans, asked.count if asked.topic is None else None)
+            shown = asked.count if asked.output == "json" else None
+            in_time = _watch(running, lines, asked.timeout, shown)
             diagnoses = running.diagnoses(rules, limits)
             lines.flush()
-            last_word = _last_word(running, diagnoses, plans, output)
-        last_word(left)  # behind the rows of the consumers' closing
+            tell_end = last_word(running, diagnoses, plans, asked.output)
+        tell_end(left)  # behind the rows of the consumers' closing
     finally:
         for each in left:
             click.echo(each.sentence, err=True)
     code = exit_code(diagnoses, "stalled")
-    return code or _shortfall(running, in_time)
+    return code or shortfall(running, in_time)
 
 
-def _visit(where: Settings, plan: Plan, options: dict[str, Any], *, own: bool) -> Visit:
+def _visit(where: Settings, plan: Plan, asked: Request) -> Visit:
     """What is there before anything is attached. Raises DoctorError where that must not be."""
     from pulsar_doctor.tap.relaying import require_reachable
     from pulsar_doctor.visiting import leavings, manners
 
-    if own:
+    if asked.topic is None:
         return leavings.of_own_topic(plan)
-    consent = manners.Consent(options["take_messages"], options["create"])
+    consent = manners.Consent(asked.take_messages, asked.create)
     try:
-        visit = manners.enter(where, plan, consent, thrown_away=options["subscription"] is None)
+        visit = manners.enter(where, plan, consent, thrown_away=asked.subscription is None)
     except DoctorError:
         require_reachable(where.service_url, where)  # where no broker answers, that comes first
         raise
@@ -249,50 +256,3 @@ def _say_from_threads() -> Callable[[str], None]:
     if told("quiet"):
         return lambda text: None
     return lambda text: click.echo(text, err=True)
-
-
-def _last_word(
-    running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: str
-) -> Callable[[list[Left]], None]:
-    """The verdict, as of now, to be printed at the end, with what is left behind."""
-    import json
-
-    from pulsar_doctor.report import consumed, verdict
-
-    plan = plans[0]
-    if running.batch_refused:
-        say(
-            f"{running.batch_refused} was sent a batch, of which pulsar-client's zero queue hands "
-            "out only the first message: stopped before any of it was acknowledged; all of it goes "
-            "back to the subscription. Use --engine wire, or --receiver-queue-size 1."
-        )
-    totals = running.totals(plans)
-    if output == "table":
-
-        def tell(left: list[Left]) -> None:
-            verdict.print_diagnoses(diagnoses)
-            for line in consumed.lines(totals):
-                click.echo(line)
-
-        return tell
-    consumers, now_ns = list(running.timeline.living), running.timeline.now_ns
-    document = consumed.document(
-        plan.topic, plan.subscription, consumers, diagnoses, now_ns=now_ns, **totals
-    )
-
-    def dump(left: list[Left]) -> None:
-        document["left_behind"] = [each.document for each in left]
-        click.echo(json.dumps(document, indent=2 if output == "json" else None))
-
-    return dump
-
-
-def _shortfall(running: Session, in_time: bool) -> int:
-    """Exit code 3 where a consumer failed or fewer messages came than were asked for."""
-    for worker in running.workers:
-        if worker.error is not None:
-            raise worker.error
-    if not in_time and running.budget.missing:
-        say(f"{running.budget.missing} of the messages asked for did not come in time")
-        return 3
-    return 0

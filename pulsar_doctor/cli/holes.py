@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -14,13 +15,36 @@ from pulsar_doctor.cli._options import (
     output_option,
     say,
     settings,
+    taking,
 )
 from pulsar_doctor.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis import FailOn
     from pulsar_doctor.examination import Acknowledged
 
 FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never": frozenset[str]()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call, as it was typed."""
+
+    topics: tuple[str, ...]
+    subscription: str | None
+    namespaces: tuple[str, ...]
+    internal_files: tuple[str, ...]
+    stats_files: tuple[str, ...]
+    at: str | None
+    trace_dir: Path | None
+    batch_index_acks: Literal["yes", "no"] | None
+    fail_on: FailOn
+    output: Literal["table", "json"]
+
+    @property
+    def files(self) -> bool:
+        """Whether files of a broker's stats are looked at."""
+        return bool(self.stats_files or self.internal_files)
 
 
 @click.command()
@@ -69,7 +93,8 @@ FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never"
 @fail_on_option
 @output_option("table", "json")
 @connection_options
-def command(topics: tuple[str, ...], **asked: Any) -> int:
+@taking(Request)
+def command(asked: Request) -> int:
     """Shows acknowledged ranges, the holes between them, and what they cost at the next load.
 
     Everything up to mark-delete is acknowledged. Acknowledgements out of order leave ranges behind
@@ -95,68 +120,65 @@ def command(topics: tuple[str, ...], **asked: Any) -> int:
     that cannot be read; 3 where something could not be read. Holes are no stall: --fail-on stalled
     never gives 1 here.
     """
-    _refuse_contradictions(topics, asked)
-    return _report(_found(topics, asked), asked)
+    _refuse_contradictions(asked)
+    return _report(_found(asked), asked)
 
 
-def _refuse_contradictions(topics: tuple[str, ...], asked: dict[str, Any]) -> None:
+def _refuse_contradictions(asked: Request) -> None:
     """Raises InputError where the arguments do not say one thing."""
-    files = bool(asked["stats_files"] or asked["internal_files"])
-    trace = asked["trace_dir"] is not None
-    if trace and files:
+    trace = asked.trace_dir is not None
+    if trace and asked.files:
         raise InputError("--trace and files of stats are two sources; give one of them")
-    if asked["namespaces"] and (topics or files or trace):
+    if asked.namespaces and (asked.topics or asked.files or trace):
         raise InputError("--namespace asks a broker for all topics; leave it out, or all else")
-    if asked["at"] is not None and not (files or trace):
+    if asked.at is not None and not (asked.files or trace):
         raise InputError("--at is the time of a file or in a trace; it needs one")
-    if asked["batch_index_acks"] is not None and not trace:
+    if asked.batch_index_acks is not None and not trace:
         raise InputError("--batch-index-acks is about a trace; it needs --trace DIR")
-    if not (topics or files or trace or asked["namespaces"]):
+    if not (asked.topics or asked.files or trace or asked.namespaces):
         raise InputError(
             "what is to be looked at? Name a TOPIC, or give --namespace NS, --internal-stats FILE "
             "or --trace DIR"
         )
 
 
-def _found(topics: tuple[str, ...], asked: dict[str, Any]) -> Acknowledged:
+def _found(asked: Request) -> Acknowledged:
     from pulsar_doctor import examination
     from pulsar_doctor.samples import moment_ms
     from pulsar_doctor.sandbox import connected
 
-    at_ms = None if asked["at"] is None else moment_ms(asked["at"])
-    if asked["trace_dir"] is not None:
-        at_us = None if at_ms is None else at_ms * 1000
+    at_ms = None if asked.at is None else moment_ms(asked.at)
+    if asked.trace_dir is not None:
+        at_us, kept = None if at_ms is None else at_ms * 1000, asked.batch_index_acks
         return examination.holes_of_trace(
-            asked["trace_dir"],
-            topics,
-            asked["subscription"],
+            asked.trace_dir,
+            asked.topics,
+            asked.subscription,
             at_us,
-            batch_index_acks={"yes": True, "no": False}.get(asked["batch_index_acks"]),
+            batch_index_acks=None if kept is None else kept == "yes",
         )
-    if asked["stats_files"] or asked["internal_files"]:
+    if asked.files:
         return examination.holes_of_files(
-            asked["stats_files"],
-            asked["internal_files"],
-            topics=topics,
-            subscription=asked["subscription"],
+            asked.stats_files,
+            asked.internal_files,
+            topics=asked.topics,
+            subscription=asked.subscription,
             at_ms=at_ms,
         )
     with connected(settings(), say) as where:
-        if asked["namespaces"]:
-            return examination.holes_of_namespaces(
-                where, asked["namespaces"], asked["subscription"]
-            )
-        return examination.holes_of_topics(where, topics, asked["subscription"])
+        if asked.namespaces:
+            return examination.holes_of_namespaces(where, asked.namespaces, asked.subscription)
+        return examination.holes_of_topics(where, asked.topics, asked.subscription)
 
 
-def _report(found: Acknowledged, asked: dict[str, Any]) -> int:
+def _report(found: Acknowledged, asked: Request) -> int:
     """Writes what was found; returns the exit code."""
     from pulsar_doctor.report import holes, holes_document
     from pulsar_doctor.report.unread import because
 
     for note in found.notes:
         say(note)
-    if asked["output"] == "json":
+    if asked.output == "json":
         for _, kind in found.kinds:
             say(kind)
         holes_document.write(
@@ -180,6 +202,6 @@ def _report(found: Acknowledged, asked: dict[str, Any]) -> int:
     for sentence in because(found.unreachable):
         click.echo(f"pulsar-doctor: {sentence}", err=True)
     statuses = {account.status for account in found.accounts}
-    if statuses & FAILS[asked["fail_on"]]:
+    if statuses & FAILS[asked.fail_on]:
         return 1
     return DoctorError.exit_code if found.unreachable or "unknown" in statuses else 0

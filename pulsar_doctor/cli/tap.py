@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pulsar_doctor.cli._options import (
-    DURATION,
-    SIZE,
     connection_options,
     fail_on_option,
     output_option,
     say,
     set_option,
     settings,
-    together,
+    taking,
     told,
-    trace_option,
 )
+from pulsar_doctor.cli._tap_options import Request, relay_options, trace_options
 from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.settings import Settings
     from pulsar_doctor.tap.own_trace import OwnTrace
     from pulsar_doctor.tap.relaying import Relay
+    from pulsar_doctor.tap.running import Outcome
 
 EPILOG = """\b
 Examples:
@@ -46,54 +45,6 @@ Examples:
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage; 3 the tap could
 not work, or a verdict is unknown. With CMD its own code, when that is not 0.
 """
-# What the relay is told: where it listens, whom it may connect to.
-relay_options = together(
-    click.option(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
-        help="Where clients connect; port 0 takes a free one.",
-    ),
-    click.option(
-        "--allow-remote", is_flag=True,
-        help="Let --listen name an address that other machines can reach. Whoever reaches "
-        "it reaches the broker.",
-    ),
-    click.option(
-        "--listen-tls-cert", metavar="FILE", type=click.Path(path_type=Path),
-        help="Take TLS connections only (pulsar+ssl://), with this certificate.",
-    ),
-    click.option(
-        "--listen-tls-key", metavar="FILE", type=click.Path(path_type=Path),
-        help="The key of that certificate.",
-    ),
-    click.option(
-        "--allow-broker", "allow_brokers", metavar="HOST:PORT", multiple=True,
-        help="A broker that may be connected to although the cluster has not named it; "
-        "may be repeated.",
-    ),
-    click.option(
-        "--max-connections", metavar="N", type=click.IntRange(min=1), default=10_000,
-        show_default=True, help="More clients at once are refused.",
-    ),
-)  # fmt: skip
-
-
-# What becomes of the trace.
-trace_options = together(
-    trace_option,
-    click.option(
-        "--seal-every", type=DURATION, default="60s", show_default=True,
-        help="A Parquet segment at least so often.",
-    ),
-    click.option(
-        "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
-        help="Keep the newest part of the trace only, so long; a copy of it is kept for "
-        "each stall and each SIGUSR2.",
-    ),
-    click.option(
-        "--max-bytes", metavar="SIZE", type=SIZE,
-        help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
-    ),
-)  # fmt: skip
 
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
@@ -109,7 +60,8 @@ trace_options = together(
 @output_option("table", "jsonl")
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
-def command(cmd: tuple[str, ...], **asked: Any) -> int:
+@taking(Request)
+def command(asked: Request) -> int:
     """Relays clients' connections to the broker, and watches every permit that passes.
 
     Point the client at the address that is printed, whatever its language. Traffic passes
@@ -155,7 +107,7 @@ def command(cmd: tuple[str, ...], **asked: Any) -> int:
     from pulsar_doctor.rules import load
     from pulsar_doctor.tap.own_trace import own_trace
 
-    limits_of(load(), asked["changes"])  # a wrong --set is said before anything starts
+    limits_of(load(), asked.changes)  # a wrong --set is said before anything starts
     limits = _limits(asked)
     with ExitStack() as stack:
         where = settings()
@@ -163,37 +115,38 @@ def command(cmd: tuple[str, ...], **asked: Any) -> int:
             from pulsar_doctor.sandbox import connected
 
             where = stack.enter_context(connected(where, say))
-        own = None if asked["trace_dir"] else stack.enter_context(own_trace(_warn))
-        return _tap(where, own, limits, {**asked, "cmd": cmd})
+        own = None if asked.trace_dir else stack.enter_context(own_trace(_warn))
+        return _tap(where, own, limits, asked)
 
 
-def _limits(asked: dict[str, Any]) -> Limits:
+def _limits(asked: Request) -> Limits:
     from pulsar_doctor.ring import shares
 
-    if asked["ring_seconds"] is not None and asked["trace_dir"] is None:
+    if asked.ring_seconds is not None and asked.trace_dir is None:
         raise InputError("--ring keeps the newest part of a trace: say where, with --trace DIR")
-    if (asked["listen_tls_cert"] is None) != (asked["listen_tls_key"] is None):
+    if (asked.listen_tls_cert is None) != (asked.listen_tls_key is None):
         raise InputError("--listen-tls-cert and --listen-tls-key go together; give both")
-    return shares(asked["ring_seconds"], asked["max_bytes"], asked["seal_every"])
+    return shares(asked.ring_seconds, asked.max_bytes, asked.seal_every)
 
 
-def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: dict[str, Any]) -> int:
+def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: Request) -> int:
     from pulsar_doctor import ring
     from pulsar_doctor.diagnosis import exit_code
     from pulsar_doctor.tap import running
 
-    folder = own.folder if own else asked["trace_dir"]
+    folder = own.folder if own else asked.trace_dir
+    assert folder is not None
     screen = _screen(asked)
-    with _relaying(where, folder, limits, {**asked, "say": screen.warn}) as relay:
+    with _relaying(where, folder, limits, asked, say=screen.warn) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
         plan = running.Plan(
             folder,
-            asked["changes"],
-            limits.bounded and asked["trace_dir"] is not None,
-            where if asked["compare_broker"] else None,
-            asked["cmd"],
-            asked["output"] == "jsonl",
+            asked.changes,
+            limits.bounded and asked.trace_dir is not None,
+            where if asked.compare_broker else None,
+            asked.cmd,
+            asked.output == "jsonl",
         )
         listening = _listening(relay, asked)
         trace = "" if own else f"the trace is in {folder}; "
@@ -202,13 +155,16 @@ def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: dict[str,
             begins += f"\n{own.promise}"
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
-    diagnoses = _diagnoses(folder, asked["changes"])
+    diagnoses = _diagnoses(folder, asked.changes)
     for diagnosis in diagnoses:
         if diagnosis.status != "healthy":
             outcome.note(diagnosis.status)
-    code = outcome.code or exit_code(diagnoses, asked["fail_on"])
+    code = outcome.code or exit_code(diagnoses, asked.fail_on)
     kept = own.end(outcome.seen) if own else folder
-    _tell_end(screen, diagnoses, code, outcome, {**asked, "trace_dir": kept})
+    if asked.output == "jsonl":
+        screen.show(_end(diagnoses, code, outcome, kept))
+    else:
+        _tell_end(screen, diagnoses)
     if own and kept:
         screen.warn(f"the trace is kept ({', '.join(outcome.seen)}): {own.place}")
     elif own:
@@ -216,32 +172,34 @@ def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: dict[str,
     return code
 
 
-def _relaying(where: Settings, folder: Path, limits: Limits, asked: dict[str, Any]) -> Any:
+def _relaying(
+    where: Settings, folder: Path, limits: Limits, asked: Request, *, say: Callable[[str], object]
+) -> AbstractContextManager[Relay]:
     from pulsar_doctor.tap.relaying import relaying
 
-    certificate, key = asked["listen_tls_cert"], asked["listen_tls_key"]
+    certificate, key = asked.listen_tls_cert, asked.listen_tls_key
     return relaying(
         where.service_url,
         folder,
-        listen=asked["listen"],
-        allow_remote=asked["allow_remote"],
+        listen=asked.listen,
+        allow_remote=asked.allow_remote,
         listen_tls=(certificate, key) if certificate and key else None,
         settings=where,
-        allow_brokers=asked["allow_brokers"],
-        max_connections=asked["max_connections"],
+        allow_brokers=asked.allow_brokers,
+        max_connections=asked.max_connections,
         seal_every_seconds=limits.rotate_seconds,
         journal_bytes_most=limits.journal_bytes_most,
         rotate_bytes=limits.rotate_bytes,
         probe=True,
-        say=asked["say"],
+        say=say,
     )
 
 
-def _listening(relay: Relay, asked: dict[str, Any]) -> dict[str, Any]:
+def _listening(relay: Relay, asked: Request) -> dict[str, Any]:
     from pulsar_doctor.tap.running import now
     from pulsar_doctor.trace.folder import read_meta
 
-    kept = asked["trace_dir"]
+    kept = asked.trace_dir
     return {
         "event": "listening",
         "at": now(),
@@ -251,7 +209,7 @@ def _listening(relay: Relay, asked: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _screen(asked: dict[str, Any]) -> Screen:
+def _screen(asked: Request) -> Screen:
     from rich.console import Console
 
     from pulsar_doctor.report.screens import JsonLines, Lines
@@ -263,12 +221,12 @@ def _screen(asked: dict[str, Any]) -> Screen:
         if not quiet:
             _warn(text)
 
-    if asked["output"] == "jsonl":
+    if asked.output == "jsonl":
         return JsonLines(sys.stdout, talk, _warn)
     console = Console(highlight=False)
-    if console.is_terminal and not console.is_dumb_terminal and not asked["cmd"]:
+    if console.is_terminal and not console.is_dumb_terminal and not asked.cmd:
         return Terminal(console, talk, _warn, quiet=quiet)
-    return Lines(sys.stdout, sys.stderr if asked["cmd"] else sys.stdout, talk, _warn)
+    return Lines(sys.stdout, sys.stderr if asked.cmd else sys.stdout, talk, _warn)
 
 
 def _warn(text: str) -> None:
@@ -286,20 +244,21 @@ def _diagnoses(folder: Path, changes: Sequence[str]) -> list[Diagnosis]:
     return diagnose_wire(subscriptions, rules, limits_of(rules, changes))
 
 
-def _tell_end(
-    screen: Screen, diagnoses: Sequence[Diagnosis], code: int, outcome: Any, asked: dict[str, Any]
-) -> None:
-    from pulsar_doctor.report import verdict
+def _end(
+    diagnoses: Sequence[Diagnosis], code: int, outcome: Outcome, kept: Path | None
+) -> dict[str, Any]:
     from pulsar_doctor.report.document import diagnosis_json
     from pulsar_doctor.tap.running import now
 
-    if asked["output"] == "jsonl":
-        subscriptions = [diagnosis_json(diagnosis) for diagnosis in diagnoses]
-        kept = asked["trace_dir"]
-        end = {"event": "end", "at": now(), "exit_code": code, "dropped": outcome.dropped}
-        end |= {"seen": outcome.seen, "trace_dir": None if kept is None else str(kept)}
-        screen.show({**end, "subscriptions": subscriptions})
-    elif diagnoses:
+    end = {"event": "end", "at": now(), "exit_code": code, "dropped": outcome.dropped}
+    end |= {"seen": outcome.seen, "trace_dir": None if kept is None else str(kept)}
+    return {**end, "subscriptions": [diagnosis_json(diagnosis) for diagnosis in diagnoses]}
+
+
+def _tell_end(screen: Screen, diagnoses: Sequence[Diagnosis]) -> None:
+    from pulsar_doctor.report import verdict
+
+    if diagnoses:
         verdict.print_diagnoses(diagnoses)
     else:
         screen.say("no consumer came through the tap")

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, Suggesting, output_option, say, talk_options
+from pulsar_doctor.cli._options import (
+    DURATION,
+    Suggesting,
+    output_option,
+    say,
+    taking,
+    talk_options,
+)
 from pulsar_doctor.errors import MissingExtra, TraceError
 
 if TYPE_CHECKING:
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.trace.reading import Trace
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Output = Literal["table", "jsonl", "json"]
 PIPE_WIDTH = 200  # characters, where stdout is no terminal
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
@@ -54,6 +63,26 @@ class When(click.ParamType):  # type: ignore[type-arg]
         return "TIME"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call of `trace show`. since, until: a moment, or seconds before the end."""
+
+    folder: Path
+    consumer: str | None
+    commands: tuple[str, ...]
+    topic: str | None
+    subscription: str | None
+    since: datetime | float | None
+    until: datetime | float | None
+    limit: int | None
+    output: Output
+
+    @property
+    def names(self) -> list[str]:
+        """The commands, as rows name them."""
+        return [name.upper() for name in self.commands]
+
+
 @click.group("trace", cls=Suggesting)
 def command() -> None:
     """Reads a trace: its rows, its consumers, whether it is whole.
@@ -81,15 +110,8 @@ def command() -> None:
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
 @output_option("table", "jsonl", "json")
 @talk_options
-def show(
-    folder: Path,
-    *,
-    since: datetime | float | None,
-    until: datetime | float | None,
-    limit: int | None,
-    output: str,
-    **wanted: Any,
-) -> None:
+@taking(Request)
+def show(asked: Request) -> None:
     """Prints the rows of a trace: one command each, with the ledger after it.
 
     A TIME is ISO 8601 (UTC where it has no zone) or a duration counted back from the end.
@@ -101,13 +123,13 @@ def show(
       pulsar-doctor trace show incident.ptrace --command FLOW --command ACK -o jsonl
       pulsar-doctor trace show incident.ptrace --since 2026-08-01T12:00:00Z --topic orders
     """
-    trace = _open(folder)
-    timeline = trace.timeline() if _relative(since) or _relative(until) else None
-    since_us, until_us = _moment(since, timeline), _moment(until, timeline)
-    wanted["commands"] = [name.upper() for name in wanted["commands"]]
-    keep = _filter(since_us, until_us, **wanted)
+    trace = _open(asked.folder)
+    counts_back = _relative(asked.since) or _relative(asked.until)
+    timeline = trace.timeline() if counts_back else None
+    since_us, until_us = _moment(asked.since, timeline), _moment(asked.until, timeline)
+    keep = _filter(asked, since_us, until_us)
     rows = (row for row in trace.rows(since_us=since_us) if keep(row))
-    _print_rows(islice(_some(rows, trace, wanted), limit), output)
+    _print_rows(islice(_some(rows, trace, asked), asked.limit), asked.output)
 
 
 @command.command("summary")
@@ -217,19 +239,11 @@ def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int |
     return timeline.now_us - int(moment * 1_000_000)
 
 
-def _filter(
-    since_us: int | None,
-    until_us: int | None,
-    *,
-    consumer: str | None,
-    commands: Sequence[str],
-    topic: str | None,
-    subscription: str | None,
-) -> Callable[[Row], bool]:
+def _filter(asked: Request, since_us: int | None, until_us: int | None) -> Callable[[Row], bool]:
     """Whether a row is asked for."""
     from pulsar_doctor.report.absent import is_topic
 
-    names = set(commands)
+    consumer, topic, names = asked.consumer, asked.topic, set(asked.names)
     tests: list[Callable[[Row], bool]] = []
     if since_us is not None:
         tests.append(lambda row: row.ts >= since_us)
@@ -241,22 +255,28 @@ def _filter(
         tests.append(lambda row: consumer in (row.consumer_name, str(row.incarnation)))
     if topic is not None:
         tests.append(lambda row: is_topic(row.topic, topic))
-    if subscription is not None:
-        tests.append(lambda row: row.subscription == subscription)
+    if asked.subscription is not None:
+        tests.append(lambda row: row.subscription == asked.subscription)
     return lambda row: all(test(row) for test in tests)
 
 
-def _some(rows: Iterator[Row], trace: Trace, wanted: Mapping[str, Any]) -> Iterator[Row]:
+def _some(rows: Iterator[Row], trace: Trace, asked: Request) -> Iterator[Row]:
     """These rows; where there is none, or a command is none, InputError for a wrong name."""
     from pulsar_doctor.report.absent import is_command, require_named
 
     first = next(rows, None)
-    if first is None or not all(is_command(name) for name in wanted["commands"]):
-        require_named(trace.rows(), **wanted)
+    if first is None or not all(is_command(name) for name in asked.names):
+        require_named(
+            trace.rows(),
+            consumer=asked.consumer,
+            commands=asked.names,
+            topic=asked.topic,
+            subscription=asked.subscription,
+        )
     return rows if first is None else chain([first], rows)
 
 
-def _print_rows(rows: Iterator[Row], output: str) -> None:
+def _print_rows(rows: Iterator[Row], output: Output) -> None:
     from pulsar_doctor.report.rows import row_line, table_lines
 
     if output == "table":

@@ -1,0 +1,75 @@
+"""The options of `analyze`: where Spark runs, what is kept, how traces are followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from pulsar_doctor.cli._options import DURATION, together
+
+if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis import FailOn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call, as it was typed; bucket, every and late in seconds."""
+
+    traces: tuple[str, ...]
+    bucket: float | None
+    top: int
+    save_dir: str | None
+    save_mode: Literal["append", "replace"]
+    follow: bool
+    every: float
+    late: float
+    checkpoint: str | None
+    master: str | None
+    remote: str | None
+    conf: tuple[str, ...]
+    fail_on: FailOn
+    output: Literal["table", "json"]
+
+
+spark_options = together(
+    click.option(
+        "--master", metavar="MASTER",
+        help="Where Spark runs, as Spark takes it; default: what Spark's own settings say, "
+        "otherwise local[*].",
+    ),
+    click.option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."),
+    click.option(
+        "--conf", "conf", metavar="KEY=VALUE", multiple=True,
+        help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
+    ),
+)  # fmt: skip
+save_options = together(
+    click.option(
+        "--save", "save_dir", metavar="DIR",
+        help="Keep all rows of all tables as Parquet, by date, topic and trace. A trace that is "
+        "there already is replaced.",
+    ),
+    click.option(
+        "--save-mode", type=click.Choice(["append", "replace"]), default="append",
+        show_default=True, help="Whether other traces that are there stay.",
+    ),
+)  # fmt: skip
+follow_options = together(
+    click.option("--follow", is_flag=True, help="Go on with traces that are still written."),
+    click.option(
+        "--every", type=DURATION, default="5s", show_default=True,
+        help="--follow: look for new segments so often.",
+    ),
+    click.option(
+        "--late", type=DURATION, default="5m", show_default=True,
+        help="--follow: a step of the timeline is over so long after it; what comes later is "
+        "left out of it, and told.",
+    ),
+    click.option(
+        "--checkpoint", metavar="DIR",
+        help="--follow: remember here what was counted; default: a folder for these traces below "
+        "the user's state directory.",
+    ),
+)  # fmt: skip

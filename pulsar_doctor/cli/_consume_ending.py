@@ -1,0 +1,63 @@
+"""What `consume` says when it ends: the verdict, totals, what is left behind or did not come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from pulsar_doctor.cli._options import say
+
+if TYPE_CHECKING:
+    from pulsar_doctor.cli._consume_options import Output
+    from pulsar_doctor.consuming.engines import Plan
+    from pulsar_doctor.diagnosis import Diagnosis
+    from pulsar_doctor.session import Session
+    from pulsar_doctor.visiting.leavings import Left
+
+
+def last_word(
+    running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: Output
+) -> Callable[[list[Left]], None]:
+    """The verdict, as of now, to be printed at the end, with what is left behind."""
+    from pulsar_doctor.report import consumed, verdict
+
+    plan = plans[0]
+    if running.batch_refused:
+        say(
+            f"{running.batch_refused} was sent a batch, of which pulsar-client's zero queue hands "
+            "out only the first message: stopped before any of it was acknowledged; all of it goes "
+            "back to the subscription. Use --engine wire, or --receiver-queue-size 1."
+        )
+    totals = running.totals(plans)
+    if output == "table":
+
+        def tell(left: list[Left]) -> None:
+            verdict.print_diagnoses(diagnoses)
+            for line in consumed.lines(totals):
+                click.echo(line)
+
+        return tell
+    consumers, now_ns = list(running.timeline.living), running.timeline.now_ns
+    document = consumed.document(
+        plan.topic, plan.subscription, consumers, diagnoses, now_ns=now_ns, **totals
+    )
+
+    def dump(left: list[Left]) -> None:
+        document["left_behind"] = [each.document for each in left]
+        click.echo(json.dumps(document, indent=2 if output == "json" else None))
+
+    return dump
+
+
+def shortfall(running: Session, in_time: bool) -> int:
+    """Exit code 3 where a consumer failed or fewer messages came than were asked for."""
+    for worker in running.workers:
+        if worker.error is not None:
+            raise worker.error
+    if not in_time and running.budget.missing:
+        say(f"{running.budget.missing} of the messages asked for did not come in time")
+        return 3
+    return 0

@@ -1,0 +1,143 @@
+"""The options of `stall-check`: where the verdict comes from, and what is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pulsar_doctor.cli._options import DURATION, together
+from pulsar_doctor.errors import InputError
+
+if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis import FailOn
+
+EVERY_LEAST_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call, as it was typed. Paths and times are the user's; fleet: whole namespaces."""
+
+    topics: tuple[str, ...]
+    subscription: str | None
+    window_seconds: float
+    interval_seconds: float
+    namespaces: tuple[str, ...]
+    everything: bool
+    load_topics: bool
+    system_topics: bool
+    concurrency: int
+    save: Path | None
+    stats_files: tuple[str, ...]
+    internal_files: tuple[str, ...]
+    at: str | None
+    trace_dir: Path | None
+    changes: tuple[str, ...]
+    skip: tuple[str, ...]
+    fail_on: FailOn
+    watch: bool
+    every_seconds: float
+    output: str  # one of report.formats.FORMATS
+
+    @property
+    def files(self) -> bool:
+        """Whether files of a broker's stats are judged."""
+        return bool(self.stats_files or self.internal_files)
+
+    @property
+    def fleet(self) -> bool:
+        """Whether topics are asked for by their namespaces."""
+        return bool(self.namespaces or self.everything)
+
+
+# What tells where the verdict comes from.
+source_options = together(
+    click.option(
+        "--window", "window_seconds", type=DURATION, default="10s", show_default=True,
+        help="How long a broker is watched; 0s judges one sample.",
+    ),
+    click.option(
+        "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
+        help="From one sample to the next; also between files without a time.",
+    ),
+    click.option(
+        "--namespace", "namespaces", metavar="NS", multiple=True,
+        help="All topics of tenant/namespace; may be repeated.",
+    ),
+    click.option(
+        "--all", "everything", is_flag=True,
+        help="All topics of all namespaces that these credentials can list.",
+    ),
+    click.option(
+        "--load-topics", is_flag=True,
+        help="Read topics too that no broker has loaded: that loads them.",
+    ),
+    click.option(
+        "--system-topics", is_flag=True, help="Do not leave out Pulsar's own topics."
+    ),
+    click.option(
+        "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
+        help="Questions to the brokers at once.",
+    ),
+    click.option(
+        "--save", metavar="FILE", type=click.Path(path_type=Path),
+        help="Keep the samples, for --stats.",
+    ),
+    click.option(
+        "--stats", "stats_files", metavar="FILE", multiple=True,
+        help="Judge a file of --save, or what `pulsar-admin topics stats` (or "
+        "partitioned-stats) printed; - is stdin. Repeated: samples, the oldest first.",
+    ),
+    click.option(
+        "--internal-stats", "internal_files", metavar="FILE", multiple=True,
+        help="What `pulsar-admin topics stats-internal` printed at the same moment.",
+    ),
+    click.option(
+        "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
+    ),
+    click.option(
+        "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+        help="Judge what went over the wire, as `tap` or `consume` recorded it.",
+    ),
+)  # fmt: skip
+
+
+def refuse_contradictions(asked: Request) -> None:
+    """Raises InputError where the arguments do not say one thing."""
+    trace = asked.trace_dir is not None
+    if trace and asked.files:
+        raise InputError("--trace and --stats are two sources; give one of them")
+    if trace or asked.files:
+        _refuse_of_a_broker(asked, "--trace" if trace else "--stats")
+    if asked.at is not None and not asked.files:
+        raise InputError("--at is the time of a file; it needs --stats")
+    if asked.namespaces and asked.everything:
+        raise InputError("--all is every namespace; leave it out, or leave out --namespace")
+    if asked.topics and asked.fleet:
+        raise InputError("name topics, or give --namespace or --all; not both")
+    if not (asked.topics or asked.fleet or trace or asked.files):
+        raise InputError(
+            "what is to be checked? Name a TOPIC, or give --namespace NS, --all, --stats FILE "
+            "or --trace DIR"
+        )
+    if asked.interval_seconds <= 0:
+        raise InputError("samples cannot lie 0s apart; see --interval")
+    if asked.watch and asked.every_seconds < EVERY_LEAST_SECONDS:
+        raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s: a cluster is no toy")
+
+
+def _refuse_of_a_broker(asked: Request, source: str) -> None:
+    given = {
+        "--namespace": asked.namespaces,
+        "--all": asked.everything,
+        "--load-topics": asked.load_topics,
+        "--system-topics": asked.system_topics,
+        "--save": asked.save,
+        "--watch": asked.watch,
+    }
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{option} asks a broker, {source} asks none; leave one out")

@@ -1,0 +1,81 @@
+"""What `stall-check` writes: the verdicts on stdout, talk on stderr, and its exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+import click
+
+from pulsar_doctor.cli._options import say, told
+from pulsar_doctor.errors import DoctorError
+
+if TYPE_CHECKING:
+    from pulsar_doctor.cli._stall_check_options import Request
+    from pulsar_doctor.diagnosis import Status
+    from pulsar_doctor.report.checkup import Checkup, Tally
+    from pulsar_doctor.settings import Settings
+
+
+def streams(asked: Request) -> bool:
+    """Whether verdicts are written to the terminal while the next ones are looked for."""
+    return asked.output != "table" and sys.stdout.isatty()
+
+
+def report(checkup: Checkup, asked: Request) -> int:
+    """Writes the verdicts; returns the exit code."""
+    require_something(checkup, asked)
+    write(checkup, asked)
+    return code(checkup.tally, asked)
+
+
+def require_something(checkup: Checkup, asked: Request) -> None:
+    """Raises DoctorError where a person would read of nothing but what could not be read."""
+    from pulsar_doctor.report.unread import sentences
+
+    nothing = checkup.diagnoses == [] and not (checkup.not_loaded or checkup.notes)
+    if asked.output == "table" and nothing and checkup.unreachable:
+        raise DoctorError("; ".join(sentences(checkup)))
+
+
+def write(checkup: Checkup, asked: Request) -> None:
+    """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
+    from pulsar_doctor.report import formats
+    from pulsar_doctor.report.checkup import Wanted
+    from pulsar_doctor.report.unread import sentences
+
+    wanted = Wanted(_fails(asked), verbose=told("verbose"))
+    formats.write(asked.output, checkup, sys.stdout, wanted=wanted)
+    if asked.output not in ("table", "json"):
+        for _, note in checkup.notes:
+            say(note)
+    if asked.output != "table":
+        for sentence in sentences(checkup):
+            click.echo(f"pulsar-doctor: {sentence}", err=True)
+
+
+def _fails(asked: Request) -> AbstractSet[Status]:
+    from pulsar_doctor.diagnosis import FAILS
+
+    return FAILS[asked.fail_on]
+
+
+def code(tally: Tally, asked: Request) -> int:
+    """1 where a stall was found, 3 where something is not known; of -o nagios its own codes."""
+    if asked.output == "nagios":
+        from pulsar_doctor.report import nagios
+
+        return nagios.exit_code(tally)
+    if any(tally.counts[status] for status in _fails(asked)):
+        return 1
+    return DoctorError.exit_code if tally.counts["unknown"] or tally.unreachable else 0
+
+
+def head(where: Settings, asked: Request) -> str:
+    """What is watched, and where."""
+    from pulsar_doctor.admin.cluster import places_of
+    from pulsar_doctor.report.words import listed, printable
+
+    names = [*asked.topics, *asked.namespaces] or ["all namespaces"]
+    return printable(f"{listed(names, 3)} at {places_of(where.admin_url)}")

@@ -1,0 +1,85 @@
+"""The options of `tap`: what the relay is told, and what becomes of the trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from pulsar_doctor.cli._options import DURATION, SIZE, together, trace_option
+
+if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis import FailOn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call, as it was typed. trace_dir: None: of our own. cmd: none is started where empty."""
+
+    cmd: tuple[str, ...]
+    listen: str
+    allow_remote: bool
+    listen_tls_cert: Path | None
+    listen_tls_key: Path | None
+    allow_brokers: tuple[str, ...]
+    max_connections: int
+    trace_dir: Path | None
+    seal_every: float
+    ring_seconds: float | None
+    max_bytes: int | None
+    compare_broker: bool
+    changes: tuple[str, ...]
+    fail_on: FailOn
+    output: Literal["table", "jsonl"]
+
+
+# What the relay is told: where it listens, whom it may connect to.
+relay_options = together(
+    click.option(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
+        help="Where clients connect; port 0 takes a free one.",
+    ),
+    click.option(
+        "--allow-remote", is_flag=True,
+        help="Let --listen name an address that other machines can reach. Whoever reaches "
+        "it reaches the broker.",
+    ),
+    click.option(
+        "--listen-tls-cert", metavar="FILE", type=click.Path(path_type=Path),
+        help="Take TLS connections only (pulsar+ssl://), with this certificate.",
+    ),
+    click.option(
+        "--listen-tls-key", metavar="FILE", type=click.Path(path_type=Path),
+        help="The key of that certificate.",
+    ),
+    click.option(
+        "--allow-broker", "allow_brokers", metavar="HOST:PORT", multiple=True,
+        help="A broker that may be connected to although the cluster has not named it; "
+        "may be repeated.",
+    ),
+    click.option(
+        "--max-connections", metavar="N", type=click.IntRange(min=1), default=10_000,
+        show_default=True, help="More clients at once are refused.",
+    ),
+)  # fmt: skip
+
+
+# What becomes of the trace.
+trace_options = together(
+    trace_option,
+    click.option(
+        "--seal-every", type=DURATION, default="60s", show_default=True,
+        help="A Parquet segment at least so often.",
+    ),
+    click.option(
+        "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
+        help="Keep the newest part of the trace only, so long; a copy of it is kept for "
+        "each stall and each SIGUSR2.",
+    ),
+    click.option(
+        "--max-bytes", metavar="SIZE", type=SIZE,
+        help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""Every subcommand takes what was typed as one value, of the types that click really gives."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import click
+import pytest
+
+from pulsar_doctor import diagnosis
+from pulsar_doctor.cli import cli
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(commands(cli))
+NEEDED = {"analyze": ["DIR"], "trace show": ["DIR"], "trace summary": ["DIR"]}
+NEEDED |= {"trace verify": ["DIR"]}
+
+SAMPLES = {  # of what an option takes, by the name of its type
+    "integer range": "3",
+    "integer": "3",
+    "duration": "5s",
+    "size": "2GiB",
+    "share": "5%",
+    "rate": "100/s",
+    "spread": "20%",
+    "time": "2026-08-01T12:00:00Z",
+}
+
+
+def options(command: click.Command) -> list[click.Option]:
+    return [p for p in command.params if p.expose_value and isinstance(p, click.Option)]
+
+
+def takes(command: click.Command) -> dict[str, Any]:
+    """Name -> type of what its function takes, be it one value or, of few options, each alone."""
+    assert command.callback is not None
+    function = inspect.unwrap(command.callback)
+    assert not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
+    hints = get_type_hints(function)
+    hints.pop("return")
+    if [*hints] != ["asked"]:
+        return hints
+    request = hints["asked"]
+    assert is_dataclass(request)
+    assert request.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert not hasattr(object.__new__(request), "__dict__"), "it has slots"  # type: ignore[type-var]
+    told = get_type_hints(request, localns=vars(diagnosis))
+    return {field.name: told[field.name] for field in fields(request)}
+
+
+def fits(value: object, hint: Any) -> bool:
+    kind, inside = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(fits(value, one) for one in inside)
+    if kind is Literal:
+        return value in inside
+    if kind in (tuple, dict):
+        parts = value if isinstance(value, tuple) else ()
+        return isinstance(value, kind) and all(fits(part, inside[0]) for part in parts)
+    return type(value) is hint or (hint not in (bool, int, float) and isinstance(value, hint))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_there_is_a_field_for_each_option_and_no_other(name: str) -> None:
+    command = COMMANDS[name]
+    exposed = {param.name for param in command.params if param.expose_value}
+    assert set(takes(command)) == exposed
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_not_typed_has_the_type_of_its_field(name: str) -> None:
+    hints = takes(COMMANDS[name])
+    given = COMMANDS[name].make_context(name, [*NEEDED.get(name, [])]).params
+    wrong = {key: value for key, value in given.items() if not fits(value, hints[key])}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_typed_has_the_type_of_its_field(name: str) -> None:
+    hints = takes(COMMANDS[name])
+    for option in options(COMMANDS[name]):
+        typed = [] if option.is_flag else [SAMPLES.get(option.type.name, "a=b")]
+        if isinstance(option.type, click.Choice):
+            typed = [option.type.choices[-1]]
+        arguments = [*NEEDED.get(name, []), option.opts[-1], *typed]
+        given = COMMANDS[name].make_context(name, arguments).params
+        assert fits(given[option.name or ""], hints[option.name or ""]), option.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_field_knows_all_choices_of_its_option(name: str) -> None:
+    hints = takes(COMMANDS[name])
+    for option in options(COMMANDS[name]):
+        hint = hints[option.name or ""]
+        known = [one for one in (hint, *get_args(hint)) if get_origin(one) is Literal]
+        if known and isinstance(option.type, click.Choice):
+            assert set(get_args(known[0])) == set(option.type.choices), option.name
