@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.diagnosis import Diagnosis, Status
 from pulsar_doctor.report.checkup import Tally
-from pulsar_doctor.report.nagios import exit_code
+from pulsar_doctor.report.formats.nagios import exit_code
 
 PERFORMANCE = re.compile(
     r"[a-z_]+=\d+;[\d]*;[\d]*;\d*(;\d+)?( [a-z_]+=\d+;[\d]*;[\d]*;\d*(;\d+)?)*"

@@ -26,6 +26,7 @@ from replayed import GONE, HEALTHY, HOME, MOVING, STUCK, cluster, states, stuck
 from support import eventually
 
 from pulsar_doctor.admin import Admin
+from pulsar_doctor.report.formats import FORMATS
 
 __all__ = ["check"]  # a fixture
 
@@ -128,7 +129,7 @@ def test_one_bad_topic_of_a_fleet_does_not_stop_the_others(
         assert expected(sentence, broker.url) in told.sentence()
 
 
-@pytest.mark.parametrize("form", ["table", "junit", "github", "nagios", "prometheus"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_format_tells_the_good_ones_and_the_bad_one(check: Check, form: str) -> None:
     with cluster({"bad": [Reply(403, {"reason": "no"})], "held": stuck()}) as broker:
         told = check(broker, "bad", "held", "-o", form)

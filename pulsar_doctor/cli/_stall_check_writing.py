@@ -64,7 +64,7 @@ def _fails(asked: Request) -> AbstractSet[Status]:
 def code(tally: Tally, asked: Request) -> int:
     """1 where a stall was found, 3 where something is not known; of -o nagios its own codes."""
     if asked.output == "nagios":
-        from pulsar_doctor.report import nagios
+        from pulsar_doctor.report.formats import nagios
 
         return nagios.exit_code(tally)
     if any(tally.counts[status] for status in _fails(asked)):

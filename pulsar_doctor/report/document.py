@@ -1,46 +1,18 @@
-"""The verdicts for a program: one JSON document, written as the verdicts come."""
+"""A verdict, its findings and its times as every JSON of ours has them."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import Any
 
 from pulsar_doctor.diagnosis import Diagnosis, Finding
 from pulsar_doctor.ledger import Starvation
-from pulsar_doctor.report.checkup import Checkup, Wanted
-
-SCHEMA = "pulsar-doctor/stall-check/1"
-
-
-def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """The document, a line for each subscription; what is known last comes last."""
-    text = json.dumps(_head(checkup))
-    out.write(f'{text[:-1]}, "subscriptions": [')
-    for number, diagnosis in enumerate(checkup.examined()):
-        out.write(",\n" if number else "\n")
-        out.write(json.dumps(diagnosis_json(diagnosis)))
-    out.write(f"\n], {json.dumps(_tail(checkup))[1:]}\n")
-
-
-def _head(checkup: Checkup) -> dict[str, Any]:
-    return {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
+from pulsar_doctor.report.checkup import Checkup
 
 
 def moment_json(checkup: Checkup) -> str:
     """When it was checked: ISO 8601 in UTC, with milliseconds."""
     return checkup.checked_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _tail(checkup: Checkup) -> dict[str, Any]:
-    unreachable = [{"topic": topic, "reason": reason} for topic, reason in checkup.unreachable]
-    return {
-        "window_seconds": round(checkup.window_seconds, 3),
-        "samples": checkup.samples,
-        "not_loaded": checkup.not_loaded,
-        "unreachable": unreachable,
-        "notes": [{"topic": topic, "note": note} for topic, note in checkup.notes],
-    }
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:

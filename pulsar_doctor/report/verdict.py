@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -21,13 +20,8 @@ DETAILED_MOST = 5  # subscriptions; more are a row each
 TOPICS_NAMED_MOST = 5
 
 
-def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """The worst first, then what is healthy, how many there are, and what was not read."""
-    print_fleet(console_on(out), fold(checkup.examined()), checkup, wanted)
-
-
 def print_fleet(console: Console, fleet: Fleet, checkup: Checkup, wanted: Wanted) -> None:
-    """The same of a checkup that was read to its end."""
+    """The worst first, then what is healthy; what was not read is that of a whole checkup."""
     pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
     _print_unwell(pen, fleet)
     _print_healthy(pen, fleet)
@@ -42,7 +36,8 @@ def print_fleet(console: Console, fleet: Fleet, checkup: Checkup, wanted: Wanted
 
 def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
     """Draws verdicts from the wire on stdout, the worst first; several are counted at the end."""
-    write(Checkup("trace", diagnoses), sys.stdout, Wanted())
+    checkup = Checkup("trace", diagnoses)
+    print_fleet(console_on(sys.stdout), fold(checkup.examined()), checkup, Wanted())
 
 
 def _print_unwell(pen: Pen, fleet: Fleet) -> None:

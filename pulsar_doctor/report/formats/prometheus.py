@@ -16,6 +16,7 @@ from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.report.checkup import STATUSES, Checkup, Wanted
 from pulsar_doctor.report.spool import pour, spool
 
+ENCODING = "utf-8"  # by its definition
 STATUS = "pulsar_doctor_subscription_status"
 BACKLOG = "pulsar_doctor_subscription_backlog_entries"
 FINDING = "pulsar_doctor_finding"
