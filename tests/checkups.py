@@ -18,8 +18,14 @@ AT = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 REMEDY = "Give this consumer a smaller receiver queue."
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")
 
-texts = st.text(st.characters(), max_size=12)  # any character, halves of characters too
-names = st.text(st.characters(), min_size=1, max_size=12)
+HOSTILE = (  # what means something to a terminal, to a log, to markup or to a format of ours
+    "\x1b[31m", "\x9b2J", "\x07", "\x00", "\x7f", "\x85", "\u2028", "\u202e", "\ud800", "\ufffe",
+    "\n", "\r", "\t", " ", "|", "%", "%0A", "::error::", ":", ",", ";", "=", "&", "<", ">", "]]>",
+    "</testcase>", '"', "'", "\\", "{", "}", "#", "[red]", "[/]", ":bug:", "*", "_", "`", "\u732b",
+)  # fmt: skip
+pieces = st.characters() | st.sampled_from(HOSTILE)  # any character, halves of characters too
+texts = st.lists(pieces, max_size=12).map("".join)
+names = st.lists(pieces, min_size=1, max_size=12).map("".join)
 
 
 def finding(

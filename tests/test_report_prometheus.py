@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from checkups import any_verdict, checkup, finding, verdict, written
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from pulsar_doctor.diagnosis import Diagnosis
+from checkups import checkup, finding, verdict, written
 
 Sample = tuple[str, dict[str, str], float]
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)')
@@ -45,6 +42,26 @@ def sample(line: str) -> Sample:
         labels[label[1]] = re.sub(r"\\.", lambda found: PLAIN[found[0]], label[2])
         told = told[label.end() :]
     return name, labels, float(value)
+
+
+def held(name: str) -> str:
+    return re.sub("[\ud800-\udfff]", "\ufffd", name)
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    """What the samples of each subscription say, of metrics that are whole and stand together."""
+    backlogs, rows = {}, []
+    samples = parsed(text)
+    for name, labels, value in samples:
+        if name.endswith("_backlog_entries"):
+            backlogs[tuple(labels.values())] = value
+    for name, labels, value in samples:
+        if name == "pulsar_doctor_subscription_status" and value == 1:
+            topic, partition, subscription, status = labels.values()
+            told = {"topic": topic, "subscription": subscription, "status": status}
+            told |= {"partition": int(partition) if partition else None}
+            rows.append(told | {"backlog": backlogs.get((topic, partition, subscription))})
+    return rows
 
 
 def test_a_whole_page() -> None:
@@ -98,22 +115,6 @@ def test_a_cause_of_several_consumers_is_one_series() -> None:
     findings = tuple(finding(consumer=name) for name in ("a", "b"))
     text = written("prometheus", checkup([verdict("stalled", findings=findings)]))
     assert sum(name == "pulsar_doctor_finding" for name, _, _ in parsed(text)) == 1
-
-
-@settings(deadline=None)
-@given(st.lists(any_verdict(), max_size=4))
-def test_any_name_comes_back(diagnoses: list[Diagnosis]) -> None:
-    samples = parsed(written("prometheus", checkup(diagnoses)))
-    had = [
-        (labels["topic"], labels["partition"], labels["subscription"], labels["status"])
-        for name, labels, value in samples
-        if name == "pulsar_doctor_subscription_status" and value == 1
-    ]
-    whole = [re.sub("[\ud800-\udfff]", "\ufffd", one.subscription) for one in diagnoses]
-    assert [subscription for _, _, subscription, _ in had] == whole
-    assert [status for *_, status in had] == [one.status for one in diagnoses]
-    backlogs = [value for name, _, value in samples if name.endswith("_backlog_entries")]
-    assert backlogs == [one.backlog for one in diagnoses if one.backlog is not None]
 
 
 def test_quotes_backslashes_line_ends_and_half_characters_in_a_name() -> None:
