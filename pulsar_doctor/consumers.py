@@ -10,6 +10,8 @@ from typing import Any
 from pulsar_doctor import ledger as ledgers
 from pulsar_doctor.ledger import Ledger
 
+NON_PERSISTENT = "non-persistent://"
+PERSISTENT = "persistent://"  # what goes without saying where a line is short
 PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
 
 

@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,10 @@ from pulsar_doctor.consumers import Consumer, Subscription
 from pulsar_doctor.consuming.engines import Engine, Message, Plan
 from pulsar_doctor.consuming.planning import PULSAR_CLIENT, WIRE
 from pulsar_doctor.consuming.tallies import AckCommands, Handed
+from pulsar_doctor.consuming.totals import AckTotals, RunTotals, delay_totals
 from pulsar_doctor.consuming.working import Budget, Watcher, Worker
 from pulsar_doctor.diagnosis import Diagnosis, Rule, RuleLimits, diagnose_wire
 from pulsar_doctor.observer.following import Observer
-from pulsar_doctor.report import consumed
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.timeline import Timeline
@@ -139,20 +141,17 @@ class Session(Watcher):
         """Messages that the broker has sent to the consumers that go on."""
         return sum(consumer.ledger.messages for consumer in self.timeline.living)
 
-    def totals(self, plans: Sequence[Plan]) -> dict[str, Any]:
-        """What the run adds up to, as the report has it."""
+    def totals(self, plans: Sequence[Plan]) -> RunTotals:
+        """What the run adds up to, as of now."""
         workers = self.workers
-        return {
-            "acknowledgements": consumed.acknowledgements(
-                sum(worker.acknowledged for worker in workers),
-                sum(worker.refused for worker in workers),
-                sum(worker.corrupt for worker in workers),
-                self.acks,
-            ),
-            "receiver_delay": consumed.receiver_delay(
-                plans[0], len(plans), self.handed_out.all, own_queue=self.own_queue
-            ),
-        }
+        acks = AckTotals(
+            sum(worker.acknowledged for worker in workers),
+            sum(worker.refused for worker in workers),
+            sum(worker.corrupt for worker in workers),
+            replace(self.acks),
+        )
+        seen = deepcopy(self.handed_out.all)
+        return RunTotals(acks, delay_totals(plans[0], len(plans), seen, own_queue=self.own_queue))
 
     def subscriptions(self) -> list[Subscription]:
         """What there is to judge, as of now: silence up to this moment counts."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Severity, Status, Unknown
-from pulsar_doctor.report.checkup import Checkup, Wanted
 from pulsar_doctor.report.formats import write
+from pulsar_doctor.report.wanted import Wanted
 
 ORDERS = "persistent://public/default/orders"
 AT = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)

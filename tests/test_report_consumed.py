@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from checkups import finding
 from documented import trace
@@ -11,6 +12,7 @@ from documented import trace
 from pulsar_doctor.consuming.deferring import Lateness
 from pulsar_doctor.consuming.engines import Plan
 from pulsar_doctor.consuming.tallies import AckCommands
+from pulsar_doctor.consuming.totals import AckTotals, RunTotals, delay_totals
 from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.report import consumed
 from pulsar_doctor.sealing import open_trace
@@ -65,12 +67,21 @@ ACKS = {
 }
 
 
-def acknowledgements() -> dict[str, int]:
+def acknowledged() -> AckTotals:
     wire = AckCommands(
         False, individual=7, individual_ids=16, cumulative=9, back=2, errors=4, returned=11,
         returned_all=1,
     )  # fmt: skip
-    return consumed.acknowledgements(21, 13, 5, wire)
+    return AckTotals(21, 13, 5, wire)
+
+
+def nothing() -> AckTotals:
+    return AckTotals(0, 0, 0, AckCommands(False))
+
+
+def told(totals: RunTotals) -> dict[str, Any]:
+    """What the document says of them."""
+    return consumed.document("orders", "billing", [], [], now_ns=0, totals=totals)
 
 
 def deferred() -> list[Lateness]:
@@ -96,7 +107,14 @@ def test_the_whole_document(tmp_path: Path) -> None:
         ORDERS, None, "billing", "Shared", "stalled", findings, (), incarnations=frozenset({1})
     )
     document = consumed.document(
-        "orders", "billing", list(timeline.living), [diagnosis], now_ns=timeline.now_ns, more=17
+        "orders",
+        "billing",
+        list(timeline.living),
+        [diagnosis],
+        now_ns=timeline.now_ns,
+        totals=RunTotals(
+            acknowledged(), delay_totals(plan(5.0, 1.0), 2, deferred(), own_queue=True)
+        ),
     )
     assert json.loads(json.dumps(document)) == {
         "schema": "pulsar-doctor/consume/1",
@@ -120,13 +138,16 @@ def test_the_whole_document(tmp_path: Path) -> None:
                 "without_permits_share": 1 / 63_018, "verdict": "unknown", "findings": [],
             },
         ],
-        "more": 17,
+        "acknowledgements": ACKS,
+        "receiver_delay": DELAY,
     }  # fmt: skip
 
 
 def test_the_whole_of_what_acks_add_up_to() -> None:
-    assert acknowledgements() == ACKS
-    assert list(consumed.lines({"acknowledgements": ACKS, "receiver_delay": None})) == [
+    totals = RunTotals(acknowledged(), None)
+    assert told(totals)["acknowledgements"] == ACKS
+    assert told(totals)["receiver_delay"] is None
+    assert list(consumed.lines(totals)) == [
         "acknowledgements: 21 by the application, 9 ACK commands on the wire, each for all up to "
         "its message, 2 behind an earlier one",
         "negative acknowledgements: 13 by the application, all that is unacknowledged asked for "
@@ -136,9 +157,9 @@ def test_the_whole_of_what_acks_add_up_to() -> None:
 
 
 def test_the_whole_of_what_is_told_of_a_receiver_delay() -> None:
-    told = consumed.receiver_delay(plan(5.0, 1.0), 2, deferred(), own_queue=True)
-    assert told == DELAY
-    totals = {"acknowledgements": dict.fromkeys(ACKS, 0), "receiver_delay": DELAY}
+    delay = delay_totals(plan(5.0, 1.0), 2, deferred(), own_queue=True)
+    totals = RunTotals(nothing(), delay)
+    assert told(totals)["receiver_delay"] == DELAY
     assert list(consumed.lines(totals)) == [
         "receiver delay 1 s: 2 messages, 1 within 50 ms of their time, 99 % at most 1.99 s late, "
         "all at most 1.99 s (foretold: 1.96 s, in the steady state: what had waited before a "
@@ -149,10 +170,19 @@ def test_the_whole_of_what_is_told_of_a_receiver_delay() -> None:
 
 
 def test_without_a_delay_nothing_is_told_of_one_and_without_a_limit_no_limit() -> None:
-    assert consumed.receiver_delay(plan(), 1, [], own_queue=True) is None
-    told = consumed.receiver_delay(plan(5.0), 1, [], own_queue=True)
-    assert told == {
+    assert delay_totals(plan(), 1, [], own_queue=True) is None
+    totals = RunTotals(nothing(), delay_totals(plan(5.0), 1, [], own_queue=True))
+    assert told(totals)["receiver_delay"] == {
         **DELAY, "arrival_rate": None, "handing_rate": None, "lets_through": 100.0,
         "formula": "consumers / process time = 1 / 0.01 s", "lateness_grows": None,
         "late_at_most_holds": None, "delays": [],
     }  # fmt: skip
+
+
+def test_what_falls_behind_says_by_how_much() -> None:
+    slow = Plan("c", "t", "s", receiver_delay_seconds=(1.0,), process_seconds=0.02)
+    totals = RunTotals(nothing(), delay_totals(slow, 1, deferred(), own_queue=True))
+    assert list(consumed.lines(totals))[-1] == (
+        "falls behind: 100 messages/s arrive, at most 50 go through (consumers / process time = "
+        "1 / 0.02 s), so each second adds 500 ms; measured 0.7453/s"
+    )

@@ -35,12 +35,13 @@ from checkups import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pulsar_doctor.checkup import Tally
 from pulsar_doctor.cli import stall_check
 from pulsar_doctor.diagnosis import Diagnosis, Severity, Status
-from pulsar_doctor.report.checkup import Tally
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.folding import Folded
 from pulsar_doctor.report.formats import FORMATS, write
-from pulsar_doctor.report.words import full_topic, printable
+from pulsar_doctor.report.words import full_topic
 
 WIDTHS = (60, 80, 120, 200)  # of a terminal
 IN_DETAIL_MOST = 5  # of more than these, what people read names some beside each other

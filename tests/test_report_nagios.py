@@ -7,8 +7,8 @@ import re
 import pytest
 from checkups import checkup, verdict, written
 
+from pulsar_doctor.checkup import Tally
 from pulsar_doctor.diagnosis import Status
-from pulsar_doctor.report.checkup import Tally
 from pulsar_doctor.report.formats.nagios import exit_code
 
 PERFORMANCE = re.compile(

@@ -42,7 +42,7 @@ def last_word(
         return tell
     consumers, now_ns = list(running.timeline.living), running.timeline.now_ns
     document = consumed.document(
-        plan.topic, plan.subscription, consumers, diagnoses, now_ns=now_ns, **totals
+        plan.topic, plan.subscription, consumers, diagnoses, now_ns=now_ns, totals=totals
     )
 
     def dump(left: list[Left]) -> None:

@@ -12,9 +12,9 @@ from pulsar_doctor.cli._options import say, told
 from pulsar_doctor.errors import DoctorError
 
 if TYPE_CHECKING:
+    from pulsar_doctor.checkup import Checkup, Tally
     from pulsar_doctor.cli._stall_check_options import Request
     from pulsar_doctor.diagnosis import Status
-    from pulsar_doctor.report.checkup import Checkup, Tally
     from pulsar_doctor.settings import Settings
 
 
@@ -42,8 +42,8 @@ def require_something(checkup: Checkup, asked: Request) -> None:
 def write(checkup: Checkup, asked: Request) -> None:
     """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
     from pulsar_doctor.report import formats
-    from pulsar_doctor.report.checkup import Wanted
     from pulsar_doctor.report.unread import sentences
+    from pulsar_doctor.report.wanted import Wanted
 
     wanted = Wanted(_fails(asked), verbose=told("verbose"))
     formats.write(asked.output, checkup, sys.stdout, wanted=wanted)
@@ -75,7 +75,7 @@ def code(tally: Tally, asked: Request) -> int:
 def head(where: Settings, asked: Request) -> str:
     """What is watched, and where."""
     from pulsar_doctor.admin.cluster import places_of
-    from pulsar_doctor.report.words import listed, printable
+    from pulsar_doctor.printable import listed, printable
 
     names = [*asked.topics, *asked.namespaces] or ["all namespaces"]
     return printable(f"{listed(names, 3)} at {places_of(where.admin_url)}")

@@ -15,8 +15,8 @@ from pulsar_doctor.cli._options import say
 from pulsar_doctor.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
+    from pulsar_doctor.checkup import Checkup, Tally
     from pulsar_doctor.examination.live import Progress
-    from pulsar_doctor.report.checkup import Checkup, Tally
 
 Say = Callable[[str], None]
 Check = Callable[[Say, "Progress | None"], "Checkup"]

@@ -52,10 +52,11 @@ def command(asked: Request) -> None:
     Where --duration ends a run, the rules of `stall-check` judge it as well.
     """
     refuse_contradictions(asked)
-    from pulsar_doctor.report import simulated, simulated_document
+    from pulsar_doctor.report import simulated
     from pulsar_doctor.simulate.outcome import impossible, outcome
     from pulsar_doctor.simulate.recommending import recommend, sizes_to_compare
     from pulsar_doctor.simulate.running import Simulation
+    from pulsar_doctor.simulate.simulated import Simulated
 
     found = _of_numbers(asked) if asked.trace_dir is None else _of_trace(asked.trace_dir, asked)
     scenario = _with_options(found.scenario, asked)
@@ -71,7 +72,7 @@ def command(asked: Request) -> None:
         outcomes.append(outcome(simulation))
         if size == given and scenario.end_ns is not None:
             judged = _verdict(simulation)
-    report = simulated_document.Report(
+    report = Simulated(
         scenario=scenario,
         given=given,
         seed=asked.seed,

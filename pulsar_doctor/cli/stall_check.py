@@ -35,9 +35,9 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.report.formats import FORMATS
 
 if TYPE_CHECKING:
+    from pulsar_doctor.checkup import Checkup
     from pulsar_doctor.examination import Judge
     from pulsar_doctor.examination.live import Progress
-    from pulsar_doctor.report.checkup import Checkup
     from pulsar_doctor.settings import Settings
 
     Talk = tuple[Callable[[str], None], Progress | None]

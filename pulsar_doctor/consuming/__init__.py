@@ -3,5 +3,5 @@
 engines: what a consumer shall be, and what any engine offers · planning: from options to that, or
 why it cannot be · working: takes, works, acknowledges · holding: holds messages back until they are
 due · deferring: when that is, and what it costs · granting: permits by hand · tallies: what a run
-adds up.
+adds up · totals: what it came to.
 """

@@ -16,12 +16,12 @@ from typing import Protocol
 
 from pulsar_doctor.admin import Admin, topic_name
 from pulsar_doctor.admin.topics import namespace_path
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.examination.judge import Judge, Triage, full
 from pulsar_doctor.examination.named import kinds, sample_named
 from pulsar_doctor.fleet import Fleet, Scope
-from pulsar_doctor.report.checkup import Checkup
 from pulsar_doctor.samples import Recorder
 from pulsar_doctor.sampling import Plan, Sampled, Watch
 from pulsar_doctor.settings import Settings

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pulsar_doctor.admin import Admin, absent, topic_name
-from pulsar_doctor.consumers import split_partition
-from pulsar_doctor.report.words import NON_PERSISTENT
+from pulsar_doctor.consumers import NON_PERSISTENT, split_partition
 from pulsar_doctor.sampling import Plan, Sampled, Unread, Watch, sample
 from pulsar_doctor.sampling.part import DURING
 from pulsar_doctor.sampling.run import NOBODY

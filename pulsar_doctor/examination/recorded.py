@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.consumers import Subscription
 from pulsar_doctor.diagnosis import diagnose_wire
 from pulsar_doctor.errors import DoctorError, MissingExtra
 from pulsar_doctor.examination.judge import Judge, full, named
-from pulsar_doctor.report.checkup import Checkup
 from pulsar_doctor.samples import read as read_files
 from pulsar_doctor.samples.reading import is_called
 

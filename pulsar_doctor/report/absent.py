@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pulsar_doctor.columns import CLOSE, GAP, OPEN, TAKEN, UNPARSED, Row
 from pulsar_doctor.commands import COMMANDS
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.report.words import printable
+from pulsar_doctor.printable import printable
 from pulsar_doctor.spelling import near
 
 OURS = frozenset({OPEN, CLOSE, UNPARSED, TAKEN, GAP})

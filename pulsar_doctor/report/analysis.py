@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
 from pulsar_doctor.analysis import TABLES, Analysis
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.analysis_tables import (
     CONSUMERS,
     GAPS,
@@ -24,7 +25,6 @@ from pulsar_doctor.report.analysis_tables import (
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.over_time import rows_of_blocks
 from pulsar_doctor.report.tables import Column, View, drawn, indented
-from pulsar_doctor.report.words import printable
 
 SCHEMA = "pulsar-doctor/analyze/1"
 TOP = 10

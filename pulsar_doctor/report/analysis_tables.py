@@ -6,11 +6,11 @@ from collections.abc import Callable
 from math import ceil
 
 from pulsar_doctor.analysis import Row
+from pulsar_doctor.consumers import PERSISTENT
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.charts import bar, stretch
 from pulsar_doctor.report.tables import NOT_TOLD, Column, View, count, name, percent
 from pulsar_doctor.report.watching import SHORT
-from pulsar_doctor.report.words import PERSISTENT
 
 BAR_WIDTH = 10
 STRETCH_WIDTH = 16

@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis import Diagnosis, Finding
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.block import Pen
 from pulsar_doctor.report.folding import Alike, Folded
-from pulsar_doctor.report.words import backlog, cause, printable
+from pulsar_doctor.report.words import backlog, cause
 
 ROWS_MOST = 100
 COLUMNS_LEAST = 110  # characters of width; where there are fewer, lines are easier to read

@@ -10,9 +10,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pulsar_doctor.consumers import NON_PERSISTENT
 from pulsar_doctor.diagnosis import Diagnosis, Finding
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.folding import Alike, Folded, partitions
-from pulsar_doctor.report.words import NON_PERSISTENT, backlog, culprit, numbers, printable
+from pulsar_doctor.report.words import backlog, culprit, numbers
 
 NOT_TOLD_SHOWN_MOST = 3
 STYLES = {

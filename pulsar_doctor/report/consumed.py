@@ -6,20 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pulsar_doctor.consumers import Consumer
-from pulsar_doctor.consuming.deferring import (
-    ON_TIME_MS,
-    Lateness,
-    arrival_rate,
-    bound,
-    handing_rate,
-    limit_of_lateness,
-)
-from pulsar_doctor.consuming.engines import Plan
-from pulsar_doctor.consuming.tallies import AckCommands
+from pulsar_doctor.consuming.deferring import ON_TIME_MS, Lateness
+from pulsar_doctor.consuming.totals import AckTotals, DelayTotals, RunTotals
 from pulsar_doctor.diagnosis import Diagnosis, verdict_of
 from pulsar_doctor.durations import duration
+from pulsar_doctor.printable import many
 from pulsar_doctor.report.document import finding_json, without_permits_json
-from pulsar_doctor.report.words import many
 
 SCHEMA = "pulsar-doctor/consume/1"
 LIMIT_HOLDS = "in the steady state: what had waited before a consumer came may be later"
@@ -33,7 +25,7 @@ def document(
     diagnoses: Sequence[Diagnosis],
     *,
     now_ns: int,
-    **totals: Any,
+    totals: RunTotals,
 ) -> dict[str, Any]:
     """The consumers with their ledgers, findings and verdicts; numbers are messages and permits.
 
@@ -44,7 +36,8 @@ def document(
         "topic": topic,
         "subscription": subscription,
         "consumers": [_consumer(consumer, diagnoses, now_ns) for consumer in consumers],
-        **totals,
+        "acknowledgements": _acknowledgements(totals.acks),
+        "receiver_delay": _receiver_delay(totals.delay),
     }
 
 
@@ -71,12 +64,12 @@ def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis], now_ns: int) -
     }
 
 
-def acknowledgements(calls: int, refused: int, corrupt: int, wire: AckCommands) -> dict[str, Any]:
-    """What the application asked for beside what went over the wire. calls: of acknowledge."""
+def _acknowledgements(acks: AckTotals) -> dict[str, Any]:
+    wire = acks.wire
     return {
-        "acknowledge_calls": calls,
-        "negative_acknowledge_calls": refused,
-        "corrupt": corrupt,
+        "acknowledge_calls": acks.acknowledged,
+        "negative_acknowledge_calls": acks.refused,
+        "corrupt": acks.corrupt,
         "individual_ack_commands": wire.individual,
         "individual_ack_ids": wire.individual_ids,
         "cumulative_ack_commands": wire.cumulative,
@@ -87,32 +80,24 @@ def acknowledgements(calls: int, refused: int, corrupt: int, wire: AckCommands) 
     }
 
 
-def receiver_delay(
-    plan: Plan, consumers: int, seen: Sequence[Lateness], *, own_queue: bool
-) -> dict[str, Any] | None:
-    """How late messages were handed out, and what was to be expected; None without a delay."""
-    if not plan.receiver_delay_seconds:
+def _receiver_delay(told: DelayTotals | None) -> dict[str, Any] | None:
+    if told is None:
         return None
-    arriving, handing = arrival_rate(seen), handing_rate(seen)
-    limit = bound(plan, consumers, own_queue=own_queue)
-    at_most: dict[float, float] = {}
-    behind = limit is not None and arriving is not None and limit.rate < arriving
-    if arriving and plan.delay_from == "publish" and not behind:
-        at_most = limit_of_lateness(plan, arriving, consumers, own_queue=own_queue)
+    arriving, limit = told.arrival_rate, told.limit
     return {
-        "counted_from": plan.delay_from,
+        "counted_from": told.counted_from,
         "on_time_ms": ON_TIME_MS,
         "arrival_rate": arriving,
-        "handing_rate": handing,
+        "handing_rate": told.handing_rate,
         "lets_through": limit and limit.rate,
         "formula": limit and limit.formula,
         "lateness_grows": limit and arriving and limit.growth(arriving),
-        "late_at_most_holds": LIMIT_HOLDS if at_most else None,
-        "delays": [_lateness(late, at_most.get(late.delay_seconds)) for late in seen],
+        "late_at_most_holds": LIMIT_HOLDS if told.late_at_most else None,
+        "delays": [_lateness(late, told) for late in told.delays],
     }
 
 
-def _lateness(late: Lateness, at_most: float | None) -> dict[str, Any]:
+def _lateness(late: Lateness, told: DelayTotals) -> dict[str, Any]:
     return {
         "delay_seconds": late.delay_seconds,
         "messages": late.messages,
@@ -120,79 +105,69 @@ def _lateness(late: Lateness, at_most: float | None) -> dict[str, Any]:
         "early": late.early,
         "late_max_ms": late.max_ms,
         "late_p99_ms": late.quantile_ms(0.99),
-        "late_at_most_seconds": at_most,
+        "late_at_most_seconds": told.late_at_most.get(late.delay_seconds),
         "redelivered": late.redelivered,
         "delayed_by_broker": late.delayed_by_broker,
     }
 
 
-def lines(totals: dict[str, Any]) -> Iterator[str]:
-    """The totals of a document, a line for each thing that there is to say."""
-    yield from _ack_lines(totals["acknowledgements"])
-    if totals["receiver_delay"] is not None:
-        yield from _delay_lines(totals["receiver_delay"])
+def lines(totals: RunTotals) -> Iterator[str]:
+    """A line for each thing that there is to say."""
+    yield from _ack_lines(totals.acks)
+    if totals.delay is not None:
+        yield from _delay_lines(totals.delay)
 
 
-def _ack_lines(acks: dict[str, Any]) -> Iterator[str]:
-    calls, alone, together = (
-        acks["acknowledge_calls"],
-        acks["individual_ack_commands"],
-        acks["cumulative_ack_commands"],
-    )
-    if together:
-        onward = acks["cumulative_acks_backwards"]
-        order = "none before the last one" if not onward else f"{onward} behind an earlier one"
-        yield (
-            f"acknowledgements: {calls} by the application, {many(together, 'ACK command')} on the "
-            f"wire, each for all up to its message, {order}"
+def _ack_lines(acks: AckTotals) -> Iterator[str]:
+    calls, wire = acks.acknowledged, acks.wire
+    if wire.cumulative:
+        order = (
+            "none before the last one" if not wire.back else f"{wire.back} behind an earlier one"
         )
-    elif calls or alone:
-        ids = acks["individual_ack_ids"]
         yield (
-            f"acknowledgements: {calls} by the application, {many(alone, 'ACK command')} on the "
-            f"wire with {many(ids, 'id')}"
+            f"acknowledgements: {calls} by the application, {many(wire.cumulative, 'ACK command')} "
+            f"on the wire, each for all up to its message, {order}"
         )
-    if acks["negative_acknowledge_calls"]:
-        again = f"{many(acks['redelivery_ids'], 'id')} asked for again so far"
-        if acks["redeliveries_of_all"]:
-            again = (
-                f"all that is unacknowledged asked for again {acks['redeliveries_of_all']} times"
-            )
-        calls = acks["negative_acknowledge_calls"]
-        yield f"negative acknowledgements: {calls} by the application, {again}"
-    if acks["corrupt"]:
-        told = acks["acks_with_validation_error"]
-        yield f"corrupt messages: {acks['corrupt']}, {told} of them acknowledged with the error"
+    elif calls or wire.individual:
+        yield (
+            f"acknowledgements: {calls} by the application, {many(wire.individual, 'ACK command')} "
+            f"on the wire with {many(wire.individual_ids, 'id')}"
+        )
+    if acks.refused:
+        again = f"{many(wire.returned, 'id')} asked for again so far"
+        if wire.returned_all:
+            again = f"all that is unacknowledged asked for again {wire.returned_all} times"
+        yield f"negative acknowledgements: {acks.refused} by the application, {again}"
+    if acks.corrupt:
+        yield f"corrupt messages: {acks.corrupt}, {wire.errors} of them acknowledged with the error"
 
 
-def _delay_lines(told: dict[str, Any]) -> Iterator[str]:
-    for each in told["delays"]:
+def _delay_lines(told: DelayTotals) -> Iterator[str]:
+    for each in told.delays:
         yield _on_time(each, told)
-    arriving, through = told["arrival_rate"], told["lets_through"]
-    if arriving is None:
-        return
-    if through is not None and through < BEHIND * arriving:
+    arriving, limit = told.arrival_rate, told.limit
+    if arriving is not None and limit is not None and limit.rate < BEHIND * arriving:
         yield (
-            f"falls behind: {arriving:.4g} messages/s arrive, at most {through:.4g} go through "
-            f"({told['formula']}), so each second adds {duration(told['lateness_grows'])}; "
-            f"measured {told['handing_rate'] or 0:.4g}/s"
+            f"falls behind: {arriving:.4g} messages/s arrive, at most {limit.rate:.4g} go through "
+            f"({limit.formula}), so each second adds {duration(limit.growth(arriving))}; "
+            f"measured {told.handing_rate or 0:.4g}/s"
         )
 
 
-def _on_time(each: dict[str, Any], told: dict[str, Any]) -> str:
-    text = f"receiver delay {duration(each['delay_seconds'])}: {many(each['messages'], 'message')}"
-    if each["messages"]:
+def _on_time(each: Lateness, told: DelayTotals) -> str:
+    text = f"receiver delay {duration(each.delay_seconds)}: {many(each.messages, 'message')}"
+    latest_ms, nearly_ms = each.max_ms, each.quantile_ms(0.99)
+    if latest_ms is not None and nearly_ms is not None:
         text += (
-            f", {each['on_time']} within {told['on_time_ms']} ms of their time, "
-            f"99 % at most {duration(each['late_p99_ms'] / 1000)} late, "
-            f"all at most {duration(each['late_max_ms'] / 1000)}"
+            f", {each.on_time} within {ON_TIME_MS} ms of their time, "
+            f"99 % at most {duration(nearly_ms / 1000)} late, "
+            f"all at most {duration(latest_ms / 1000)}"
         )
-    if each["late_at_most_seconds"]:
-        text += f" (foretold: {duration(each['late_at_most_seconds'])}, {LIMIT_HOLDS})"
-    if each["redelivered"]:
-        text += f"; {each['redelivered']} that had come before are not counted"
-    if each["delayed_by_broker"]:
-        text += (
-            f"; {each['delayed_by_broker']} that the broker delayed (deliver_at) are not counted"
-        )
+    at_most = told.late_at_most.get(each.delay_seconds)
+    if at_most:
+        text += f" (foretold: {duration(at_most)}, {LIMIT_HOLDS})"
+    if each.redelivered:
+        text += f"; {each.redelivered} that had come before are not counted"
+    if each.delayed_by_broker:
+        text += f"; {each.delayed_by_broker} that the broker delayed (deliver_at) are not counted"
     return text

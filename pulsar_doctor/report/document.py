@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.diagnosis import Diagnosis, Finding
 from pulsar_doctor.ledger import Starvation
-from pulsar_doctor.report.checkup import Checkup
 
 
 def moment_json(checkup: Checkup) -> str:

@@ -11,17 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.acknowledgements.subscription import Biography
-from pulsar_doctor.consumers import full_name
+from pulsar_doctor.consumers import NON_PERSISTENT, full_name
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.persisting import RECORD_BYTES_MOST
+from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes_axis import axis
 from pulsar_doctor.report.holes_lives import print_lives
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.tables import NOT_TOLD, count, percent
-from pulsar_doctor.report.words import NON_PERSISTENT, many, printable
 from pulsar_doctor.stats.observed import SINGLE_ACTIVE
 
 BLOCKS_MOST = 20

@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.rows import iso
-from pulsar_doctor.report.words import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-from pulsar_doctor.report.checkup import Checkup
+from pulsar_doctor.checkup import Checkup
+from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.folding import Folded
 from pulsar_doctor.report.rounds import Key, Known, Round, next_round, place
 from pulsar_doctor.report.unread import sentences
-from pulsar_doctor.report.words import backlog, cause, counted, many, printable, survive
+from pulsar_doctor.report.words import backlog, cause, counted, survive
 
 
 class RoundLines:

@@ -12,10 +12,11 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.block import Pen, block_parts
 from pulsar_doctor.report.folding import Folded
 from pulsar_doctor.report.rounds import Round, place
-from pulsar_doctor.report.words import backlog, cause, printable
+from pulsar_doctor.report.words import backlog, cause
 
 Line = list[Segment]
 UNICODE = {"turns to": "→", "more": "↑", "less": "↓", "and so on": "…"}

@@ -19,14 +19,16 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
+from pulsar_doctor.checkup import Checkup
+from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.block import STYLES, Pen
-from pulsar_doctor.report.checkup import Checkup, Wanted
 from pulsar_doctor.report.round_lines import stamp
 from pulsar_doctor.report.round_rows import Line, RoundRows, cut, signs, whole
 from pulsar_doctor.report.rounds import Change, Round, change_words, next_round
 from pulsar_doctor.report.unread import sentences
 from pulsar_doctor.report.verdict import print_fleet
-from pulsar_doctor.report.words import counted, many, printable
+from pulsar_doctor.report.wanted import Wanted
+from pulsar_doctor.report.words import counted
 
 CHANGES_SHOWN_MOST = 6
 CHANGES_KEPT_MOST = 200

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from pulsar_doctor.consumers import split_partition
+from pulsar_doctor.checkup import STATUSES, Checkup
+from pulsar_doctor.consumers import PERSISTENT, split_partition
 from pulsar_doctor.diagnosis import Diagnosis, Status
-from pulsar_doctor.report.checkup import STATUSES, Checkup
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.folding import Fleet, Folded
-from pulsar_doctor.report.words import PERSISTENT, cause, printable
+from pulsar_doctor.report.words import cause
 
 Key = tuple[str, str]  # topic without partition, subscription
 

@@ -11,23 +11,24 @@ from rich.text import Text
 from pulsar_doctor.analysis import Row
 from pulsar_doctor.diagnosis import next_flow
 from pulsar_doctor.durations import duration
+from pulsar_doctor.printable import many
 from pulsar_doctor.report.paper import console_on
-from pulsar_doctor.report.simulated_document import Report, document, formulas_json
+from pulsar_doctor.report.simulated_document import document, formulas_json
 from pulsar_doctor.report.tables import NOT_TOLD, Column, View, count, drawn, percent
 from pulsar_doctor.report.verdict import print_diagnoses
-from pulsar_doctor.report.words import many
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.outcome import ConsumerOutcome, Outcome
+from pulsar_doctor.simulate.simulated import Simulated
 
 CONSUMERS_MOST = 5  # shown one by one
 
 
-def print_json(report: Report) -> None:
+def print_json(report: Simulated) -> None:
     """The document, on stdout."""
     print(json.dumps(document(report), indent=1))
 
 
-def print_table(report: Report) -> None:
+def print_table(report: Simulated) -> None:
     """The table and what follows from it, on stdout."""
     console = console_on(sys.stdout)
     for line in _about(report):
@@ -47,7 +48,7 @@ def print_table(report: Report) -> None:
         print_diagnoses([report.diagnosis])
 
 
-def _about(report: Report) -> Iterator[str]:
+def _about(report: Simulated) -> Iterator[str]:
     scenario = report.scenario
     text = f"{many(scenario.messages, 'message')}, {many(len(scenario.attach_ns), 'consumer')}"
     text += f" ({scenario.type}, {scenario.client.name})"
@@ -57,7 +58,7 @@ def _about(report: Report) -> Iterator[str]:
     yield from (f"note: {note}" for note in report.notes)
 
 
-def _row(outcome: Outcome, report: Report) -> Row:
+def _row(outcome: Outcome, report: Simulated) -> Row:
     chosen = report.recommendation
     size = outcome.receiver_queue_size
     late = outcome.lateness
@@ -81,7 +82,7 @@ def _row(outcome: Outcome, report: Report) -> Row:
     }
 
 
-def _columns(report: Report) -> list[Column]:
+def _columns(report: Simulated) -> list[Column]:
     columns = [
         Column("queue", 0, lambda row, view: f"{row['mark']} {row['queue']:,}".strip(), right=True),
         Column("messages/s", 1, lambda row, view: f"{row['rate']:.4g}", right=True),
@@ -110,11 +111,11 @@ def _time(title: str, name: str, rank: int) -> Column:
     return Column(title, rank, cell, right=True)
 
 
-def _refused(report: Report) -> Iterator[str]:
+def _refused(report: Simulated) -> Iterator[str]:
     yield from (f"  {size}: not possible, {why}" for size, why in report.refused.items())
 
 
-def _consumers(report: Report) -> Iterator[str]:
+def _consumers(report: Simulated) -> Iterator[str]:
     outcome = report.of_given
     if outcome is None:
         return
@@ -136,7 +137,7 @@ def _consumer(consumer: ConsumerOutcome) -> str:
     return f"{text}; {next_flow(consumer.forecast)}"
 
 
-def _formula_lines(report: Report) -> Iterator[str]:
+def _formula_lines(report: Simulated) -> Iterator[str]:
     gap, cap, late, queue = formulas_json(report).values()
     if report.given and gap:
         each = duration(report.scenario.work.of_consumer[0] / 1e9)

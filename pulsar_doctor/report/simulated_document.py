@@ -1,45 +1,20 @@
-"""A simulation for a program: `pulsar-doctor/simulate/1`, and all that a report of it draws on."""
+"""A simulation for a program: `pulsar-doctor/simulate/1`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.report.document import diagnosis_json, without_permits_json
 from pulsar_doctor.simulate import formulas
-from pulsar_doctor.simulate.outcome import ConsumerOutcome, Lateness, Outcome, Recommendation
+from pulsar_doctor.simulate.outcome import ConsumerOutcome, Lateness, Outcome
 from pulsar_doctor.simulate.scenario import Scenario
+from pulsar_doctor.simulate.simulated import Simulated
 
 SCHEMA = "pulsar-doctor/simulate/1"
 FLOWS_MOST = 100  # of a consumer, in the document
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """All that was simulated. given: the queue size that the others are compared with.
-
-    refused: sizes that this client cannot have here, and why. diagnosis: what the rules say of the
-    given one, None where the run was not stopped.
-    """
-
-    scenario: Scenario
-    given: int
-    seed: int
-    outcomes: tuple[Outcome, ...]
-    refused: Mapping[int, str]
-    recommendation: Recommendation | None
-    diagnosis: Diagnosis | None
-    notes: tuple[str, ...]
-
-    @property
-    def of_given(self) -> Outcome | None:
-        """The run with the given queue size."""
-        return next((o for o in self.outcomes if o.receiver_queue_size == self.given), None)
-
-
-def document(report: Report) -> dict[str, Any]:
+def document(report: Simulated) -> dict[str, Any]:
     """`pulsar-doctor/simulate/1`."""
     chosen = report.recommendation
     return {
@@ -74,7 +49,7 @@ def _scenario_json(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def formulas_json(report: Report) -> dict[str, float | None]:
+def formulas_json(report: Simulated) -> dict[str, float | None]:
     """What follows from the numbers alone; None where no formula fits."""
     scenario = report.scenario
     process = scenario.work.of_consumer[0] / 1e9

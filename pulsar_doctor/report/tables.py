@@ -16,8 +16,8 @@ from rich.text import Text
 
 from pulsar_doctor.analysis import Row
 from pulsar_doctor.durations import duration
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.charts import ASCII, UNICODE, Signs
-from pulsar_doctor.report.words import printable
 
 TABLE_WIDTH = 60  # characters; where there are fewer, lines are easier to read
 RANK_OF_LINES = 3  # what lines tell: columns up to this rank

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pulsar_doctor.report.checkup import Checkup
-from pulsar_doctor.report.words import printable
+from pulsar_doctor.checkup import Checkup
+from pulsar_doctor.printable import printable
 
 SAID_MOST = 5
 

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.printable import listed, many, printable
 from pulsar_doctor.report.at_a_glance import print_many
 from pulsar_doctor.report.block import Pen, print_block, print_healthy
-from pulsar_doctor.report.checkup import Checkup, Wanted
 from pulsar_doctor.report.folding import HEALTHY_SHOWN_MOST, Fleet, fold
 from pulsar_doctor.report.paper import console_on
-from pulsar_doctor.report.words import counted, listed, many, printable
+from pulsar_doctor.report.wanted import Wanted
+from pulsar_doctor.report.words import counted
 
 DETAILED_MOST = 5  # subscriptions; more are a row each
 TOPICS_NAMED_MOST = 5

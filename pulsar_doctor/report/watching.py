@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from pulsar_doctor.consumers import full_name
+from pulsar_doctor.checkup import STATUSES
+from pulsar_doctor.consumers import PERSISTENT, full_name
 from pulsar_doctor.diagnosis import Status
 from pulsar_doctor.durations import duration
+from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.checkup import STATUSES
-from pulsar_doctor.report.words import PERSISTENT, counted, many, printable
+from pulsar_doctor.report.words import counted
 
 Values = Mapping[str, Any]
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
+from pulsar_doctor.checkup import STATUSES
 from pulsar_doctor.consumers import full_name
 from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status
 from pulsar_doctor.durations import duration
-from pulsar_doctor.report.checkup import STATUSES
-
-NON_PERSISTENT = "non-persistent://"
-PERSISTENT = "persistent://"  # what goes without saying where a line is short
-
-
-def printable(text: str) -> str:
-    """Names come from others: no control characters, line ends or halves of characters."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+from pulsar_doctor.printable import printable
 
 
 def survive(out: TextIO) -> None:
@@ -26,21 +19,9 @@ def survive(out: TextIO) -> None:
         out.reconfigure(errors="backslashreplace")
 
 
-def many(count: int, what: str) -> str:
-    """`1 topic`, `2 topics`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def counted(counts: Mapping[Status, int]) -> str:
     """`1 stalled, 3 healthy`: the verdicts that occur, worst first."""
     return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts.get(status))
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """`a, b and 3 more`: at most so many names."""
-    if len(names) <= most:
-        return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 def full_topic(diagnosis: Diagnosis) -> str:

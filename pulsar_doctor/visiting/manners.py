@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pulsar_doctor.admin import topic_name
 from pulsar_doctor.consuming.engines import Plan
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.report.words import listed, many, printable
+from pulsar_doctor.printable import listed, many, printable
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.stats.topic import SubscriptionStats
 from pulsar_doctor.visiting.leavings import Visit

@@ -13,7 +13,8 @@ import pkgutil
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from pulsar_doctor.report.checkup import Checkup, Tally, Wanted
+    from pulsar_doctor.checkup import Checkup, Tally
+    from pulsar_doctor.report.wanted import Wanted
 
 FIRST = ("table", "json", "jsonl", "junit")  # what most people want, the default before all
 
@@ -28,7 +29,7 @@ FORMATS = tuple(sorted((module.name for module in pkgutil.iter_modules(__path__)
 
 def write(name: str, checkup: Checkup, out: TextIO, *, wanted: Wanted | None = None) -> Tally:
     """Writes the checkup in this format, and counts what went by; `name` is one of FORMATS."""
-    from pulsar_doctor.report.checkup import Wanted
+    from pulsar_doctor.report.wanted import Wanted
     from pulsar_doctor.report.words import survive
 
     module = importlib.import_module(f"{__name__}.{name}")

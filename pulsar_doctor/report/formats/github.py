@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from pulsar_doctor.report.checkup import Checkup, Tally, Wanted
+from pulsar_doctor.checkup import Checkup, Tally
+from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.folding import Alike, fold
-from pulsar_doctor.report.words import cause, counted, in_detail, many, printable
+from pulsar_doctor.report.wanted import Wanted
+from pulsar_doctor.report.words import cause, counted, in_detail
 
 TITLE = "pulsar-doctor stall-check"
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from pulsar_doctor.report.checkup import Checkup, Wanted
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.report.document import diagnosis_json, moment_json
+from pulsar_doctor.report.wanted import Wanted
 
 SCHEMA = "pulsar-doctor/verdict/1"
 

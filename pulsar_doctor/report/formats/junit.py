@@ -18,9 +18,10 @@ from tempfile import SpooledTemporaryFile
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr
 
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.diagnosis import Diagnosis
-from pulsar_doctor.report.checkup import Checkup, Wanted
 from pulsar_doctor.report.spool import pour, spool
+from pulsar_doctor.report.wanted import Wanted
 from pulsar_doctor.report.words import cause, full_topic, in_detail
 
 NAME = "pulsar-doctor stall-check"

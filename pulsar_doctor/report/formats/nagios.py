@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TextIO
 
+from pulsar_doctor.checkup import Checkup, Tally
 from pulsar_doctor.diagnosis import Status
-from pulsar_doctor.report.checkup import Checkup, Tally, Wanted
+from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.folding import Alike, fold
-from pulsar_doctor.report.words import cause, counted, in_detail, many, printable
+from pulsar_doctor.report.wanted import Wanted
+from pulsar_doctor.report.words import cause, counted, in_detail
 
 NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit code
 LIMITS: Mapping[Status, str] = {  # warn;crit;min of performance data

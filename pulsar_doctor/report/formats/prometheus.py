@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import TextIO
 
+from pulsar_doctor.checkup import STATUSES, Checkup
 from pulsar_doctor.diagnosis import Diagnosis
-from pulsar_doctor.report.checkup import STATUSES, Checkup, Wanted
 from pulsar_doctor.report.spool import pour, spool
+from pulsar_doctor.report.wanted import Wanted
 
 ENCODING = "utf-8"  # by its definition
 STATUS = "pulsar_doctor_subscription_status"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from pulsar_doctor.report.checkup import Checkup, Wanted
+from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.report.folding import fold
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.verdict import print_fleet
+from pulsar_doctor.report.wanted import Wanted
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:

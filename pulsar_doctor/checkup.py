@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from pulsar_doctor.diagnosis import FAILS, Diagnosis, Status
+from pulsar_doctor.diagnosis import Diagnosis, Status
 
 Source = Literal["broker", "files", "trace"]
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
@@ -31,14 +30,6 @@ class Tally:
     def subscriptions(self) -> int:
         """All that were judged."""
         return sum(self.counts.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How the report is wanted. fails: what makes the exit code 1. verbose: nothing is cut."""
-
-    fails: AbstractSet[Status] = field(default_factory=lambda: FAILS["stalled"])
-    verbose: bool = False
 
 
 @dataclass(slots=True)

@@ -1,0 +1,33 @@
+"""All that `simulate` came to: a run for each queue size, what is recommended, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.simulate.outcome import Outcome, Recommendation
+from pulsar_doctor.simulate.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """All that was simulated. given: the queue size that the others are compared with.
+
+    refused: sizes that this client cannot have here, and why. diagnosis: what the rules say of the
+    given one, None where the run was not stopped.
+    """
+
+    scenario: Scenario
+    given: int
+    seed: int
+    outcomes: tuple[Outcome, ...]
+    refused: Mapping[int, str]
+    recommendation: Recommendation | None
+    diagnosis: Diagnosis | None
+    notes: tuple[str, ...]
+
+    @property
+    def of_given(self) -> Outcome | None:
+        """The run with the given queue size."""
+        return next((o for o in self.outcomes if o.receiver_queue_size == self.given), None)
