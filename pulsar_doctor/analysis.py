@@ -13,7 +13,7 @@ TABLES = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,19 @@ class Analysis:
     first: datetime | None
     last: datetime | None
     bucket_seconds: float | None
-    consumers: Sequence[Row] | None = ()
-    gaps: Sequence[Row] | None = ()
-    stalls: Sequence[Row] | None = ()
-    timeline: Sequence[Row] | None = ()
-    subscriptions: Sequence[Row] | None = ()
-    holes: Sequence[Row] | None = ()
+    consumers: Sequence[TableRow] | None = ()
+    gaps: Sequence[TableRow] | None = ()
+    stalls: Sequence[TableRow] | None = ()
+    timeline: Sequence[TableRow] | None = ()
+    subscriptions: Sequence[TableRow] | None = ()
+    holes: Sequence[TableRow] | None = ()
     totals: Mapping[str, int] = field(default_factory=dict)
     percentile_error: float = 0.0
     notes: Sequence[str] = ()
 
-    def rows(self, table: str) -> Sequence[Row]:
+    def rows(self, table: str) -> Sequence[TableRow]:
         """The rows that are here of one of TABLES; none where it was not made."""
-        rows: Sequence[Row] | None = getattr(self, table)
+        rows: Sequence[TableRow] | None = getattr(self, table)
         return rows or ()
 
     def is_made(self, table: str) -> bool:

@@ -24,7 +24,7 @@ MOVES_KEPT_MOST = 1000  # since both sides agreed, of each consumer
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ConsumerSample:
     """What the broker said of one consumer. topic: with its partition. from_ns, until_ns: of the
     question and its answer, by the relay's monotonic clock.
 
@@ -74,7 +74,7 @@ class Parting:
 
 
 @dataclass(slots=True)
-class Account:
+class ComparedConsumer:
     """One incarnation since both sides agreed."""
 
     agreed_seq: int | None
@@ -97,7 +97,7 @@ class Comparison:
     """All consumers. Changed in place: `add` sees every row."""
 
     def __init__(self) -> None:
-        self._accounts: dict[int, Account] = {}
+        self._accounts: dict[int, ComparedConsumer] = {}
         self.compared: set[int] = set()  # incarnations of which a sample counted
 
     def add(self, row: Row) -> None:
@@ -107,7 +107,7 @@ class Comparison:
         account = self._accounts.get(row.incarnation)
         if account is None:
             began = row.seq if row.command == "SUBSCRIBE" else None
-            account = self._accounts[row.incarnation] = Account(began)
+            account = self._accounts[row.incarnation] = ComparedConsumer(began)
         account.last_seq, account.last_ns = row.seq, row.mono_ns
         if row.command == "SUBSCRIBE":
             return
@@ -117,7 +117,7 @@ class Comparison:
         else:
             account.moves_left_out += 1
 
-    def compare(self, timeline: Timeline, samples: Iterable[Sample]) -> list[Parting]:
+    def compare(self, timeline: Timeline, samples: Iterable[ConsumerSample]) -> list[Parting]:
         """The consumers that have parted. To be called once all that passed until the last answer
         has been added.
         """
@@ -135,7 +135,7 @@ class Comparison:
                 partings += self._held_against(consumers[0], sample)
         return partings
 
-    def _held_against(self, consumer: Consumer, sample: Sample) -> list[Parting]:
+    def _held_against(self, consumer: Consumer, sample: ConsumerSample) -> list[Parting]:
         account = self._accounts.get(consumer.incarnation)
         ledger = consumer.ledger
         if account is None or account.told or ledger.uncertain or not ledger.ready:
@@ -156,7 +156,9 @@ class Comparison:
         account.told = True
         return [account.differed]
 
-    def _parting(self, consumer: Consumer, account: Account, sample: Sample) -> Parting:
+    def _parting(
+        self, consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample
+    ) -> Parting:
         difference = sample.available_permits - consumer.ledger.available_permits
         alike = [move for move in account.moves if move.permits == abs(difference)]
         known = account.agreed_seq is not None
@@ -175,18 +177,18 @@ class Comparison:
 MOVERS = frozenset({"SUBSCRIBE", "FLOW", "MESSAGE"})
 
 
-def _unique(samples: Iterable[Sample]) -> list[Sample]:
+def _unique(samples: Iterable[ConsumerSample]) -> list[ConsumerSample]:
     """Without consumers of the same name, which nothing tells apart: the broker sees the tap's
     address in place of the client's.
     """
-    by_name: dict[tuple[str, str, str], list[Sample]] = {}
+    by_name: dict[tuple[str, str, str], list[ConsumerSample]] = {}
     for sample in samples:
         key = (sample.topic, sample.subscription, sample.consumer_name)
         by_name.setdefault(key, []).append(sample)
     return [those[0] for those in by_name.values() if len(those) == 1]
 
 
-def _is_exact(consumer: Consumer, account: Account, sample: Sample) -> bool:
+def _is_exact(consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample) -> bool:
     """Whether nothing of it can be parked. Acks on their way make the broker's number larger than
     the tap's, so only half of the limit is trusted.
     """

@@ -16,7 +16,7 @@ PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class LedgerMoment:
     """A ledger as it stood when the first consumer of its subscription went.
 
     Closing one consumer gives its messages to the others: later they do not show what was wrong.
@@ -48,7 +48,7 @@ class Consumer:
     active: bool | None = None  # Exclusive and Failover, once the broker has said
     closed_us: int | None = None
     closed_ns: int | None = None
-    before_shutdown: Moment | None = None
+    before_shutdown: LedgerMoment | None = None
 
     @property
     def label(self) -> str:
@@ -108,5 +108,5 @@ def from_state(state: Mapping[str, Any]) -> Consumer:
     consumer = Consumer(**{**state, "ledger": ledgers.from_state(state["ledger"])})
     if consumer.before_shutdown is not None:
         ledger, us, ns = state["before_shutdown"]
-        consumer.before_shutdown = Moment(ledgers.from_state(ledger), us, ns)
+        consumer.before_shutdown = LedgerMoment(ledgers.from_state(ledger), us, ns)
     return consumer

@@ -42,7 +42,7 @@ PART_BYTES = 1024  # of a part's line in the list, which is there twice while it
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RingLimits:
     """What a ring may take. None: no limit.
 
     ring_seconds: so much is always kept, if the bytes allow it. rotate_seconds, rotate_bytes: the
@@ -65,7 +65,9 @@ class Limits:
         return self.ring_seconds is not None or self.ring_bytes_most is not None
 
 
-def shares(ring_seconds: float | None, max_bytes: int | None, seal_every_seconds: float) -> Limits:
+def shares(
+    ring_seconds: float | None, max_bytes: int | None, seal_every_seconds: float
+) -> RingLimits:
     """Divides what `--ring` and `--max-bytes` allow among the relay, the ring and what is kept.
 
     Of the bytes a quarter is the journals', the rest one half each the ring's and of what was
@@ -80,10 +82,10 @@ def shares(ring_seconds: float | None, max_bytes: int | None, seal_every_seconds
     if ring_seconds is not None:
         rotate_seconds = min(seal_every_seconds, ring_seconds / SEGMENTS_A_RING)
     if max_bytes is None:
-        return Limits(ring_seconds, None, rotate_seconds)
+        return RingLimits(ring_seconds, None, rotate_seconds)
     journal_bytes = min(max_bytes // 4, JOURNAL_BYTES_MOST)
     ring_bytes = (max_bytes - journal_bytes - OWN_BYTES - KEPT_OWN_BYTES) // 2
-    return Limits(
+    return RingLimits(
         ring_seconds,
         max_bytes,
         rotate_seconds,
@@ -101,7 +103,7 @@ class Ring:
     damaged, OSError where the disk refuses; afterwards nothing is half done.
     """
 
-    def __init__(self, trace_dir: Path, limits: Limits) -> None:
+    def __init__(self, trace_dir: Path, limits: RingLimits) -> None:
         self.path = trace_dir
         self.limits = limits
         self.index = read_index(trace_dir)
@@ -117,8 +119,8 @@ class Ring:
         """The ring that this trace was begun as; None where it keeps everything."""
         try:
             values = json.loads((trace_dir / folder.RING).read_bytes())
-            known = {each.name for each in fields(Limits)}
-            limits = Limits(**{name: value for name, value in values.items() if name in known})
+            known = {each.name for each in fields(RingLimits)}
+            limits = RingLimits(**{name: value for name, value in values.items() if name in known})
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, AttributeError):
@@ -250,7 +252,7 @@ class Ring:
         keeping.prune(self.path, self.limits.kept_bytes_most)
 
 
-def begin(trace_dir: Path, limits: Limits) -> None:
+def begin(trace_dir: Path, limits: RingLimits) -> None:
     """Makes a trace a ring, before anything of it is sealed. Whoever seals it finds these limits.
 
     Raises OSError where the folder cannot be written to.

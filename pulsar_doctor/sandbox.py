@@ -83,7 +83,7 @@ def start(
         plan = _plan(pulsar_home, data, wanted, say)
         sandbox, process = standalone.launch(plan, say)
         try:
-            _remember(Standing(sandbox, process.pid, plan.lock, dict(plan.conf)))
+            _remember(StandingSandbox(sandbox, process.pid, plan.lock, dict(plan.conf)))
             supervisor.tell(process, supervisor.STAY)
         except BaseException:
             supervisor.end(process)
@@ -123,7 +123,7 @@ def outlives(settings: Settings) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandingSandbox:
     """The sandbox that stays, as its file remembers it; `pid` is its supervisor's."""
 
     sandbox: Sandbox
@@ -143,13 +143,13 @@ def _wanted(conf: Mapping[str, str] | None, batch_index_acks: bool) -> dict[str,
 
 def _plan(
     home: Path | None, data: Path | None, conf: Mapping[str, str], say: Say
-) -> standalone.Plan:
+) -> standalone.StandalonePlan:
     java_home = distribution.java_home()
     return standalone.plan(distribution.pulsar_home(home, say), java_home, data, conf)
 
 
 def _same(
-    standing: Standing, wanted: Mapping[str, str], home: Path | None, data: Path | None
+    standing: StandingSandbox, wanted: Mapping[str, str], home: Path | None, data: Path | None
 ) -> Sandbox:
     same_data = data is None or data.absolute() == standing.sandbox.data
     if same_data and standing.fits(wanted, home):
@@ -163,18 +163,20 @@ def _state_file() -> Path:
     return cache_folder() / "sandbox.json"
 
 
-def _remember(standing: Standing) -> None:
+def _remember(standing: StandingSandbox) -> None:
     beside = _state_file().with_suffix(".new")
     beside.write_text(json.dumps(asdict(standing), default=str, indent=2), "utf-8")
     beside.replace(_state_file())
 
 
-def _standing() -> Standing | None:
+def _standing() -> StandingSandbox | None:
     try:
         state: dict[str, Any] = json.loads(_state_file().read_text("utf-8"))
         where = state["sandbox"]
         sandbox = Sandbox(**(where | {name: Path(where[name]) for name in PATHS}))
-        standing = Standing(sandbox, int(state["pid"]), Path(state["lock"]), dict(state["conf"]))
+        standing = StandingSandbox(
+            sandbox, int(state["pid"]), Path(state["lock"]), dict(state["conf"])
+        )
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
     return standing if supervisor.lives(standing.lock) else None

@@ -65,7 +65,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StandalonePlan:
     """What a broker is to be, before it has ports; `named` is a folder that somebody keeps."""
 
     home: Path
@@ -94,14 +94,14 @@ class DiedError(DoctorError):
     """The broker ended before it was healthy."""
 
 
-def plan(home: Path, java_home: Path, data: Path | None, conf: Mapping[str, str]) -> Plan:
+def plan(home: Path, java_home: Path, data: Path | None, conf: Mapping[str, str]) -> StandalonePlan:
     """A plan with a name that nobody else has."""
     name = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
     named = without_spaces(data.absolute()) if data else None
-    return Plan(home, java_home, name, named, dict(conf))
+    return StandalonePlan(home, java_home, name, named, dict(conf))
 
 
-def launch(plan: Plan, say: Say) -> tuple[Sandbox, subprocess.Popen[bytes]]:
+def launch(plan: StandalonePlan, say: Say) -> tuple[Sandbox, subprocess.Popen[bytes]]:
     """A healthy broker and the process that keeps it; on a taken port it tries other ones.
 
     Raises DoctorError with the end of the log where it does not become healthy.
@@ -141,7 +141,7 @@ def _folders() -> Path:
     return cache_folder() / "sandboxes"
 
 
-def _spawn(plan: Plan) -> tuple[subprocess.Popen[bytes], Sandbox]:
+def _spawn(plan: StandalonePlan) -> tuple[subprocess.Popen[bytes], Sandbox]:
     plan.log.parent.mkdir(parents=True, exist_ok=True)
     with alone(cache_folder() / "sandboxes.lock"):
         _sweep()
@@ -169,7 +169,7 @@ def _sweep() -> None:
         log.unlink(missing_ok=True)
 
 
-def _ports(plan: Plan) -> dict[str, int]:
+def _ports(plan: StandalonePlan) -> dict[str, int]:
     """Those of the last time where the folder remembers them and they are free, else free ones."""
     remembered = plan.data / "ports.json"
     if remembered.exists():
@@ -195,7 +195,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _write(plan: Plan, ports: Mapping[str, int]) -> Sandbox:
+def _write(plan: StandalonePlan, ports: Mapping[str, int]) -> Sandbox:
     """Writes both configurations; the sandbox that is to be."""
     service_url = f"pulsar://{HOST}:{ports['broker']}"
     admin_url = f"http://{HOST}:{ports['web']}"
@@ -233,7 +233,7 @@ def with_settings(template: str, settings: Mapping[str, str]) -> str:
     return "\n".join(lines + [f"{key}={value}" for key, value in left.items()]) + "\n"
 
 
-def _charge(plan: Plan) -> supervisor.Charge:
+def _charge(plan: StandalonePlan) -> supervisor.Charge:
     command = (
         *("bash", str(plan.home / "bin" / "pulsar"), "standalone", "-nfw", "-nss"),
         *("--metadata-dir", str(plan.data / "metadata")),
@@ -250,7 +250,7 @@ def _charge(plan: Plan) -> supervisor.Charge:
     )
 
 
-def _environment(plan: Plan) -> dict[str, str]:
+def _environment(plan: StandalonePlan) -> dict[str, str]:
     temporary = plan.data / "tmp"
     return own_environment() | {
         "JAVA_HOME": str(plan.java_home),

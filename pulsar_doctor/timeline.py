@@ -31,7 +31,7 @@ from pulsar_doctor.columns import (
 from pulsar_doctor.consumers import (
     Connection,
     Consumer,
-    Moment,
+    LedgerMoment,
     Subscription,
     split_partition,
 )
@@ -192,7 +192,7 @@ class Timeline:
         if kept is None or kept.us < max(row.ts - SHUTDOWN_US, newest.opened_us):
             for sibling in siblings.values():
                 ledger = ledgers.as_of_now(sibling.ledger)
-                sibling.before_shutdown = Moment(ledger, row.ts, row.mono_ns)
+                sibling.before_shutdown = LedgerMoment(ledger, row.ts, row.mono_ns)
 
     def end(self, connection: Connection, consumer: Consumer, row: Row) -> None:
         """Ends an incarnation; the numbers of its ledger stay as they were."""
@@ -284,7 +284,7 @@ class Timeline:
         return timeline
 
 
-def _last_shutdown(consumers: list[Consumer]) -> list[tuple[Consumer, Moment]]:
+def _last_shutdown(consumers: list[Consumer]) -> list[tuple[Consumer, LedgerMoment]]:
     """Of consumers that all have ended: those that were there to the last, as they stood then."""
     served = [consumer for consumer in consumers if consumer.ledger.ready] or consumers
     last = max(consumer.closed_us or 0 for consumer in served)

@@ -305,7 +305,7 @@ def growing_ring(
 ) -> Iterator[Iterator[tuple[int, Sealer]]]:
     """A ring in the making: the number of the journal that is being written, its sealer."""
     write_trace(path, [], trace_id=trace_id)
-    ring.begin(path, ring.Limits(ring_seconds=seconds))
+    ring.begin(path, ring.RingLimits(ring_seconds=seconds))
 
     def steps(sealer: Sealer) -> Iterator[tuple[int, Sealer]]:
         for number in rotating(path, said.blocks, parts=PARTS):

@@ -19,7 +19,7 @@ from conformance.meddler import Meddler, meddling
 
 from pulsar_doctor.columns import Row
 from pulsar_doctor.consuming.engines import Message, Plan
-from pulsar_doctor.receiver import Attached, connected, entries, payloads
+from pulsar_doctor.receiver import BlockingConsumer, connected, entries, payloads
 from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.relaying import relaying
@@ -38,13 +38,13 @@ Contents = dict[tuple[int, int, int | None], bytes]
 
 
 @contextmanager
-def attached(service_url: str, plan: Plan) -> Iterator[Attached]:
+def attached(service_url: str, plan: Plan) -> Iterator[BlockingConsumer]:
     with connected(service_url, Settings()) as engine:
         yield engine.subscribe(plan)
 
 
 @contextmanager
-def tapped(broker: Any, trace: Path, plan: Plan) -> Iterator[Attached]:
+def tapped(broker: Any, trace: Path, plan: Plan) -> Iterator[BlockingConsumer]:
     with (
         relaying(broker.service_url, trace) as relay,
         attached(relay.service_url, plan) as consumer,
@@ -53,7 +53,7 @@ def tapped(broker: Any, trace: Path, plan: Plan) -> Iterator[Attached]:
 
 
 @contextmanager
-def meddled(broker: Any, trace: Path, plan: Plan) -> Iterator[tuple[Attached, Meddler]]:
+def meddled(broker: Any, trace: Path, plan: Plan) -> Iterator[tuple[BlockingConsumer, Meddler]]:
     """With somebody between the consumer and the tap, who passes lookups on."""
     with (
         relaying(broker.service_url, trace) as relay,
@@ -87,7 +87,7 @@ def available(admin: Any, topic: str) -> list[int]:
     return [consumer["availablePermits"] for consumer in stats(admin, topic)["consumers"]]
 
 
-def rest_of(consumer: Attached, *, acknowledge: bool = True) -> list[Message]:
+def rest_of(consumer: BlockingConsumer, *, acknowledge: bool = True) -> list[Message]:
     """All that comes, up to a moment in which nothing does."""
     got = []
     while (message := consumer.receive(NO_MORE if got else ENOUGH)) is not None:

@@ -18,7 +18,7 @@ from support import eventually
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.commands import CODES, COMMANDS, SERVER_ERRORS
 from pulsar_doctor.consuming.engines import Plan
-from pulsar_doctor.receiver import Attached, Receiver, connected
+from pulsar_doctor.receiver import BlockingConsumer, Receiver, connected
 from pulsar_doctor.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.settings import Settings
 
@@ -223,7 +223,7 @@ def engine(peer: ScriptedBroker, settings: Settings = Settings()) -> Iterator[Re
 
 
 @contextlib.contextmanager
-def attached(peer: ScriptedBroker, plan: Plan = PLAN) -> Iterator[tuple[Attached, Talk]]:
+def attached(peer: ScriptedBroker, plan: Plan = PLAN) -> Iterator[tuple[BlockingConsumer, Talk]]:
     with engine(peer) as running:
         yield running.subscribe(plan), peer.talks[-1]
 

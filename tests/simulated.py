@@ -8,9 +8,9 @@ from typing import Any
 
 from pulsar_doctor.columns import Row
 from pulsar_doctor.simulate.clients import CLIENTS
-from pulsar_doctor.simulate.consumer import Consumer
+from pulsar_doctor.simulate.consumer import SimulatedConsumer
 from pulsar_doctor.simulate.running import Simulation
-from pulsar_doctor.simulate.scenario import Entry, Scenario, Work, arrivals
+from pulsar_doctor.simulate.scenario import ProducedEntry, Scenario, Work, arrivals
 
 FOREVER = 1e6
 
@@ -22,7 +22,7 @@ def ns(seconds: float) -> int:
 def scenario(  # noqa: PLR0913
     messages: int = 0,
     *,
-    entries: list[Entry] | None = None,
+    entries: list[ProducedEntry] | None = None,
     rate: float = 0.0,
     batch: int = 1,
     takes: float | tuple[float, ...] = 0.0,
@@ -72,7 +72,7 @@ class Checked:
     acked: set[int] = field(default_factory=set)
     lowest: int = 0
 
-    def add(self, row: Row, consumer: Consumer) -> None:
+    def add(self, row: Row, consumer: SimulatedConsumer) -> None:
         self.rows.append(row)
         who = consumer.index
         if row.command == "FLOW":
@@ -94,7 +94,7 @@ class Checked:
         if self.granted[who]:
             self.check_conservation(available, consumer)
 
-    def check_conservation(self, available: int, consumer: Consumer) -> None:
+    def check_conservation(self, available: int, consumer: SimulatedConsumer) -> None:
         in_work = consumer.received - consumer.finished
         listens = consumer.client.credits == "finished"
         queued = consumer.queued + (in_work if listens and in_work else 0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,6 +17,7 @@ from pulsar_doctor.cli import cli
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 HEAVY = ("rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf")
+TO_BE_CUT = ("tap", "observer")
 HELP = f"""
 import sys
 from pulsar_doctor.cli import run
@@ -39,6 +43,41 @@ def test_the_tree_is_clean(tool: tuple[str, ...]) -> None:
         [BIN / tool[0], *tool[1:]], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def types_of(module: Path) -> Iterator[tuple[str, str]]:
+    """Each public class with its place, and each public name of a type with what it stands for."""
+    for node in ast.parse(module.read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name, f"a class of {module.relative_to(ROOT)}"
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name[0].isupper() and not name.isupper():
+                yield name, ast.unparse(node.value)
+
+
+def test_no_name_of_a_type_stands_for_two_things() -> None:
+    meanings = defaultdict[str, set[str]](set)
+    for module in sorted((ROOT / "pulsar_doctor").rglob("*.py")):
+        if not module.name.endswith("_pb2.py"):  # generated: the protocol's names
+            for name, meaning in types_of(module):
+                meanings[name].add(meaning)
+    twice = {name: told for name, told in meanings.items() if len(told) > 1 and name[0] != "_"}
+    assert not twice
+
+
+def test_nothing_but_the_command_line_draws_on_the_report() -> None:
+    """Result values live below it. The tap's screens and events are cut apart elsewhere."""
+    drawn = [
+        f"{module.relative_to(ROOT)}: {node.module}.{alias.name}"
+        for module in sorted((ROOT / "pulsar_doctor").rglob("*.py"))
+        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if f"{node.module}.{alias.name}".startswith("pulsar_doctor.report")
+        and module.relative_to(ROOT).parts[1] not in ("report", "cli", *TO_BE_CUT)
+    ]
+    assert not drawn
 
 
 def subcommands(group: click.Group, *path: str) -> list[tuple[str, ...]]:

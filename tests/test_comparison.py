@@ -9,7 +9,7 @@ import pytest
 from wire_script import START_NS, SUBSCRIPTION, TOPIC, Script, ns
 
 from pulsar_doctor.columns import Row
-from pulsar_doctor.comparison import MOVES_KEPT_MOST, Comparison, Move, Parting, Sample
+from pulsar_doctor.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parting
 from pulsar_doctor.timeline import Timeline
 
 
@@ -38,7 +38,7 @@ class Played:
         return self
 
     def look(self, at: str, permits: int, name: str = "c", **values: Any) -> list[Parting]:
-        sample = Sample(
+        sample = ConsumerSample(
             topic=TOPIC, subscription=SUBSCRIPTION, consumer_name=name, available_permits=permits,
             unacked_messages=0, blocked=False, unacked_limit=0, from_ns=START_NS + ns(at),
             until_ns=START_NS + ns(at) + 10**7,
@@ -146,7 +146,7 @@ def test_a_command_is_named_only_where_no_other_could_be_it():
 def test_consumers_of_one_name_are_not_told_apart():
     played = exclusive(until="1s")
     twice = replace(
-        Sample(TOPIC, SUBSCRIPTION, "c", 3, 0, False, 0, START_NS + 10**9, START_NS + 10**9)
+        ConsumerSample(TOPIC, SUBSCRIPTION, "c", 3, 0, False, 0, START_NS + 10**9, START_NS + 10**9)
     )
     comparison = played.timeline.comparison
     for _ in range(3):

@@ -19,11 +19,11 @@ from http_broker import Asked, HttpBroker, Reply, serving
 
 from pulsar_doctor.admin import Admin, AdminError, Refused, topic_name
 from pulsar_doctor.fleet import Fleet, Scope, is_system
-from pulsar_doctor.sampling import Plan, Unread
+from pulsar_doctor.sampling import SamplingPlan, Unread
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.stats.observed import TopicWindow
 
-SOON = Plan(window_seconds=0.1, interval_seconds=0.05)
+SOON = SamplingPlan(window_seconds=0.1, interval_seconds=0.05)
 T_N = Scope(namespaces=("t/n",))
 NO_RIGHT = Reply(403, {"reason": "not a superuser"})
 GONE = Reply(404, {"reason": "not found"})
@@ -104,7 +104,7 @@ def quiet(window: TopicWindow) -> bool:
     return all(observed.now.msg_backlog == 0 for observed in window.subscriptions())
 
 
-def survey(url: str, scope: Scope = T_N, plan: Plan = SOON,
+def survey(url: str, scope: Scope = T_N, plan: SamplingPlan = SOON,
            **more: Any) -> tuple[list[TopicWindow], Fleet]:  # fmt: skip
     async def surveying() -> tuple[list[TopicWindow], Fleet]:
         async with Admin(Settings(admin_url=url)) as admin:
@@ -434,7 +434,7 @@ def real_survey(url: str, scope: Scope) -> tuple[list[TopicWindow], Fleet]:
 
     async def surveying() -> tuple[list[TopicWindow], Fleet]:
         async with Admin(Settings(admin_url=url)) as admin:
-            fleet = Fleet(admin, scope, nothing_waits, plan=Plan(0.5, 0.25))
+            fleet = Fleet(admin, scope, nothing_waits, plan=SamplingPlan(0.5, 0.25))
             async with aclosing(fleet.windows()) as windows:
                 return [window async for window in windows], fleet
 

@@ -14,7 +14,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.examination import Asking, Judge, of_fleet
 from pulsar_doctor.examination.live import AT_ONCE
 from pulsar_doctor.fleet import Scope
-from pulsar_doctor.sampling import Plan
+from pulsar_doctor.sampling import SamplingPlan
 from pulsar_doctor.settings import Settings
 
 
@@ -39,7 +39,7 @@ class Asked:
 def checkup(topics: Mapping[str, Sequence[Any]], asked: Asked) -> tuple[list[Diagnosis], list[str]]:
     """The verdicts in their order, and the reasons why anything could not be read."""
     with cluster(topics) as broker:
-        asking = Asking(Settings(admin_url=broker.url), Plan(0.0))
+        asking = Asking(Settings(admin_url=broker.url), SamplingPlan(0.0))
         found = of_fleet(asking, Scope(), asked.judge())
         return list(found.examined()), [reason for _, reason in found.unreachable]
 

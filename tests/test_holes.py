@@ -10,7 +10,7 @@ import pytest
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.holes.persisting import (
     SETTINGS,
-    Forecast,
+    RedeliveryForecast,
     Storing,
     forecast,
     record_bytes,
@@ -106,64 +106,66 @@ def test_no_ranges_are_no_holes() -> None:
 @pytest.mark.parametrize(("ranges", "again"), [(2, 0), (10, 0), (11, 0), (12, 1), (30, 19)])
 def test_ranges_beyond_the_limit_and_one_are_forgotten(ranges: int, again: int) -> None:
     told = every_second(ranges)
-    assert forecast(told, ranges_of(told), V40, is_open=True) == Forecast(again, again)
+    assert forecast(told, ranges_of(told), V40, is_open=True) == RedeliveryForecast(again, again)
     # The metadata store holds as many: the smaller number only chooses the place.
-    assert forecast(told, ranges_of(told), V40, is_open=False) == Forecast(again, again)
+    assert forecast(told, ranges_of(told), V40, is_open=False) == RedeliveryForecast(again, again)
 
 
 def test_what_is_forgotten_is_counted_in_entries() -> None:
     told = [(5, 10 * n, 5, 10 * n + 7) for n in range(13)]
-    assert forecast(told, ranges_of(told), V40, is_open=True) == Forecast(14, 14)
+    assert forecast(told, ranges_of(told), V40, is_open=True) == RedeliveryForecast(14, 14)
 
 
 def test_a_range_over_ledgers_is_one_to_the_broker() -> None:
     told = [*every_second(11), (5, 30, 6, 1)]
     ranges = ranges_of(told, {5: 40, 6: 10})
     assert len(ranges) == 13
-    assert forecast(told, ranges, V40, is_open=True) == Forecast(9 + 2, 9 + 2)
+    assert forecast(told, ranges, V40, is_open=True) == RedeliveryForecast(9 + 2, 9 + 2)
     told = [*every_second(10), (5, 30, 6, 1)]
-    assert forecast(told, ranges_of(told, {5: 40, 6: 10}), V40, is_open=True) == Forecast(0, 0)
+    assert forecast(told, ranges_of(told, {5: 40, 6: 10}), V40, is_open=True) == RedeliveryForecast(
+        0, 0
+    )
 
 
 def test_newer_brokers_keep_the_limit_or_one_more_and_it_is_not_known_which() -> None:
     told = every_second(12)
     for version in ((4, 0, 9), (4, 1, 0), (5, 0, 0)):
         later = Storing(version, 10, 2, bit_arrays=False)
-        assert forecast(told, ranges_of(told), later, is_open=True) == Forecast(1, 2)
+        assert forecast(told, ranges_of(told), later, is_open=True) == RedeliveryForecast(1, 2)
         assert forecast(told, ranges_of(told), later, is_open=True).entries is None
 
 
 def test_bit_arrays_keep_whole_ledgers_by_the_entries_before_them() -> None:
     told = [(led, 2 * n, led, 2 * n + 1) for led in (5, 6, 7) for n in range(6)]
     ranges = ranges_of(told)  # 6 entries in each: 0, 6 and 12 before
-    assert forecast(told, ranges, BITS40, is_open=True) == Forecast(6, 6)
+    assert forecast(told, ranges, BITS40, is_open=True) == RedeliveryForecast(6, 6)
     later = Storing((4, 2, 0), 10, 2, bit_arrays=True)  # 6, 12 and 18 with itself
-    assert forecast(told, ranges, later, is_open=True) == Forecast(6, 12)
+    assert forecast(told, ranges, later, is_open=True) == RedeliveryForecast(6, 12)
     # The first ledger is kept however much it holds.
     one = every_second(500)
-    assert forecast(one, ranges_of(one), BITS40, is_open=True) == Forecast(0, 0)
+    assert forecast(one, ranges_of(one), BITS40, is_open=True) == RedeliveryForecast(0, 0)
     # Few ranges, or a cursor without a ledger of its own, go as ranges to the metadata store.
-    assert forecast(one, ranges_of(one), BITS40, is_open=False) == Forecast(489, 489)
+    assert forecast(one, ranges_of(one), BITS40, is_open=False) == RedeliveryForecast(489, 489)
     few = [(5, 0, 5, 100), (6, 0, 6, 100)]
-    assert forecast(few, ranges_of(few), BITS40, is_open=True) == Forecast(0, 0)
+    assert forecast(few, ranges_of(few), BITS40, is_open=True) == RedeliveryForecast(0, 0)
 
 
 def test_what_is_not_told_widens_the_forecast() -> None:
     told = every_second(500)
     unknown = Storing(version=(4, 0), max_ranges=10)
-    assert forecast(told, ranges_of(told), unknown, is_open=True) == Forecast(
+    assert forecast(told, ranges_of(told), unknown, is_open=True) == RedeliveryForecast(
         489, 489
     )  # 500 < 1000
     many = every_second(2000)
-    assert forecast(many, ranges_of(many), unknown, is_open=True) == Forecast(0, 1989)
+    assert forecast(many, ranges_of(many), unknown, is_open=True) == RedeliveryForecast(0, 1989)
     assert forecast(many, ranges_of(many), Storing((2, 8), 10), is_open=True).entries == 1989
-    assert forecast(many, ranges_of(many), Storing(), is_open=None) == Forecast(0, 0)
+    assert forecast(many, ranges_of(many), Storing(), is_open=None) == RedeliveryForecast(0, 0)
 
 
 def test_a_record_that_no_bookie_takes_foretells_nothing() -> None:
     told = every_second(500_000)
     huge = Storing((4, 0), 1_000_000, 1000, bit_arrays=False)
-    assert forecast(told, ranges_of(told), huge, is_open=True) == Forecast(0, 500_000)
+    assert forecast(told, ranges_of(told), huge, is_open=True) == RedeliveryForecast(0, 500_000)
 
 
 def test_the_size_of_ranges_is_that_of_their_protobuf() -> None:

@@ -23,7 +23,7 @@ from support import eventually
 
 from pulsar_doctor.consuming.engines import Closed
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.receiver import Attached
+from pulsar_doctor.receiver import BlockingConsumer
 from pulsar_doctor.receiver.spoken_pb2 import MessageMetadata
 
 
@@ -210,7 +210,7 @@ def test_what_a_listener_raises_is_the_error_of_the_consumer(peer):
         eventually(lambda: fails(consumer))
 
 
-def fails(consumer: Attached) -> bool:
+def fails(consumer: BlockingConsumer) -> bool:
     try:
         consumer.receive(0)
     except DoctorError as error:
@@ -231,7 +231,7 @@ def test_a_batch_receive_takes_all_that_is_here(peer):
 def test_who_waits_is_told_when_it_is_closed(peer):
     seen: list[type[BaseException]] = []
 
-    def wait(consumer: Attached) -> None:
+    def wait(consumer: BlockingConsumer) -> None:
         try:
             consumer.receive(None)
         except BaseException as error:

@@ -41,7 +41,7 @@ from support import eventually
 
 from pulsar_doctor.columns import Row
 from pulsar_doctor.consuming.engines import Message
-from pulsar_doctor.receiver.consumer import Consumer
+from pulsar_doctor.receiver.consumer import WireConsumer
 from pulsar_doctor.sealing import open_trace
 
 PATIENCE = 20.0  # seconds in which some message comes, as long as one is missing
@@ -132,9 +132,9 @@ Taken = tuple[int, int, int, int, int | None]  # incarnation, epoch, ledger, ent
 def epochs_seen() -> Iterator[list[Taken]]:
     """Where and when each message was handed out, as it stands in the loop."""
     seen: list[Taken] = []
-    take = Consumer._take
+    take = WireConsumer._take
 
-    def taking(self: Consumer) -> Message:
+    def taking(self: WireConsumer) -> Message:
         message = take(self)
         partition = message.handle.partition
         epoch = partition._epochs.number
@@ -143,7 +143,7 @@ def epochs_seen() -> Iterator[list[Taken]]:
         return message
 
     with pytest.MonkeyPatch.context() as patching:
-        patching.setattr(Consumer, "_take", taking)
+        patching.setattr(WireConsumer, "_take", taking)
         yield seen
 
 

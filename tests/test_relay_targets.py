@@ -21,7 +21,7 @@ from pulsar_doctor.relay.connection import accept
 from pulsar_doctor.relay.connections import Connections
 from pulsar_doctor.relay.dialling import Dialler
 from pulsar_doctor.relay.journal_file import JournalFile, JournalLimits
-from pulsar_doctor.relay.targets import Refused, Targets, may_be_dialled
+from pulsar_doctor.relay.targets import TargetRefused, Targets, may_be_dialled
 from pulsar_doctor.tap.relaying import broker_of, listen_address
 
 
@@ -322,7 +322,7 @@ def test_brokers_on_this_machine_are_for_a_cluster_on_this_machine():
         await remote.learn()
         for name in ("near", "six"):
             remote.name((name, 6650))
-            with pytest.raises(Refused, match="where no broker can be"):
+            with pytest.raises(TargetRefused, match="where no broker can be"):
                 await remote.routes((name, 6650))
         remote.name(("mixed", 6650))
         assert await addresses(remote, ("mixed", 6650)) == ["10.1.1.1"]
@@ -345,13 +345,13 @@ def test_a_migrated_cluster_is_named_by_the_cluster_and_not_by_the_user():
         await addresses(first, None)
         near = Targets([("near", 6650)], migrated_from=first)
         await near.learn()
-        with pytest.raises(Refused):
+        with pytest.raises(TargetRefused):
             await near.routes(None)
         other = Targets([("other", 6650)], migrated_from=first)
         assert await addresses(other, None) == ["10.0.0.2"]
         names.answers["other"] = ["10.0.0.3"]
         assert await addresses(other, None) == ["10.0.0.2"]
-        with pytest.raises(Refused):
+        with pytest.raises(TargetRefused):
             await other.routes(("far", 6650))
 
     asyncio.run(run())
@@ -376,7 +376,7 @@ def test_what_the_cluster_names_is_bounded(monkeypatch):
             targets.name((f"10.1.{number >> 8}.{number & 255}", 6650))
         assert len(targets._pins) == 100
         assert await addresses(targets, ("10.1.3.231", 6650)) == ["10.1.3.231"]
-        with pytest.raises(Refused):
+        with pytest.raises(TargetRefused):
             await targets.routes(("10.1.0.1", 6650))
 
     asyncio.run(run())

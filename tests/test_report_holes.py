@@ -14,7 +14,7 @@ from pulsar_doctor.acknowledgements.subscription import Biography
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.origins import Origin
-from pulsar_doctor.holes.persisting import Forecast, Storing
+from pulsar_doctor.holes.persisting import RedeliveryForecast, Storing
 from pulsar_doctor.holes.ranges import gaps
 from pulsar_doctor.holes.shape import Shape
 from pulsar_doctor.report import holes, holes_document
@@ -36,7 +36,7 @@ def told(of: Shape | None, **fields: object) -> Account:
         mark_delete=(7, 9), read_position=(7, 50), ranges=3, acknowledged_entries=27, shape=of,
         unacked_messages=13, msg_delayed=0, msg_in_replay=0,
         storing=Storing((4, 0), 10_000, 1000, bit_arrays=False), record_bytes=42,
-        record_told=True, forecast=Forecast(0, 0), stood=None, pinned=None, origins=(),
+        record_told=True, forecast=RedeliveryForecast(0, 0), stood=None, pinned=None, origins=(),
     )  # fmt: skip
     return replace(account, **fields)  # type: ignore[arg-type]
 
@@ -142,9 +142,13 @@ def test_what_is_not_told_is_said_and_never_0() -> None:
 
 def test_a_forecast_is_a_number_or_its_bounds() -> None:
     of = shape([(1, 10)], 20, 30)
-    assert "1 acknowledged entry is delivered again" in written(told(of, forecast=Forecast(1, 1)))
-    assert "4,681 acknowledged entries are" in written(told(of, forecast=Forecast(4681, 4681)))
-    between = " ".join(written(told(of, forecast=Forecast(0, 12))).split())
+    assert "1 acknowledged entry is delivered again" in written(
+        told(of, forecast=RedeliveryForecast(1, 1))
+    )
+    assert "4,681 acknowledged entries are" in written(
+        told(of, forecast=RedeliveryForecast(4681, 4681))
+    )
+    between = " ".join(written(told(of, forecast=RedeliveryForecast(0, 12))).split())
     assert "between 0 and 12 acknowledged entries are delivered again" in between
 
 
@@ -162,7 +166,7 @@ def test_the_worst_comes_first_and_the_others_are_counted() -> None:
     said = written(
         told(of, subscription="fine", ranges=0),
         told(of, subscription="few", ranges=9),
-        told(of, subscription="many", ranges=12_000, forecast=Forecast(9, 9)),
+        told(of, subscription="many", ranges=12_000, forecast=RedeliveryForecast(9, 9)),
     )
     assert said.index("many on") < said.index("few on")
     assert "1 other subscription without holes" in said
@@ -200,7 +204,7 @@ def test_the_document_has_its_keys_and_null_where_not_told() -> None:
     life = Biography(7, 10, 1_000_000, "slow", 2, 2_000_000, "quick", None, None, 1)
     out = io.StringIO()
     accounts = [
-        told(shape([(1, 10)], 20, 30), origins=(origin,), forecast=Forecast(3, 9)),
+        told(shape([(1, 10)], 20, 30), origins=(origin,), forecast=RedeliveryForecast(3, 9)),
         told(None, partition=2, ranges=None, forecast=None, record_bytes=None),
     ]
     lives = {(TOPIC, "s"): [life]}

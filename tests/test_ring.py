@@ -19,7 +19,7 @@ from pulsar_doctor import ring
 from pulsar_doctor.columns import GAP, TO_BROKER, TO_CLIENT
 from pulsar_doctor.errors import InputError, TraceError
 from pulsar_doctor.journal import pack_event
-from pulsar_doctor.ring import MIB, Limits, shares
+from pulsar_doctor.ring import MIB, RingLimits, shares
 from pulsar_doctor.sealing import Sealer, open_trace
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.keeping import kept_in
@@ -34,7 +34,7 @@ def ring_trace(
     path: Path, blocks: list[bytes] = BLOCKS, parts: int = PARTS, **limits: object
 ) -> Path:
     write_trace(path, blocks, parts=parts)
-    ring.begin(path, Limits(**limits))
+    ring.begin(path, RingLimits(**limits))
     return path
 
 
@@ -230,7 +230,7 @@ def test_a_crash_while_segments_are_dropped_changes_nothing(
 ) -> None:
     path = ring_trace(tmp_path / "ring", ring_seconds=1e9)
     sealed(path)
-    dropping = ring.Ring(path, Limits(ring_seconds=10))
+    dropping = ring.Ring(path, RingLimits(ring_seconds=10))
     expired = len(dropping.index.parts) - len(Trace(later).parts())
     for done in dropping.dropping_steps(expired):
         if done == step:
@@ -263,7 +263,7 @@ def test_a_reader_does_not_mind_that_parts_expire(tmp_path: Path, whole: Trace) 
     trace = Trace(path)
     reading = trace.rows()
     seen = [next(reading)]
-    gone = ring.Ring(path, Limits(ring_seconds=10))
+    gone = ring.Ring(path, RingLimits(ring_seconds=10))
     gone.expire(whole.timeline().now_ns)
     seen += reading
     numbers = [row.seq for row in seen]
@@ -480,7 +480,7 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
 # --- a guarantee ---
 
 
-SMALL = Limits(
+SMALL = RingLimits(
     rotate_seconds=1.0,
     rotate_bytes=128 * 1024,
     journal_bytes_most=MIB,

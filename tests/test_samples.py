@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from recorded import NAMES, internal_of, recording, sample_of, stats_of
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.samples import Read, Reading, Recorder, moment_ms, read
+from pulsar_doctor.samples import ReadSamples, Recorder, StatsAnswer, moment_ms, read
 from pulsar_doctor.stats.observed import ClusterLimits
 from pulsar_doctor.stats.reading import partitioned_stats, topic_stats
 from pulsar_doctor.stats.sample import Age, Sample
@@ -35,12 +35,12 @@ OF_TOPICS = [name for name in NAMES if recording(name)["kind"] == "topic"]
 STATS, INTERNAL = stats_of(STUCK), internal_of(STUCK)
 
 
-def reading(topic: str = ORDERS, name: str = STUCK, at: int = 0) -> Reading:
+def reading(topic: str = ORDERS, name: str = STUCK, at: int = 0) -> StatsAnswer:
     found = recording(name)["samples"][at]
-    return Reading(topic, found["date_ms"], found["stats"], found["internal"])
+    return StatsAnswer(topic, found["date_ms"], found["stats"], found["internal"])
 
 
-def save(path: Path, *readings: Reading) -> str:
+def save(path: Path, *readings: StatsAnswer) -> str:
     with Recorder(path) as recorder:
         for each in readings:
             recorder.add(each)
@@ -51,7 +51,7 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
 
 
-def named(found: Read) -> list[tuple[str, int | None, int]]:
+def named(found: ReadSamples) -> list[tuple[str, int | None, int]]:
     return [(each.topic, each.partition, len(each.window.samples)) for each in found.windows]
 
 
@@ -62,7 +62,7 @@ def refusal(call: Callable[[], object]) -> DoctorError:
     return caught.value
 
 
-def read_or_refused(path: Path) -> Read | None:
+def read_or_refused(path: Path) -> ReadSamples | None:
     """None where it is refused, in one line."""
     try:
         return read([str(path)])
@@ -105,7 +105,7 @@ def test_the_lines_of_a_file(tmp_path: Path) -> None:
     limits = ClusterLimits(max_unacked_messages_per_consumer=50_000)
     with Recorder(tmp_path / "s") as recorder:
         recorder.limits(ORDERS, limits)
-        recorder.add(Reading(ORDERS, None, {"msgInCounter": 1}))
+        recorder.add(StatsAnswer(ORDERS, None, {"msgInCounter": 1}))
     header, first, second = lines(tmp_path / "s")
     assert header["schema"] == "pulsar-doctor/samples/1"
     assert first == {
@@ -147,7 +147,7 @@ def test_what_users_attach_is_not_kept(tmp_path: Path) -> None:
         "cursors": {"s": {"state": "Open", "properties": {"producer-1": 17}}},
         "properties": SECRET,
     }
-    save(tmp_path / "s", Reading(ORDERS, 1, stats, internal))
+    save(tmp_path / "s", StatsAnswer(ORDERS, 1, stats, internal))
     (_, kept) = lines(tmp_path / "s")
     assert "SECRET" not in json.dumps(kept)
     assert kept["stats"] == {
@@ -167,9 +167,9 @@ def test_a_subscription_may_bear_any_name(tmp_path: Path, name: str) -> None:
     inner = {"msgBacklog": 5, "subscriptionProperties": SECRET, "metadata": SECRET}
     stats = {"msgInCounter": 1, "subscriptions": {name: inner}}
     internal = {"cursors": {name: {"state": "Open", "metadata": SECRET}}}
-    saved = save(tmp_path / "s", Reading(ORDERS, 1, stats, internal))
+    saved = save(tmp_path / "s", StatsAnswer(ORDERS, 1, stats, internal))
     (window,) = read([saved]).windows
-    assert window.window.last == Reading(ORDERS, 1, stats, internal).sample()
+    assert window.window.last == StatsAnswer(ORDERS, 1, stats, internal).sample()
     assert "SECRET" not in json.dumps(lines(tmp_path / "s"))
 
 
@@ -177,7 +177,7 @@ def test_no_document_is_too_deep_to_keep(tmp_path: Path) -> None:
     deep: Any = {"msgInCounter": 1}
     for _ in range(900):
         deep = {"msgInCounter": 1, "inner": deep}
-    saved = save(tmp_path / "s", Reading(ORDERS, 1, deep))
+    saved = save(tmp_path / "s", StatsAnswer(ORDERS, 1, deep))
     assert read([saved]).windows[0].window.last.topic == topic_stats({"msgInCounter": 1})
 
 
@@ -187,7 +187,7 @@ def test_writing_needs_no_more_memory_for_more_topics(tmp_path: Path) -> None:
         recorder.add(one)
         tracemalloc.start()
         for number in range(2000):
-            recorder.add(Reading(f"{ORDERS}-{number}", 1, one.stats, one.internal))
+            recorder.add(StatsAnswer(f"{ORDERS}-{number}", 1, one.stats, one.internal))
         peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     kept_bytes = (tmp_path / "s").stat().st_size
@@ -274,7 +274,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
         sizes.append(path.stat().st_size)
         for at in range(6):
             document = {"msgInCounter": at, "storageSize": at * 7919}
-            recorder.add(Reading(ORDERS, AT + at, document))
+            recorder.add(StatsAnswer(ORDERS, AT + at, document))
             sizes.append(path.stat().st_size)
     return path, sizes
 

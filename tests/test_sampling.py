@@ -15,12 +15,12 @@ from http_broker import DATE_MS, Asked, HttpBroker, Reply, serving
 
 from pulsar_doctor.admin import Admin, topic_name
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.sampling import Plan, Sampled, Watch, sample
+from pulsar_doctor.sampling import Sampled, SamplingPlan, Watch, sample
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.stats.observed import ClusterLimits
 
-SOON = Plan(window_seconds=0.2, interval_seconds=0.05)
-ONCE = Plan(window_seconds=0)
+SOON = SamplingPlan(window_seconds=0.2, interval_seconds=0.05)
+ONCE = SamplingPlan(window_seconds=0)
 GONE = Reply(404, {"reason": "Topic not found"})
 CUT = Reply(document={}, cut=True)
 INTERNAL = {"state": "LedgerOpened", "lastConfirmedEntry": "7:1", "cursors": {}}
@@ -74,7 +74,7 @@ def cluster(script: Mapping[str, Any]) -> Iterator[HttpBroker]:
     assert {asked.method for asked in broker.asked} <= {"GET"}
 
 
-def read(url: str, *topics: str, plan: Plan = SOON, watch: Watch | None = None,
+def read(url: str, *topics: str, plan: SamplingPlan = SOON, watch: Watch | None = None,
          **more: Any) -> Sampled:  # fmt: skip
     async def reading() -> Sampled:
         async with Admin(Settings(admin_url=url), **more) as admin:
@@ -119,7 +119,7 @@ def test_a_window_of_0_is_one_sample():
     [(10, 1, 11), (0, 1, 1), (1, 2, 2), (2.5, 1, 4), (0.3, 0.1, 4), (0.7, 0.1, 8), (2.1, 0.3, 8)],
 )
 def test_samples_are_planned_for_both_ends_of_the_window(window, interval, samples):
-    assert Plan(window, interval).samples == samples
+    assert SamplingPlan(window, interval).samples == samples
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_samples_are_planned_for_both_ends_of_the_window(window, interval, sampl
 )
 def test_a_window_that_cannot_be_is_wrong_usage(window, interval):
     with pytest.raises(InputError, match="cannot be; see --"):
-        Plan(window, interval)
+        SamplingPlan(window, interval)
 
 
 def test_a_name_that_is_no_topic_is_wrong_usage_and_nothing_is_asked():
@@ -148,7 +148,7 @@ def test_a_topic_that_answers_late_leaves_out_beats_and_is_never_asked_twice_at_
         time.sleep(0.15)
         return stats()
 
-    plan = Plan(window_seconds=0.6, interval_seconds=0.1, limits=False)
+    plan = SamplingPlan(window_seconds=0.6, interval_seconds=0.1, limits=False)
     with cluster({"x/stats": late}) as broker:
         (window,) = read(broker.url, "t/n/x", plan=plan).windows
     assert 2 <= len(window.window.samples) <= 4  # begun at 0, 0.2, 0.4 and 0.6 at best
@@ -203,7 +203,7 @@ def test_samples_before_the_clock_went_back_are_left_out_and_that_is_told():
         return Reply(document=stats(), headers={"Date": f"Sat, 21 Nov 2026 11:56:{second:02} GMT"})
 
     with cluster({"x/stats": [at(30), at(31), at(10), at(11)]}) as broker:
-        told = read(broker.url, "t/n/x", plan=Plan(1.5, 0.1))
+        told = read(broker.url, "t/n/x", plan=SamplingPlan(1.5, 0.1))
     (window,) = told.windows
     assert window.window.first.taken_ms == DATE_MS + 9_000
     assert told.notes == (
@@ -225,7 +225,7 @@ def test_the_window_ends_when_every_topic_is_decided():
 
     with cluster(script) as broker:
         told = read(broker.url, "t/n/x", "t/n/y", "t/n/none",
-                    plan=Plan(60, 0.05), watch=Watch(decisive=decisive))  # fmt: skip
+                    plan=SamplingPlan(60, 0.05), watch=Watch(decisive=decisive))  # fmt: skip
     assert min(asked) == 3
     assert len(told.windows) == 2
 
@@ -234,7 +234,7 @@ def test_one_topic_that_is_not_decided_keeps_the_window_open():
     script = {"x/stats": stats(), "y/stats": stats()}
     only_x = Watch(decisive=lambda windows: windows[0].topic.endswith("x"))
     with cluster(script) as broker:
-        told = read(broker.url, "t/n/x", "t/n/y", plan=Plan(1.5, 0.05), watch=only_x)
+        told = read(broker.url, "t/n/x", "t/n/y", plan=SamplingPlan(1.5, 0.05), watch=only_x)
     assert min(len(window.window.samples) for window in told.windows) > 3
 
 
@@ -243,7 +243,7 @@ def test_many_topics_that_end_early_have_ledgers_in_their_last_sample():
     for number in range(9):
         script |= {f"{number}/stats": stats(1), f"{number}/internalStats": INTERNAL}
     with cluster(script) as broker:
-        told = read(broker.url, *(f"t/n/{n}" for n in range(9)), plan=Plan(60, 0.05),
+        told = read(broker.url, *(f"t/n/{n}" for n in range(9)), plan=SamplingPlan(60, 0.05),
                     watch=Watch(decisive=lambda windows: True))  # fmt: skip
     assert all(window.window.last.internal for window in told.windows)
 
@@ -324,7 +324,7 @@ def test_a_partition_that_is_named_beside_its_topic_is_read_with_it():
 
 
 def test_as_named_nobody_is_asked_for_partitions():
-    plan = Plan(window_seconds=0, as_named=True, limits=False)
+    plan = SamplingPlan(window_seconds=0, as_named=True, limits=False)
     with cluster({"x/stats": stats()}) as broker:
         assert len(read(broker.url, "t/n/x", plan=plan).windows) == 1
     assert asked_for(broker) == {"x/stats": 1}
@@ -386,7 +386,7 @@ def test_ledgers_are_read_only_where_something_waits_or_that_is_not_told(topic, 
 
 def test_ledgers_are_always_read_where_the_plan_says_so():
     with cluster({"x/stats": stats(0), "x/internalStats": INTERNAL}) as broker:
-        (window,) = read(broker.url, "t/n/x", plan=Plan(0, internal=True)).windows
+        (window,) = read(broker.url, "t/n/x", plan=SamplingPlan(0, internal=True)).windows
     assert window.window.last.internal is not None
 
 
@@ -395,7 +395,7 @@ def test_of_many_topics_ledgers_are_read_in_a_first_a_middle_and_the_last_sample
     for number in range(9):
         script |= {f"{number}/stats": stats(1), f"{number}/internalStats": INTERNAL}
     with cluster(script) as broker:
-        told = read(broker.url, *(f"t/n/{n}" for n in range(9)), plan=Plan(1.0, 0.1))
+        told = read(broker.url, *(f"t/n/{n}" for n in range(9)), plan=SamplingPlan(1.0, 0.1))
     for number, window in enumerate(told.windows):
         ledgers = [sample.internal is not None for sample in window.window.samples]
         assert (ledgers[0], ledgers[-1]) == (True, True)
@@ -484,7 +484,7 @@ def test_a_topic_that_is_deleted_during_the_window_is_unread():
 def test_a_broker_that_restarts_during_the_window_is_judged_by_what_came():
     away = [CUT] * 3 + [Reply(503, {"reason": "starting"})] * 3  # two readings, each tried thrice
     with cluster({"x/stats": [stats(sent=9), *away, stats(sent=1)]}) as broker:
-        told = read(broker.url, "t/n/x", plan=Plan(2.0, 0.05))
+        told = read(broker.url, "t/n/x", plan=SamplingPlan(2.0, 0.05))
     (window,) = told.windows
     assert window.window.reset is False  # no counter of the topic fell
     (observed,) = window.subscriptions()
@@ -497,7 +497,7 @@ def test_a_broker_that_restarts_during_the_window_is_judged_by_what_came():
 
 def test_a_broker_that_is_away_at_the_end_of_the_window_is_waited_for_a_little():
     with cluster({"x/stats": [stats(), *[CUT] * 3, stats(sent=4)]}) as broker:
-        told = read(broker.url, "t/n/x", plan=Plan(0.05, 0.05))
+        told = read(broker.url, "t/n/x", plan=SamplingPlan(0.05, 0.05))
     (window,) = told.windows
     assert len(window.window.samples) == 2
     assert told.unread == ()
@@ -512,7 +512,7 @@ def test_a_broker_that_does_not_come_back_is_unread():
 
 def test_a_failure_at_the_end_that_cannot_pass_is_not_waited_for():
     with cluster({"x/stats": [stats(), Reply(403, {"reason": "no"})]}) as broker:
-        told = read(broker.url, "t/n/x", plan=Plan(0.1, 0.1))
+        told = read(broker.url, "t/n/x", plan=SamplingPlan(0.1, 0.1))
     assert "may not read" in reasons(told)["x"]
     assert asked_for(broker)["x/stats"] == 2
 
@@ -571,7 +571,7 @@ def test_partitions_that_are_named_share_the_limits_of_their_topic():
 
 
 def test_without_limits_nothing_is_asked_for_them():
-    plan = Plan(window_seconds=0, limits=False)
+    plan = SamplingPlan(window_seconds=0, limits=False)
     with cluster({"x/stats": stats(unacked=1)} | LIMITS) as broker:
         (window,) = read(broker.url, "t/n/x", plan=plan).windows
     assert window.limits == ClusterLimits()
@@ -598,7 +598,7 @@ def test_a_real_topic_with_partitions_and_a_backlog(broker, admin, client, topic
         producer.send(b"one")
     admin.delete(f"{path}-partition-2", params={"force": "true"}).raise_for_status()
 
-    told = of_real(broker, lambda a: sample(a, [topic], Plan(1.0, 0.25)))
+    told = of_real(broker, lambda a: sample(a, [topic], SamplingPlan(1.0, 0.25)))
     consumer.close()
     producer.close()
     assert {(window.topic, window.partition) for window in told.windows} >= {(topic, 0), (topic, 1)}
@@ -616,7 +616,7 @@ def test_a_real_topic_is_deleted_during_the_window(broker, admin, client, topic)
     client.create_producer(topic).close()
 
     async def deleting(admin_: Admin) -> Sampled:
-        window = asyncio.create_task(sample(admin_, [topic], Plan(1.5, 0.1)))
+        window = asyncio.create_task(sample(admin_, [topic], SamplingPlan(1.5, 0.1)))
         await asyncio.sleep(0.5)
         await asyncio.to_thread(
             admin.delete, f"/admin/v2/{topic_name(topic).path}", params={"force": "true"}
@@ -633,7 +633,7 @@ def test_a_real_topic_is_unloaded_during_the_window(broker, admin, client, topic
     consumer = client.subscribe(topic, "s")
 
     async def unloading(admin_: Admin) -> Sampled:
-        window = asyncio.create_task(sample(admin_, [topic], Plan(2.0, 0.1)))
+        window = asyncio.create_task(sample(admin_, [topic], SamplingPlan(2.0, 0.1)))
         await asyncio.sleep(0.5)
         await asyncio.to_thread(admin.put, f"/admin/v2/{topic_name(topic).path}/unload")
         return await window
@@ -658,7 +658,7 @@ def test_a_real_broker_restarts_during_the_window(tmp_path):
         client.create_producer(name).send(b"one")
         client.close()
         window = pool.submit(
-            of_real, broker, lambda a: sample(a, [name], Plan(300, 0.5), came_back)
+            of_real, broker, lambda a: sample(a, [name], SamplingPlan(300, 0.5), came_back)
         )
         time.sleep(3)
         first.close()

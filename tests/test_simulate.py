@@ -18,7 +18,7 @@ from pulsar_doctor.simulate import formulas
 from pulsar_doctor.simulate.clients import CLIENTS, refill_threshold
 from pulsar_doctor.simulate.outcome import QUEUES, impossible, outcome
 from pulsar_doctor.simulate.recommending import recommend
-from pulsar_doctor.simulate.scenario import Entry, arrivals, every, factors
+from pulsar_doctor.simulate.scenario import ProducedEntry, arrivals, every, factors
 
 NAMES = {"python": "pulsar-client", "java": "java", "go": "go"}
 REFILLS = [
@@ -98,13 +98,13 @@ def test_a_zero_queue_that_cannot_have_batches_is_not_simulated():
 
 
 def test_shared_hands_out_twenty_entries_in_turn():
-    late = [Entry(number, ns(1.0), ns(1.0), number, 1) for number in range(70)]
+    late = [ProducedEntry(number, ns(1.0), ns(1.0), number, 1) for number in range(70)]
     stuck = scenario(entries=late, takes=FOREVER, attach=(0, 0, 0), end=2.0)
     assert [c.holds + c.received for c in run(stuck, 1000).consumers] == [30, 20, 20]
 
 
 def test_shared_hands_out_entries_for_the_permits_rounded_up():
-    late = [Entry(number, ns(1.0), ns(1.0), 7 * number, 7) for number in range(4)]
+    late = [ProducedEntry(number, ns(1.0), ns(1.0), 7 * number, 7) for number in range(4)]
     stuck = scenario(entries=late, takes=FOREVER, attach=(0, 0), end=2.0)
     _, seen = checked(stuck, 10)
     sent = [(row.consumer_name, row.entry_id) for row in seen.rows if row.command == "MESSAGE"]

@@ -25,7 +25,7 @@ from pulsar_doctor import attach
 from pulsar_doctor.attach import TYPES
 from pulsar_doctor.columns import Row
 from pulsar_doctor.simulate.clients import refill_threshold
-from pulsar_doctor.simulate.consumer import Consumer as Simulated
+from pulsar_doctor.simulate.consumer import SimulatedConsumer as Simulated
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Scenario
 

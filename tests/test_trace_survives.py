@@ -13,7 +13,7 @@ from journals import Wire, relay_alive, slow_consumer, values, write_trace
 
 from pulsar_doctor import ring
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.ring import Limits
+from pulsar_doctor.ring import RingLimits
 from pulsar_doctor.sealing import Sealer, open_trace
 from pulsar_doctor.trace.keeping import kept_in
 from pulsar_doctor.trace.reading import Trace
@@ -85,7 +85,7 @@ def whole_trace(path: Path) -> Path:
 def ring_trace(path: Path) -> Path:
     """A ring that has dropped a third, and has journals that are not sealed."""
     write_trace(path, BLOCKS, parts=9)
-    ring.begin(path, Limits(ring_seconds=6))
+    ring.begin(path, RingLimits(ring_seconds=6))
     with relay_alive(path), Sealer(path) as sealer:
         for number in range(1, 8):
             list(sealer.sealing_steps(list(range(number, 10))))

@@ -2,19 +2,19 @@
 
 from pulsar_doctor.admin.absent import absent
 from pulsar_doctor.admin.client import Admin, LoadedTopic, NamespaceTopics
-from pulsar_doctor.admin.http import Answer
+from pulsar_doctor.admin.http import RestAnswer
 from pulsar_doctor.admin.refusals import AdminError, BrokerFailed, NotFound, Refused, Unreachable
 from pulsar_doctor.admin.topics import TopicName, topic_name
 
 __all__ = [
     "Admin",
     "AdminError",
-    "Answer",
     "BrokerFailed",
     "LoadedTopic",
     "NamespaceTopics",
     "NotFound",
     "Refused",
+    "RestAnswer",
     "TopicName",
     "Unreachable",
     "absent",

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pulsar_doctor.admin import refusals
 from pulsar_doctor.admin.cluster import places_of
-from pulsar_doctor.admin.http import Answer, Http, clock_ms, names_in, reading
+from pulsar_doctor.admin.http import Http, RestAnswer, clock_ms, names_in, reading
 from pulsar_doctor.admin.refusals import BrokerFailed, NotFound, Refused, Unreachable
 from pulsar_doctor.admin.streaming import NestedReader
 from pulsar_doctor.admin.topics import TopicName, encoded, namespace_path, topic_name
@@ -96,7 +96,7 @@ class Admin:
         precise_backlog: bool = False,
         backlog_size: bool = False,
         earliest_time: bool = False,
-    ) -> Answer:
+    ) -> RestAnswer:
         """The stats of one topic or one partition. Loads the topic where no broker has it loaded.
 
         The options cost the broker reads in BookKeeper: exact backlog, its size in bytes, the
@@ -106,7 +106,7 @@ class Admin:
             topic, "stats", _options(precise_backlog, backlog_size, earliest_time)
         )
 
-    async def internal_stats(self, topic: str) -> Answer:
+    async def internal_stats(self, topic: str) -> RestAnswer:
         """Ledgers and cursors of one topic. Loads it; large where a cursor has many ranges."""
         return await self._stats_of(topic, "internalStats", {})
 
@@ -118,13 +118,13 @@ class Admin:
         precise_backlog: bool = False,
         backlog_size: bool = False,
         earliest_time: bool = False,
-    ) -> Answer:
+    ) -> RestAnswer:
         """All partitions of a topic in one answer. Loads every partition; options as above."""
         params = _options(precise_backlog, backlog_size, earliest_time)
         params["perPartition"] = _java(per_partition)
         return await self._stats_of(topic, "partitioned-stats", params)
 
-    async def partitioned_internal_stats(self, topic: str) -> Answer:
+    async def partitioned_internal_stats(self, topic: str) -> RestAnswer:
         """Ledgers and cursors of all partitions in one answer. Loads every partition; large."""
         return await self._stats_of(topic, "partitioned-internalStats", {})
 
@@ -236,7 +236,7 @@ class Admin:
                 where = refusals.place(response.url)
                 raise BrokerFailed(f"{what} of {where} is not what it should be: {error}") from None
 
-    async def _stats_of(self, topic: str, kind: str, params: dict[str, str]) -> Answer:
+    async def _stats_of(self, topic: str, kind: str, params: dict[str, str]) -> RestAnswer:
         name = topic_name(topic)
         what = f"the {kind} of {name}"
         answer = await self._http.document(f"{name.path}/{kind}", what, params)

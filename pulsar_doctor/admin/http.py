@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RestAnswer:
     """A document and the broker's clock when it was written, epoch ms; None where not told."""
 
     document: Any
@@ -86,7 +86,7 @@ class Http:
 
     async def document(
         self, path: str, what: str, params: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> RestAnswer:
         """The JSON at this path; `what` names it in errors. Raises AdminError.
 
         An answer that is whole and empty is None: a policy that is not set.
@@ -138,9 +138,9 @@ class Http:
             await asyncio.sleep(BACKOFF_SECONDS * 2**attempt)
         return await ask(bases[(attempts - 1) % len(bases)])
 
-    async def _document(self, url: httpx.URL, what: str, *, follow: bool = True) -> Answer:
+    async def _document(self, url: httpx.URL, what: str, *, follow: bool = True) -> RestAnswer:
         response, body = await self._whole(url, what, follow=follow)
-        return Answer(_parsed(response, body, what), clock_ms(response))
+        return RestAnswer(_parsed(response, body, what), clock_ms(response))
 
     async def _text(self, url: httpx.URL, what: str) -> str:
         _, body = await self._whole(url, what)

@@ -13,7 +13,7 @@ TOPIC_CHARACTERS = 1 << 26  # more than this is no topic's stats
 SPACE = re.compile(r"[ \t\r\n]*")
 DECODER = json.JSONDecoder()
 
-Entry = tuple[tuple[str, ...], Any]
+StreamedEntry = tuple[tuple[str, ...], Any]
 
 
 class NestedReader:
@@ -32,7 +32,7 @@ class NestedReader:
         self._depth = 0  # objects that are open
         self._wanted = "{"  # what comes next: { a first name, a name, a value, a comma
 
-    def feed(self, piece: bytes) -> Iterator[Entry]:
+    def feed(self, piece: bytes) -> Iterator[StreamedEntry]:
         """The values that this piece completes."""
         self._buffer += self._decode(piece)
         if len(self._buffer) < self._enough:
@@ -45,7 +45,7 @@ class NestedReader:
         if len(self._buffer) > TOPIC_CHARACTERS:
             raise ValueError("the stats of one topic have no end")
 
-    def end(self) -> Iterator[Entry]:
+    def end(self) -> Iterator[StreamedEntry]:
         """The values that were still open. Raises ValueError where the document is cut off."""
         self._enough = 0
         yield from self.feed(b"")
@@ -53,7 +53,7 @@ class NestedReader:
         if not self.whole:
             raise ValueError("cut off")
 
-    def _next(self) -> Entry | tuple[()] | None:
+    def _next(self) -> StreamedEntry | tuple[()] | None:
         """One step: an entry, nothing to tell, or None where more is needed."""
         matched = SPACE.match(self._buffer, self._at)
         self._at = matched.end() if matched else self._at
@@ -68,7 +68,7 @@ class NestedReader:
             return self._name()
         return self._sign(character)
 
-    def _value(self) -> Entry | None:
+    def _value(self) -> StreamedEntry | None:
         try:
             value, self._at = DECODER.raw_decode(self._buffer, self._at)
         except json.JSONDecodeError:

@@ -42,7 +42,7 @@ class Shown(Protocol):
         """The next one begins then, by time.monotonic()."""
 
 
-class Written:
+class WrittenRounds:
     """Rounds that follow each other on stdout, in any format."""
 
     def __init__(self, write: Callable[[Checkup], None]) -> None:
@@ -62,7 +62,7 @@ class Written:
 def shown(output: str, head: str, write: Callable[[Checkup], None]) -> Iterator[Shown]:
     """A screen on a terminal, lines in a pipe, or documents. write: a round in another format."""
     if output != "table":
-        yield Written(write)
+        yield WrittenRounds(write)
         return
     from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.round_lines import RoundLines
@@ -73,7 +73,7 @@ def shown(output: str, head: str, write: Callable[[Checkup], None]) -> Iterator[
         with RoundScreen(console, head) as screen:
             yield screen
         return
-    yield Written(RoundLines(sys.stdout).show)
+    yield WrittenRounds(RoundLines(sys.stdout).show)
 
 
 def watch(check: Check, shown: Shown, *, every_seconds: float, code: Callable[[Tally], int]) -> int:

@@ -215,10 +215,10 @@ def _watch(running: Session, lines: Any, timeout: float | None, count: int | Non
 
     count: of the messages, where stdout does not show how far it is.
     """
-    from pulsar_doctor.report.progress import Progress
+    from pulsar_doctor.report.progress import ProgressBar
 
     hand = _hand(running)
-    progress = Progress(quiet=bool(told("quiet")))
+    progress = ProgressBar(quiet=bool(told("quiet")))
 
     def done() -> bool:
         lines.flush()

@@ -10,7 +10,7 @@ from pulsar_doctor.columns import Row
 from pulsar_doctor.consuming.deferring import Lateness, delay_of
 from pulsar_doctor.consuming.engines import Message, Plan
 
-Key = tuple[str, int, int]
+MessageKey = tuple[str, int, int]
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class AckCommands:
     returned: int = 0  # ids in REDELIVER commands
     returned_all: int = 0  # REDELIVER commands without ids: for all that is unacknowledged
     last: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
-    released: set[Key] = field(default_factory=set)
+    released: set[MessageKey] = field(default_factory=set)
 
     def add(self, row: Row) -> None:
         """Counts one command."""
@@ -69,7 +69,7 @@ class Handed:
         if plan.receiver_delay_seconds:
             self._seen.append((message, delay_of(plan, message.entry_id), at_ms))
 
-    def judge(self, released: set[Key], until_ms: float) -> None:
+    def judge(self, released: set[MessageKey], until_ms: float) -> None:
         """Counts those handed out by then; their MESSAGE commands must have been read."""
         while self._seen and self._seen[0][2] <= until_ms:
             message, delay, at_ms = self._seen.popleft()

@@ -28,7 +28,7 @@ from pulsar_doctor.samples import read as read_files
 from pulsar_doctor.samples.files import called, opened
 from pulsar_doctor.samples.plain import UNKNOWN, UNNAMED, plain_internal
 from pulsar_doctor.samples.reading import check_found, is_called
-from pulsar_doctor.sampling import Plan, sample
+from pulsar_doctor.sampling import SamplingPlan, sample
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.stats.backlog import is_empty
 from pulsar_doctor.stats.fields import document_of
@@ -38,9 +38,11 @@ from pulsar_doctor.stats.sample import Sample
 from pulsar_doctor.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.stats.window import Window
 
-ONE_SAMPLE = Plan(window_seconds=0.0, limits=False)
+ONE_SAMPLE = SamplingPlan(window_seconds=0.0, limits=False)
 NAMED = replace(ONE_SAMPLE, internal=True)
-AGAIN = Plan(window_seconds=1.0, interval_seconds=0.5, limits=False, as_named=True, internal=True)
+AGAIN = SamplingPlan(
+    window_seconds=1.0, interval_seconds=0.5, limits=False, as_named=True, internal=True
+)
 
 Say = Callable[[str], None]
 

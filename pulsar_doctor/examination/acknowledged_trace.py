@@ -21,7 +21,7 @@ from pulsar_doctor.examination.recorded import open_folder
 from pulsar_doctor.examination.trace_certain import certain_of
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
-from pulsar_doctor.holes.persisting import Forecast, Storing, forecast
+from pulsar_doctor.holes.persisting import RedeliveryForecast, Storing, forecast
 from pulsar_doctor.holes.ranges import Axis, Range
 from pulsar_doctor.holes.shape import Shape, shape_of
 from pulsar_doctor.samples.reading import is_called
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.acknowledgements.subscription import Acknowledgements, Biography
 
 T = TypeVar("T")
-Key = tuple[str, str]  # full name of a topic, subscription
+SubscriptionKey = tuple[str, str]  # full name of a topic, subscription
 
 
 def holes_of_trace(
@@ -48,7 +48,7 @@ def holes_of_trace(
     batch_index_acks: whether the broker keeps them; None: as the trace recorded it. Raises
     TraceError, and DoctorError where the trace has no such topic or subscription.
     """
-    trace, types = open_folder(folder), dict[Key, str]()
+    trace, types = open_folder(folder), dict[SubscriptionKey, str]()
     found = Acknowledged("trace", notes=[f"pulsar-doctor: {note}" for note in trace.notes])
     storing = trace.meta.storing
     if batch_index_acks is not None:
@@ -66,14 +66,14 @@ def holes_of_trace(
     return found
 
 
-def _noting(rows: Iterator[Row], types: dict[Key, str]) -> Iterator[Row]:
+def _noting(rows: Iterator[Row], types: dict[SubscriptionKey, str]) -> Iterator[Row]:
     for row in rows:
         if row.subscription_type and row.topic and row.subscription:
             types[row.topic, row.subscription] = row.subscription_type
         yield row
 
 
-def _is_asked(key: Key, topics: Sequence[str], subscription: str | None) -> bool:
+def _is_asked(key: SubscriptionKey, topics: Sequence[str], subscription: str | None) -> bool:
     of_topic = not topics or any(is_called(key[0], topic) for topic in topics)
     return of_topic and subscription in (None, key[1])
 
@@ -89,7 +89,7 @@ def _in_holes(told: Acknowledgements) -> list[Biography]:
 
 
 def _either(
-    key: Key, told: Acknowledgements, *, type_: str | None, storing: Storing
+    key: SubscriptionKey, told: Acknowledgements, *, type_: str | None, storing: Storing
 ) -> tuple[Account, list[Biography]]:
     """Whether or not the broker keeps acks of parts of batches, where that is not known."""
     lives = _in_holes(told)
@@ -115,7 +115,7 @@ def _joined(one: Account, other: Account) -> Account:
         acknowledged_entries=_same(one.acknowledged_entries, other.acknowledged_entries),
         shape=one.shape if same else None,
         unacked_messages=_same(one.unacked_messages, other.unacked_messages),
-        forecast=Forecast(min(f.least for f in ahead), max(f.most for f in ahead)),
+        forecast=RedeliveryForecast(min(f.least for f in ahead), max(f.most for f in ahead)),
         origins=one.origins if same else (),
         certain=one.certain.or_else(other.certain),
     )
@@ -126,7 +126,7 @@ def _same(one: T | None, other: T | None) -> T | None:
 
 
 def _account(
-    key: Key,
+    key: SubscriptionKey,
     told: Acknowledgements,
     *,
     lives: Sequence[Biography],

@@ -23,7 +23,7 @@ from pulsar_doctor.examination.judge import Judge, Triage, full
 from pulsar_doctor.examination.named import kinds, sample_named
 from pulsar_doctor.fleet import Fleet, Scope
 from pulsar_doctor.samples import Recorder
-from pulsar_doctor.sampling import Plan, Sampled, Watch
+from pulsar_doctor.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.settings import Settings
 
 AT_ONCE = 256  # verdicts of a fleet: to enter the event loop takes as long as to judge
@@ -47,7 +47,7 @@ class Asking:
     """How a live broker is asked. save: keep the readings there."""
 
     settings: Settings
-    plan: Plan
+    plan: SamplingPlan
     concurrency: int = 32
     save: Path | None = None
     say: Say = field(default=lambda _: None)
@@ -194,7 +194,7 @@ async def _some(
     return some, None
 
 
-async def _sample(admin: Admin, topics: Sequence[str], plan: Plan, watch: Watch) -> Sampled:
+async def _sample(admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch) -> Sampled:
     async with admin:
         return await sample_named(admin, topics, plan, watch)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pulsar_doctor.admin import Admin, absent, topic_name
 from pulsar_doctor.consumers import NON_PERSISTENT, split_partition
-from pulsar_doctor.sampling import Plan, Sampled, Unread, Watch, sample
+from pulsar_doctor.sampling import Sampled, SamplingPlan, Unread, Watch, sample
 from pulsar_doctor.sampling.part import DURING
 from pulsar_doctor.sampling.run import NOBODY
 
@@ -25,7 +25,7 @@ KEEPS_NOTHING = (
 
 
 async def sample_named(
-    admin: Admin, topics: Sequence[str], plan: Plan, watch: Watch = NOBODY
+    admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch = NOBODY
 ) -> Sampled:
     """As `sampling.sample`; of a topic that does not exist the reason names those written alike."""
     sampled = await sample(admin, topics, plan, watch)

@@ -17,9 +17,9 @@ from pulsar_doctor.admin import Admin, AdminError, LoadedTopic, Refused, topic_n
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.fleet.listing import Listing, listing
 from pulsar_doctor.fleet.scope import Scope
-from pulsar_doctor.samples import Reading
-from pulsar_doctor.sampling import Plan, Unread, Watch, sample
-from pulsar_doctor.sampling.part import Part
+from pulsar_doctor.samples import StatsAnswer
+from pulsar_doctor.sampling import SamplingPlan, Unread, Watch, sample
+from pulsar_doctor.sampling.part import SampledPart
 from pulsar_doctor.stats.observed import TopicWindow
 
 WAVE_TOPICS = 512  # sampled in one window
@@ -36,8 +36,8 @@ class Fleet:
     admin: Admin
     scope: Scope
     judge_quiet: Callable[[TopicWindow], bool]
-    plan: Plan = field(default_factory=Plan)
-    keep: Callable[[Reading], None] | None = None
+    plan: SamplingPlan = field(default_factory=SamplingPlan)
+    keep: Callable[[StatsAnswer], None] | None = None
     progress: Callable[[int, int, str], None] | None = None
     not_loaded: list[str] = field(default_factory=list, init=False)
     unread: list[Unread] = field(default_factory=list, init=False)
@@ -117,7 +117,7 @@ class Fleet:
         if self.progress:
             done = len(self._loaded)
             self.progress(done, done + len(self._asleep), "topics looked at")
-        part = Part(name, [])
+        part = SampledPart(name, [])
         reading = part.take(None, topic.stats, None)
         window = part.window() if reading else None
         if reading is None or window is None or not self.judge_quiet(window):
@@ -169,7 +169,7 @@ class Fleet:
         for begin in range(0, len(self._suspects), WAVE_TOPICS):
             yield begin, self._suspects[begin : begin + WAVE_TOPICS]
 
-    def _as_named(self) -> Plan:
+    def _as_named(self) -> SamplingPlan:
         """The plan, for names that a broker wrote: each partition is one."""
         return replace(self.plan, as_named=True)
 

@@ -14,7 +14,7 @@ from pulsar_doctor.holes.certain import Certain
 from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.persisting import (
     RECORD_BYTES_MOST,
-    Forecast,
+    RedeliveryForecast,
     Storing,
     forecast,
     record_bytes,
@@ -62,7 +62,7 @@ class Account:
     storing: Storing
     record_bytes: int | None
     record_told: bool
-    forecast: Forecast | None
+    forecast: RedeliveryForecast | None
     stood: Age | None
     pinned: Pinned | None
     origins: tuple[Origin, ...]
@@ -232,7 +232,7 @@ def _forecast(
     ranges: Sequence[Range] | None,
     storing: Storing,
     cursor: CursorStats | None,
-) -> Forecast | None:
+) -> RedeliveryForecast | None:
     if written is None or ranges is None or cursor is None:
         return None
     is_open = None if cursor.state is None else cursor.state != "NoLedger"

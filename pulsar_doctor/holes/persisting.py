@@ -100,7 +100,7 @@ NOTHING_TOLD = Storing()
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class RedeliveryForecast:
     """Acknowledged entries that an orderly unload would forget; equal where that is known."""
 
     least: int
@@ -149,7 +149,7 @@ def _flag(value: Any) -> bool | None:
 
 def forecast(
     written: Sequence[Written], ranges: Sequence[Range], storing: Storing, *, is_open: bool | None
-) -> Forecast:
+) -> RedeliveryForecast:
     """What an orderly unload now would forget.
 
     written: as the broker has them; ranges: the same, cut at the ends of ledgers. is_open: whether
@@ -157,7 +157,7 @@ def forecast(
     """
     total = sum(each.entries for each in ranges)
     if _too_large(written, ranges, storing):
-        return Forecast(0, total)
+        return RedeliveryForecast(0, total)
     few = len(written) <= storing.few or storing.limit <= 0
     places = {False} if few else _either(is_open)
     found = {
@@ -169,7 +169,7 @@ def forecast(
     boundless = (storing.version or WITHOUT_LIMIT_SINCE) >= WITHOUT_LIMIT_SINCE
     if storing.several_entries and True in places and boundless:
         found.add(0)
-    return Forecast(min(found), max(found))
+    return RedeliveryForecast(min(found), max(found))
 
 
 def _either(known: bool | None) -> set[bool]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pulsar_doctor.columns import GAP, Row
-from pulsar_doctor.comparison import Comparison, Parting, Sample
+from pulsar_doctor.comparison import Comparison, ConsumerSample, Parting
 from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.diagnosis import limits_of
 from pulsar_doctor.observer.channel import Channel
@@ -92,7 +92,7 @@ class Teller:
         self._comparison = Comparison() if config.get("compare") else None
         self._judging, self._showing = Allowance(), Allowance()
         self._awaited: list[Mapping[str, Any]] = []  # SEAL and KEEP
-        self._samples: list[Sample] | None = None
+        self._samples: list[ConsumerSample] | None = None
         self._trouble: str | None = None
         self._rows = 0
         self._watched: Watched | None = None  # from when it has caught up on
@@ -121,7 +121,7 @@ class Teller:
         if samples is None:
             self._comparison = None
         else:
-            self._samples = [Sample(**sample) for sample in samples]
+            self._samples = [ConsumerSample(**sample) for sample in samples]
 
     def caught_up(self, watched: Watched) -> None:
         """The journal has been read to its end."""

@@ -17,6 +17,6 @@ try:
 except ImportError as error:
     raise MissingExtra("consume", "a consumer on the wire") from error
 
-from pulsar_doctor.receiver.engine import Attached, Receiver, connected
+from pulsar_doctor.receiver.engine import BlockingConsumer, Receiver, connected
 
-__all__ = ["Attached", "Receiver", "connected"]
+__all__ = ["BlockingConsumer", "Receiver", "connected"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.commands import CODES
-from pulsar_doctor.receiver.connection import Connection, dialled
+from pulsar_doctor.receiver.connection import WireConnection, dialled
 from pulsar_doctor.receiver.door import Address, Door
 from pulsar_doctor.receiver.refusals import Lost
 
@@ -24,7 +24,7 @@ class Brokers:
     def __init__(self, door: Door, patience_seconds: float) -> None:
         self.patience_seconds = patience_seconds  # with what is lost
         self._door = door
-        self._kept: dict[Place, Connection] = {}
+        self._kept: dict[Place, WireConnection] = {}
         self._lock = asyncio.Lock()
 
     async def partitions(self, topic: str) -> int:
@@ -39,7 +39,7 @@ class Brokers:
             raise Lost(f"the broker tells of {answer.partitions} partitions")
         return int(answer.partitions)
 
-    async def of(self, topic: str) -> Connection:
+    async def of(self, topic: str) -> WireConnection:
         """The connection to the broker that has the topic. Raises Lost, Refused, DoctorError."""
         asked = await self._service()
         authoritative = False
@@ -68,10 +68,10 @@ class Brokers:
         for connection in self._kept.values():
             await connection.close()
 
-    async def _service(self) -> Connection:
+    async def _service(self) -> WireConnection:
         return await self._through_service(None)
 
-    async def _through_service(self, proxy_to: Address | None) -> Connection:
+    async def _through_service(self, proxy_to: Address | None) -> WireConnection:
         """Through the first address of the service URL that answers."""
         failed = []
         for address in self._door.addresses:
@@ -81,7 +81,7 @@ class Brokers:
                 failed.append(str(error))
         raise Lost("; ".join(failed))
 
-    async def _connection(self, place: Place) -> Connection:
+    async def _connection(self, place: Place) -> WireConnection:
         async with self._lock:
             known = self._kept.get(place)
             if known is None or known.over:

@@ -23,7 +23,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES, nonsense
 from pulsar_doctor.receiver import spoken_pb2 as spoken
 from pulsar_doctor.receiver.door import Address, Door, shown
-from pulsar_doctor.receiver.refusals import Lost, Refused
+from pulsar_doctor.receiver.refusals import Lost, ServerRefused
 
 CLIENT = f"pulsar-doctor-{__version__}"
 PROTOCOL_VERSION = 19  # 20 would ask for TOPIC_MIGRATED
@@ -38,7 +38,7 @@ _SIZES = struct.Struct(">II")
 _U32 = struct.Struct(">I")
 
 
-class Hearing(Protocol):
+class ConnectionListener(Protocol):
     """A consumer on a connection."""
 
     def arrived(self, command: Any, part: memoryview) -> None: ...
@@ -47,14 +47,14 @@ class Hearing(Protocol):
     def active_changed(self, active: bool) -> None: ...
 
 
-class Connection:
+class WireConnection:
     """Made by `dialled`."""
 
     def __init__(
         self, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, where: str
     ) -> None:
         self.where = where
-        self.consumers: dict[int, Hearing] = {}
+        self.consumers: dict[int, ConnectionListener] = {}
         self.over: str | None = None  # why it ended
         self.receipts = False
         self._door = door
@@ -187,7 +187,7 @@ class Connection:
             self._greeted.set_result(told)
 
     def _error(self, command: Any) -> None:
-        error = Refused(command.error.error, command.error.message)
+        error = ServerRefused(command.error.error, command.error.message)
         future = self._asked.get(command.error.request_id)
         for waiting in (future,) if future else (self._greeted,):
             if not waiting.done():
@@ -198,7 +198,7 @@ class Connection:
         if future is None or future.done():
             return
         if "error" in answer.DESCRIPTOR.fields_by_name and answer.HasField("error"):
-            future.set_exception(Refused(answer.error, answer.message))
+            future.set_exception(ServerRefused(answer.error, answer.message))
         else:
             future.set_result(answer)
 
@@ -255,18 +255,18 @@ ANSWERS = {
     CODES[name]: name.lower()
     for name in ("SUCCESS", "PARTITIONED_METADATA_RESPONSE", "LOOKUP_RESPONSE", "ACK_RESPONSE")
 }
-HEARD: dict[int, Callable[[Connection, Any], None]] = {
-    CODES["CONNECTED"]: Connection._connected,
-    CODES["ERROR"]: Connection._error,
-    CODES["CLOSE_CONSUMER"]: Connection._close_consumer,
-    CODES["PING"]: Connection._ping,
-    CODES["REACHED_END_OF_TOPIC"]: Connection._end_of_topic,
-    CODES["ACTIVE_CONSUMER_CHANGE"]: Connection._active_change,
-    CODES["AUTH_CHALLENGE"]: Connection._challenge,
+HEARD: dict[int, Callable[[WireConnection, Any], None]] = {
+    CODES["CONNECTED"]: WireConnection._connected,
+    CODES["ERROR"]: WireConnection._error,
+    CODES["CLOSE_CONSUMER"]: WireConnection._close_consumer,
+    CODES["PING"]: WireConnection._ping,
+    CODES["REACHED_END_OF_TOPIC"]: WireConnection._end_of_topic,
+    CODES["ACTIVE_CONSUMER_CHANGE"]: WireConnection._active_change,
+    CODES["AUTH_CHALLENGE"]: WireConnection._challenge,
 }
 
 
-async def dialled(door: Door, address: Address, proxy_to: Address | None = None) -> Connection:
+async def dialled(door: Door, address: Address, proxy_to: Address | None = None) -> WireConnection:
     """A connection that is greeted. Raises Lost, Refused, DoctorError."""
     where = shown(address)
     try:
@@ -286,7 +286,7 @@ async def dialled(door: Door, address: Address, proxy_to: Address | None = None)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise Lost(f"the broker {where} cannot be reached ({why}); see --service-url") from None
-    connection = Connection(door, reader, writer, where)
+    connection = WireConnection(door, reader, writer, where)
     try:
         await connection.greet(proxy_to)
     except BaseException:

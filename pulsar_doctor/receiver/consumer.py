@@ -39,7 +39,7 @@ class Held:
         return self.entry.positions[-1], self.index or 0
 
 
-class Consumer:
+class WireConsumer:
     """Lives in the engine's loop."""
 
     def __init__(self, plan: Plan) -> None:

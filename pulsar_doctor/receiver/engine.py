@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from pulsar_doctor.consuming.engines import Closed, Message, Plan
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.receiver.brokers import Brokers
-from pulsar_doctor.receiver.consumer import Consumer
+from pulsar_doctor.receiver.consumer import WireConsumer
 from pulsar_doctor.receiver.door import Door
-from pulsar_doctor.receiver.refusals import Lost, Refused, sentence
+from pulsar_doctor.receiver.refusals import Lost, ServerRefused, sentence
 from pulsar_doctor.settings import Settings
 
 PATIENCE_SECONDS = 60.0
@@ -32,12 +32,14 @@ class Receiver:
     def __init__(self, service_url: str, settings: Settings, patience_seconds: float) -> None:
         self._brokers = Brokers(Door(service_url, settings), patience_seconds)
         self._numbers = itertools.count()
-        self._attached: list[Attached] = []
+        self._attached: list[BlockingConsumer] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="receiver", daemon=True)
         self._thread.start()
 
-    def subscribe(self, plan: Plan, listener: Callable[[Message], None] | None = None) -> Attached:
+    def subscribe(
+        self, plan: Plan, listener: Callable[[Message], None] | None = None
+    ) -> BlockingConsumer:
         """Subscribes to the topic, to all partitions where it has some. Raises DoctorError.
 
         listener: is called from one thread, with one message at a time.
@@ -46,12 +48,12 @@ class Receiver:
             raise InputError(f"{plan.topic} is a pattern, and --engine wire takes topics")
         partitions = self.partitions_of(plan.topic)
 
-        async def attaching() -> Consumer:
-            consumer = Consumer(plan)
+        async def attaching() -> WireConsumer:
+            consumer = WireConsumer(plan)
             await consumer.attach(partitions, self._brokers, self._numbers)
             return consumer
 
-        attached = Attached(self.call(attaching()), self, listener)
+        attached = BlockingConsumer(self.call(attaching()), self, listener)
         self._attached.append(attached)
         return attached
 
@@ -64,7 +66,7 @@ class Receiver:
         name = full_name(topic)
         try:
             partitions = self.call(self._brokers.partitions(name))
-        except (Lost, Refused) as error:
+        except (Lost, ServerRefused) as error:
             raise sentence(error, name) from None
         return [f"{name}-partition-{index}" for index in range(partitions)] or [name]
 
@@ -105,11 +107,11 @@ class Receiver:
             raise
 
 
-class Attached:
+class BlockingConsumer:
     """A consumer as an ordinary thread uses it; a `consuming.Granting`."""
 
     def __init__(
-        self, consumer: Consumer, engine: Receiver, listener: Callable[[Message], None] | None
+        self, consumer: WireConsumer, engine: Receiver, listener: Callable[[Message], None] | None
     ) -> None:
         self._consumer = consumer
         self._engine = engine

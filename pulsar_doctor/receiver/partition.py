@@ -23,11 +23,11 @@ from pulsar_doctor.receiver import spoken_pb2 as spoken
 from pulsar_doctor.receiver.brake import Brake
 from pulsar_doctor.receiver.brokers import Brokers
 from pulsar_doctor.receiver.chunks import Chunks
-from pulsar_doctor.receiver.connection import Connection
+from pulsar_doctor.receiver.connection import WireConnection
 from pulsar_doctor.receiver.entries import Entry, Position
 from pulsar_doctor.receiver.epochs import QUIET_SECONDS, REMEMBERED, Epochs
 from pulsar_doctor.receiver.receipts import Receipts
-from pulsar_doctor.receiver.refusals import PASSING, PASSING_AGAIN, Lost, Refused, refused
+from pulsar_doctor.receiver.refusals import PASSING, PASSING_AGAIN, Lost, ServerRefused, refused
 
 TYPES = {"exclusive": 0, "shared": 1, "failover": 2, "key_shared": 3}
 SHARING = frozenset({"shared", "key_shared"})
@@ -69,7 +69,7 @@ class Partition:
         self._stirred_at = 0.0  # the last MESSAGE or FLOW, in the loop's time
         self._looking: asyncio.TimerHandle | None = None
         self._begin()
-        self._connection: Connection | None = None
+        self._connection: WireConnection | None = None
         self._mending: asyncio.Task[None] | None = None
         self._closed = False
         self._receipts = Receipts(self._ack_refused)
@@ -86,7 +86,7 @@ class Partition:
         while True:
             try:
                 return await self._subscribe()
-            except (Lost, Refused) as error:
+            except (Lost, ServerRefused) as error:
                 passing = PASSING_AGAIN if again else PASSING
                 hopeless = not again if isinstance(error, Lost) else error.name not in passing
                 if hopeless or loop.time() + wait > until:
@@ -101,7 +101,7 @@ class Partition:
             await connection.request(self._subscription)
         except BaseException as error:
             connection.consumers.pop(self._number, None)
-            if not isinstance(error, Refused):  # the broker may make it all the same
+            if not isinstance(error, ServerRefused):  # the broker may make it all the same
                 connection.send(self._closing(0))
             raise
         if connection.consumers.get(self._number) is not self:
@@ -312,7 +312,7 @@ class Partition:
             if self._connection is None:
                 raise Lost("the connection is lost")
             await self._request(question)
-        except (Lost, Refused) as error:
+        except (Lost, ServerRefused) as error:
             raise refused(error, self._plan) from None
 
     async def close(self) -> None:
@@ -328,7 +328,7 @@ class Partition:
             await self._request(self._closing)
         except Lost:
             pass  # with its connection the consumer goes too
-        except Refused as error:
+        except ServerRefused as error:
             raise refused(error, self._plan) from None
         finally:
             self._epochs.begin()

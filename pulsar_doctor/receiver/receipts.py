@@ -9,7 +9,7 @@ from typing import Any
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.commands import CODES
-from pulsar_doctor.receiver.connection import Connection
+from pulsar_doctor.receiver.connection import WireConnection
 from pulsar_doctor.receiver.refusals import Lost
 
 RECEIPT_SECONDS = 5.0  # how long the close of a consumer waits for the last one
@@ -24,25 +24,25 @@ class Receipts:
         self._numbers = itertools.count()
         self._open: dict[int, wire.Ack] = {}
 
-    def say(self, ack: wire.Ack, connection: Connection | None) -> None:
+    def say(self, ack: wire.Ack, connection: WireConnection | None) -> None:
         """Sends it now, or when there is a connection again."""
         number = next(self._numbers)
         self._open[number] = ack
         if connection is not None:
             self._say(number, connection)
 
-    def say_again(self, connection: Connection) -> None:
+    def say_again(self, connection: WireConnection) -> None:
         """All that have no receipt, in order."""
         for number in list(self._open):
             self._say(number, connection)
 
-    async def wait(self, connection: Connection) -> None:
+    async def wait(self, connection: WireConnection) -> None:
         """For all of them, but not for ever."""
         until = asyncio.get_running_loop().time() + RECEIPT_SECONDS
         while self._open and not connection.over and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _say(self, number: int, connection: Connection) -> None:
+    def _say(self, number: int, connection: WireConnection) -> None:
         ack = self._open[number]
         if not connection.receipts:  # an old broker
             del self._open[number]

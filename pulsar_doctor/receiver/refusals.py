@@ -8,7 +8,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.redaction import redact
 
 
-class Refused(Exception):
+class ServerRefused(Exception):
     """A broker's answer is an error. name: a word of the protocol's ServerError."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -47,7 +47,7 @@ def refused(error: Exception, plan: Plan) -> DoctorError:
 
 def sentence(error: Exception, what: str) -> DoctorError:
     """What went wrong with `what`, as the user is told."""
-    if isinstance(error, Refused):
+    if isinstance(error, ServerRefused):
         told = _SENTENCES.get(error.name, "the broker refuses {what}: {why}")
         return DoctorError(told.format(what=what, why=error))
     return DoctorError(f"cannot reach {what}: {error}")

@@ -136,7 +136,7 @@ def counters(connections: Connections) -> dict[str, int]:
     }
 
 
-class Teller:
+class RelayNotices:
     """Sentences for whoever runs the tap, on stderr, each once."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ async def serve(config: dict[str, Any]) -> None:
     listeners = Listeners(tls.towards_clients(own) if own else None)
     with _journal(config) as journal:
         most = int(config.get("max_connections") or CONNECTIONS_MOST)
-        connections = Connections(journal, migrate=listeners.migrate, say=Teller(), most=most)
+        connections = Connections(journal, migrate=listeners.migrate, say=RelayNotices(), most=most)
         listeners.connections = connections
         server = await _listen(
             listeners, dialler, str(config["listen_host"]), int(config["listen_port"])

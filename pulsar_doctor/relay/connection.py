@@ -19,24 +19,24 @@ from pulsar_doctor.relay import lookups, rewrites, tls
 from pulsar_doctor.relay.addresses import Address, address_of, addresses_of
 from pulsar_doctor.relay.connection_journal import ConnectionJournal
 from pulsar_doctor.relay.connections import Connections
-from pulsar_doctor.relay.dialling import Dialler, Unreachable
+from pulsar_doctor.relay.dialling import Dialler, TargetUnreachable
 from pulsar_doctor.relay.ends import Broker, Client
 from pulsar_doctor.relay.greeting import Greeting
 from pulsar_doctor.relay.lookups import Questions, Unfollowed
 from pulsar_doctor.relay.rewrites import NotForTap, framed
 from pulsar_doctor.relay.sides import TO_BROKER, TO_CLIENT, Side
 from pulsar_doctor.relay.sockets import peer_address, peer_of
-from pulsar_doctor.relay.targets import Refused
+from pulsar_doctor.relay.targets import TargetRefused
 
 FRAME_BYTES_MOST = 2**31 - 1  # what a column of the trace holds
 
 
 def accept(connections: Connections, dialler: Dialler) -> Client:
     """A new client, of the cluster behind that dialler."""
-    return Connection(connections, dialler).client
+    return RelayedConnection(connections, dialler).client
 
 
-class Connection:
+class RelayedConnection:
     """A client and its broker."""
 
     def __init__(self, connections: Connections, dialler: Dialler) -> None:
@@ -83,7 +83,7 @@ class Connection:
     async def _dial(self, target: Address | None) -> None:
         try:
             await self.dialler.connect(target, lambda: self.broker)
-        except Refused as error:
+        except TargetRefused as error:
             self.all.counters.targets_refused += 1
             self.close(f"refused: {error}")
         except asyncio.CancelledError:  # uvloop then ends a transport without a connection_lost
@@ -91,7 +91,7 @@ class Connection:
             raise
         except Exception as error:  # DoctorError; others would be a mistake of ours
             self.all.counters.unreachable += 1
-            if isinstance(error, Unreachable) and error.of_tls:
+            if isinstance(error, TargetUnreachable) and error.of_tls:
                 self.all.counters.tls_failed += 1
             why = str(error) if isinstance(error, DoctorError) else type(error).__name__
             self.all.say(why)
@@ -258,17 +258,17 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
 
 
-Decide = Callable[[Connection, Frame, bytes], bytes]
+Decide = Callable[[RelayedConnection, Frame, bytes], bytes]
 DECISIONS: dict[int, dict[int, Decide]] = {
     TO_BROKER: {
-        rewrites.CONNECT: Connection._connect,
-        rewrites.LOOKUP: Connection._lookup,
-        rewrites.AUTH_RESPONSE: Connection._auth_response,
+        rewrites.CONNECT: RelayedConnection._connect,
+        rewrites.LOOKUP: RelayedConnection._lookup,
+        rewrites.AUTH_RESPONSE: RelayedConnection._auth_response,
     },
     TO_CLIENT: {
-        rewrites.LOOKUP_RESPONSE: Connection._lookup_response,
-        rewrites.CLOSE_CONSUMER: Connection._closing,
-        rewrites.CLOSE_PRODUCER: Connection._closing,
-        rewrites.TOPIC_MIGRATED: Connection._topic_migrated,
+        rewrites.LOOKUP_RESPONSE: RelayedConnection._lookup_response,
+        rewrites.CLOSE_CONSUMER: RelayedConnection._closing,
+        rewrites.CLOSE_PRODUCER: RelayedConnection._closing,
+        rewrites.TOPIC_MIGRATED: RelayedConnection._topic_migrated,
     },
 }

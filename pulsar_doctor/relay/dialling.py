@@ -20,7 +20,7 @@ ATTEMPT_SECONDS_LEAST = 1.0
 SHUTDOWN_SECONDS = 5.0  # for the other end's goodbye of TLS
 
 
-class Unreachable(DoctorError):
+class TargetUnreachable(DoctorError):
     """No address of a broker took the connection. of_tls: one did, and TLS failed."""
 
     def __init__(self, why: str, *, of_tls: bool = False) -> None:
@@ -83,10 +83,12 @@ class Dialler:
         )
 
 
-def _why(routes: Sequence[Route], failed: Sequence[Exception], *, with_tls: bool) -> Unreachable:
+def _why(
+    routes: Sequence[Route], failed: Sequence[Exception], *, with_tls: bool
+) -> TargetUnreachable:
     for route, error in zip(routes, failed, strict=True):
         if (of_tls := tls.why_not(error, (route.host, route.port))) is not None:
-            return Unreachable(of_tls, of_tls=True)
+            return TargetUnreachable(of_tls, of_tls=True)
     error = failed[-1]
     brokers = [(route.host, route.port) for route in routes]
     if with_tls and isinstance(error, ConnectionResetError | ConnectionAbortedError):
@@ -96,7 +98,7 @@ def _why(routes: Sequence[Route], failed: Sequence[Exception], *, with_tls: bool
     return _unreachable(brokers, why)
 
 
-def _unreachable(brokers: Sequence[Address], why: str) -> Unreachable:
+def _unreachable(brokers: Sequence[Address], why: str) -> TargetUnreachable:
     names = list(dict.fromkeys(map(shown, brokers)))
     what = f"the broker {names[0]}" if len(names) == 1 else f"none of {', '.join(names)}"
-    return Unreachable(f"{what} {'cannot' if len(names) == 1 else 'can'} be reached: {why}")
+    return TargetUnreachable(f"{what} {'cannot' if len(names) == 1 else 'can'} be reached: {why}")

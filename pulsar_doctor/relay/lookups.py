@@ -86,12 +86,12 @@ async def follow(question: bytes, redirect: Any, greeting: bytes, dialler: Diall
 
 
 async def _answer(broker: Address, greeting: bytes, question: bytes, dialler: Dialler) -> Any:
-    asking = Asking(greeting, question)
+    asking = LookupConnection(greeting, question)
     await dialler.connect(broker, lambda: asking)
     return await asking.outcome(f"the broker {shown(broker)}")
 
 
-class Asking(asyncio.Protocol):
+class LookupConnection(asyncio.Protocol):
     """A connection of the tap's own, for one LOOKUP. greeting and question: whole frames."""
 
     def __init__(self, greeting: bytes, question: bytes) -> None:

@@ -23,7 +23,7 @@ LISTENERS_MOST = 16
 HANDSHAKE_SECONDS = 10.0
 BACKLOG = 1024
 
-Key = tuple[str, tuple[Address, ...]]  # where it listens, and for which cluster
+ListenerKey = tuple[str, tuple[Address, ...]]  # where it listens, and for which cluster
 
 
 class Listeners:
@@ -32,7 +32,7 @@ class Listeners:
     def __init__(self, context: ssl.SSLContext | None) -> None:
         self._context = context
         self._servers: list[asyncio.Server] = []
-        self._migrated: dict[Key, Address] = {}
+        self._migrated: dict[ListenerKey, Address] = {}
         self._clusters: dict[tuple[Address, ...], Dialler] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self.connections: Connections

@@ -36,7 +36,7 @@ NAT64 = ip_network("64:ff9b::/96")
 OLD_MAPPED = ip_network("::/96")
 
 
-class Refused(DoctorError):
+class TargetRefused(DoctorError):
     """A broker that this tap does not connect to."""
 
 
@@ -129,7 +129,7 @@ class Targets:
             return routes
         names = ", ".join(map(shown, brokers))
         if found:
-            raise Refused(f"{names} is at {found[0].address}, where no broker can be")
+            raise TargetRefused(f"{names} is at {found[0].address}, where no broker can be")
         raise DoctorError(f"the broker {names} cannot be reached: its name is not known")
 
     def prefer(self, route: Route) -> None:
@@ -145,7 +145,7 @@ class Targets:
         else:
             pin = self._pins.get(broker)
             if pin is None:
-                raise Refused(f"no lookup of this cluster named the broker {shown(broker)}")
+                raise TargetRefused(f"no lookup of this cluster named the broker {shown(broker)}")
             if pin.task is not None:
                 await asyncio.shield(pin.task)
             addresses = pin.addresses

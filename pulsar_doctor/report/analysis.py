@@ -24,7 +24,7 @@ from pulsar_doctor.report.analysis_tables import (
 )
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.over_time import rows_of_blocks
-from pulsar_doctor.report.tables import Column, View, drawn, indented
+from pulsar_doctor.report.tables import TableColumn, View, drawn, indented
 
 SCHEMA = "pulsar-doctor/analyze/1"
 TOP = 10
@@ -159,7 +159,7 @@ class Section(NamedTuple):
     title: str
     means: str
     empty: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
 
 
 NOT_MADE = "not examined"
@@ -216,7 +216,7 @@ def _if_made(analysis: Analysis, table: str, empty: str) -> str:
     return empty if analysis.is_made(table) else NOT_MADE
 
 
-def _columns(columns: Sequence[Column], analysis: Analysis) -> list[Column]:
+def _columns(columns: Sequence[TableColumn], analysis: Analysis) -> list[TableColumn]:
     """Which trace, where there are several."""
     return [column for column in columns if column != TRACE or analysis.traces > 1]
 

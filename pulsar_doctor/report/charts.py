@@ -14,7 +14,7 @@ Cell = int | str  # a number, NOTHING or UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class ChartSigns:
     """What is drawn with. levels: the lowest first. zero: none of a number, or of a bar's rest."""
 
     levels: str
@@ -24,11 +24,11 @@ class Signs:
     more: str
 
 
-UNICODE = Signs("▁▂▃▄▅▆▇█", "·", "≥ ", "µs", "…")
-ASCII = Signs("_-=+*%#@", ".", ">= ", "us", "...")
+UNICODE = ChartSigns("▁▂▃▄▅▆▇█", "·", "≥ ", "µs", "…")
+ASCII = ChartSigns("_-=+*%#@", ".", ">= ", "us", "...")
 
 
-def bar(share: float, width: int, signs: Signs) -> str:
+def bar(share: float, width: int, signs: ChartSigns) -> str:
     """A share of 1; of what is there, and not all, neither none nor all of the width."""
     share = min(max(share, 0.0), 1.0)
     cells = round(width * share)
@@ -37,7 +37,7 @@ def bar(share: float, width: int, signs: Signs) -> str:
     return signs.levels[-1] * cells + signs.zero * (width - cells)
 
 
-def stretch(begins: float, ends: float, width: int, signs: Signs) -> str:
+def stretch(begins: float, ends: float, width: int, signs: ChartSigns) -> str:
     """From where to where of a line something lasted, both from 0 to 1; at least one sign."""
     first = min(max(int(begins * width), 0), width - 1)
     behind = min(max(ceil(ends * width), first + 1), width)
@@ -45,7 +45,7 @@ def stretch(begins: float, ends: float, width: int, signs: Signs) -> str:
     return signs.zero * first + signs.levels[-1] * filled + signs.zero * (width - behind)
 
 
-def blocks(cells: Sequence[Cell], signs: Signs) -> str:
+def blocks(cells: Sequence[Cell], signs: ChartSigns) -> str:
     """A sign for each number, the highest block for the highest; only 0 is drawn as none."""
     most = highest(cells) or 0
     return "".join(cell if isinstance(cell, str) else _level(cell, most, signs) for cell in cells)
@@ -56,7 +56,7 @@ def highest(cells: Sequence[Cell]) -> int | None:
     return max((cell for cell in cells if isinstance(cell, int)), default=None)
 
 
-def _level(number: int, most: int, signs: Signs) -> str:
+def _level(number: int, most: int, signs: ChartSigns) -> str:
     if number <= 0:
         return signs.zero
     return signs.levels[ceil(number * len(signs.levels) / most) - 1]

@@ -78,7 +78,7 @@ class Alike:
 
 
 @dataclass(slots=True)
-class Fleet:
+class FoldedFleet:
     """All that was judged. Healthy topics without partitions are only counted beyond a few."""
 
     partitioned: dict[tuple[str, str], Folded] = field(default_factory=dict)
@@ -126,9 +126,9 @@ class Fleet:
         return sorted(found, key=lambda alike: STATUSES.index(alike.status))
 
 
-def fold(diagnoses: Iterable[Diagnosis]) -> Fleet:
+def fold(diagnoses: Iterable[Diagnosis]) -> FoldedFleet:
     """All of them, in any order."""
-    fleet = Fleet()
+    fleet = FoldedFleet()
     for diagnosis in diagnoses:
         fleet.add(diagnosis)
     return fleet

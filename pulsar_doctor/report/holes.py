@@ -33,7 +33,7 @@ PARTIAL = (
     "an unload forgets what of them was acknowledged, on brokers without #26474."
 )
 
-Line = tuple[str, str]
+LabelledLine = tuple[str, str]
 
 
 def write(
@@ -122,7 +122,7 @@ def _topic(account: Account) -> str:
     return full_name(account.topic, account.partition)
 
 
-def _lines(account: Account) -> Iterator[Line]:
+def _lines(account: Account) -> Iterator[LabelledLine]:
     if account.backlog_wrong:
         yield "backlog", _backlog(account)
     yield "mark-delete", _mark_delete(account)
@@ -268,7 +268,7 @@ def _pinned(account: Account) -> str:
     return f"{kept} on; {without}"
 
 
-def _origin(origin: Origin) -> Iterator[Line]:
+def _origin(origin: Origin) -> Iterator[LabelledLine]:
     share = _many(origin.least, "entry")
     if origin.least != origin.most:
         share = f"{count(origin.least)} to {_many(origin.most, 'entry')}"

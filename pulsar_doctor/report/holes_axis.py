@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.shape import Shape, Span
-from pulsar_doctor.report.charts import Signs
+from pulsar_doctor.report.charts import ChartSigns
 from pulsar_doctor.report.tables import count
 
 CELLS_LEAST = 20
@@ -40,7 +40,7 @@ class _Cell:
     unread: int = 0
 
 
-def axis(account: Account, width: int, signs: Signs) -> list[Text]:
+def axis(account: Account, width: int, signs: ChartSigns) -> list[Text]:
     """The lines of the drawing and its legend; none where there is nothing to draw."""
     shape = account.shape
     if shape is None or not shape.length or not shape.holes:
@@ -97,7 +97,7 @@ def _kind(account: Account) -> str:
     return EITHER
 
 
-def _block(cell: _Cell, signs: Signs) -> str:
+def _block(cell: _Cell, signs: ChartSigns) -> str:
     held = cell.acknowledged + cell.hole + cell.tail + cell.unread
     if not cell.acknowledged:
         return signs.zero
@@ -123,7 +123,7 @@ def _ends(shape: Shape, width: int) -> Text:
     return Text(f"{ends[0]}{' ' * room}{ends[1]}", style="dim")
 
 
-def _legend(shape: Shape, cells: Sequence[_Cell], kind: str, signs: Signs) -> list[Text]:
+def _legend(shape: Shape, cells: Sequence[_Cell], kind: str, signs: ChartSigns) -> list[Text]:
     each = shape.length / len(cells)
     about = "1 entry" if each == 1 else f"about {count(max(1, round(each)))} entries"
     low, high = signs.levels[0], signs.levels[-1]

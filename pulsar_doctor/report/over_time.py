@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from pulsar_doctor.analysis import Row
+from pulsar_doctor.analysis import TableRow
 from pulsar_doctor.report.charts import (
     CHART_WIDTH_MOST,
     NOTHING,
@@ -33,7 +33,7 @@ class Steps:
     start: datetime
     step: timedelta
     buckets: int
-    rows: Sequence[Sequence[Row]]
+    rows: Sequence[Sequence[TableRow]]
 
     @property
     def end(self) -> datetime:
@@ -51,7 +51,7 @@ def _joined(values: list[Any], join: Callable[[list[Any]], int]) -> Cell:
     return UNKNOWN if None in values else join(values)
 
 
-def steps(timeline: Sequence[Row], bucket_seconds: float, width: int) -> Steps:
+def steps(timeline: Sequence[TableRow], bucket_seconds: float, width: int) -> Steps:
     """Puts buckets that follow each other together, until at most `width` steps are left.
 
     timeline: at least one row; `start` is the moment at which its bucket begins.
@@ -61,7 +61,7 @@ def steps(timeline: Sequence[Row], bucket_seconds: float, width: int) -> Steps:
     last = max(row["start"] for row in timeline)
     buckets = ceil(((last - start) // bucket + 1) / max(width, 1))
     step = buckets * bucket
-    rows: list[list[Row]] = [[] for _ in range((last - start) // step + 1)]
+    rows: list[list[TableRow]] = [[] for _ in range((last - start) // step + 1)]
     for row in timeline:
         rows[(row["start"] - start) // step].append(row)
     return Steps(start, step, buckets, rows)
@@ -84,7 +84,9 @@ KINDS = (
 )
 
 
-def rows_of_blocks(timeline: Sequence[Row], bucket_seconds: float, view: View) -> Iterator[Text]:
+def rows_of_blocks(
+    timeline: Sequence[TableRow], bucket_seconds: float, view: View
+) -> Iterator[Text]:
     """A row for each kind, when it began and ended, and how long a sign is.
 
     timeline: at least one row.
@@ -118,7 +120,7 @@ def _axis(found: Steps, view: View) -> Iterator[Text]:
         yield Text(f"{' ' * LABEL_WIDTH}{begins}{' ' * between}{ends}", style="dim")
 
 
-def _lowest(timeline: Sequence[Row], bucket: str, view: View) -> Text:
+def _lowest(timeline: Sequence[TableRow], bucket: str, view: View) -> Text:
     what = "lowest available permits of a consumer"
     told = [row for row in timeline if row["lowest_available"] is not None]
     if not told:

@@ -7,7 +7,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 
-class Progress:
+class ProgressBar:
     """Called with how many are done, how many are planned, and of what."""
 
     def __init__(self, *, quiet: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TextIO
 from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.folding import Folded
-from pulsar_doctor.report.rounds import Key, Known, Round, next_round, place
+from pulsar_doctor.report.rounds import KnownSubscription, Round, SubscriptionKey, next_round, place
 from pulsar_doctor.report.unread import sentences
 from pulsar_doctor.report.words import backlog, cause, counted, survive
 
@@ -23,7 +23,7 @@ class RoundLines:
     def __init__(self, out: TextIO) -> None:
         survive(out)
         self._out = out
-        self._known: Mapping[Key, Known] | None = None
+        self._known: Mapping[SubscriptionKey, KnownSubscription] | None = None
 
     def show(self, checkup: Checkup) -> None:
         """One round, read to its end."""

@@ -18,7 +18,7 @@ from pulsar_doctor.report.folding import Folded
 from pulsar_doctor.report.rounds import Round, place
 from pulsar_doctor.report.words import backlog, cause
 
-Line = list[Segment]
+StyledLine = list[Segment]
 UNICODE = {"turns to": "→", "more": "↑", "less": "↓", "and so on": "…"}
 ASCII = {"turns to": "->", "more": "up", "less": "down", "and so on": "..."}
 
@@ -28,12 +28,12 @@ def signs(console: Console) -> dict[str, str]:
     return UNICODE if console.encoding.lower().startswith("utf") else ASCII
 
 
-def whole(console: Console, what: RenderableType) -> list[Line]:
+def whole(console: Console, what: RenderableType) -> list[StyledLine]:
     """All lines that it takes."""
     return console.render_lines(what, console.options.update(height=None), pad=False)
 
 
-def cut(console: Console, text: Text) -> Line:
+def cut(console: Console, text: Text) -> StyledLine:
     """One line, whatever it says."""
     text.truncate(console.width, overflow="ellipsis" if signs(console) is UNICODE else "crop")
     return whole(console, text)[0]
@@ -46,14 +46,14 @@ class RoundRows:
     pen: Pen
     round_: Round
 
-    def lines(self, room: int) -> list[Line]:
+    def lines(self, room: int) -> list[StyledLine]:
         """At most so many."""
         healthy = self.round_.fleet.counts["healthy"]
         found = self._unwell(room - 1 if healthy else room)
         return [*found, *self._healthy(healthy, room - len(found))][: max(0, room)]
 
-    def _unwell(self, room: int) -> list[Line]:
-        lines: list[Line] = []
+    def _unwell(self, room: int) -> list[StyledLine]:
+        lines: list[StyledLine] = []
         unwell = self.round_.fleet.unwell
         for number, folded in enumerate(unwell):
             left, after = room - len(lines), len(unwell) - number - 1
@@ -67,7 +67,7 @@ class RoundRows:
                 break
         return lines
 
-    def _healthy(self, count: int, room: int) -> Iterator[Line]:
+    def _healthy(self, count: int, room: int) -> Iterator[StyledLine]:
         """By name where all of them are kept and have room."""
         named = self.round_.fleet.healthy
         if len(named) == count <= room:
@@ -76,11 +76,11 @@ class RoundRows:
         elif count:
             yield self._more(f"{count} healthy")
 
-    def _more(self, what: str) -> Line:
+    def _more(self, what: str) -> StyledLine:
         console = self.pen.console
         return cut(console, Text(f"{signs(console)['and so on']} and {what}", style="dim"))
 
-    def _in_detail(self, folded: Folded) -> list[Line]:
+    def _in_detail(self, folded: Folded) -> list[StyledLine]:
         """All its causes below the heading."""
         console = self.pen.console
         parts = (whole(console, block_parts(self.pen, alike)) for alike in folded.alike())

@@ -23,8 +23,8 @@ from pulsar_doctor.checkup import Checkup
 from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.block import STYLES, Pen
 from pulsar_doctor.report.round_lines import stamp
-from pulsar_doctor.report.round_rows import Line, RoundRows, cut, signs, whole
-from pulsar_doctor.report.rounds import Change, Round, change_words, next_round
+from pulsar_doctor.report.round_rows import RoundRows, StyledLine, cut, signs, whole
+from pulsar_doctor.report.rounds import Round, Turned, change_words, next_round
 from pulsar_doctor.report.unread import sentences
 from pulsar_doctor.report.verdict import print_fleet
 from pulsar_doctor.report.wanted import Wanted
@@ -42,7 +42,7 @@ class RoundScreen:
 
     def __init__(self, console: Console, head: str) -> None:
         self.progress = self
-        self.changes: deque[Change] = deque(maxlen=CHANGES_KEPT_MOST)
+        self.changes: deque[Turned] = deque(maxlen=CHANGES_KEPT_MOST)
         self._console = console
         self._head = head
         self._round: Round | None = None
@@ -113,16 +113,16 @@ class RoundScreen:
         top = self._top(console, max(2, height // 3))
         bottom = self._bottom(console, min(CHANGES_SHOWN_MOST, height // 4))
         room = max(0, height - len(top) - len(bottom))
-        middle: list[Line] = []
+        middle: list[StyledLine] = []
         if self._round:
             pen = Pen(console, verbose=False, tells_backlog=False)
             middle = RoundRows(pen, self._round).lines(room)
-        blank: list[Line] = [[] for _ in range(room - len(middle))]
+        blank: list[StyledLine] = [[] for _ in range(room - len(middle))]
         for line in (*top, *middle, *blank, *bottom)[:height]:
             yield from line
             yield Segment.line()
 
-    def _top(self, console: Console, most: int) -> list[Line]:
+    def _top(self, console: Console, most: int) -> list[StyledLine]:
         """Where, when, how many; and whole sentences, as far as there is room."""
         when = f"{_clock(self._round.checkup.checked_at)} UTC" if self._round else "first check"
         first, *about = _about(self._round) if self._round else [""]
@@ -138,7 +138,7 @@ class RoundScreen:
         left = 0.0 if self._due is None else self._due - time.monotonic()
         return f"again in {left:.0f} s, Ctrl-C ends" if left > 0 else self._doing or "checking"
 
-    def _bottom(self, console: Console, most: int) -> list[Line]:
+    def _bottom(self, console: Console, most: int) -> list[StyledLine]:
         """The newest changes."""
         newest = list(self.changes)[-most:] if most else []
         said = [Text("what has changed", style="dim")] if newest else []

@@ -14,14 +14,14 @@ from pulsar_doctor.checkup import STATUSES, Checkup
 from pulsar_doctor.consumers import PERSISTENT, split_partition
 from pulsar_doctor.diagnosis import Diagnosis, Status
 from pulsar_doctor.printable import printable
-from pulsar_doctor.report.folding import Fleet, Folded
+from pulsar_doctor.report.folding import Folded, FoldedFleet
 from pulsar_doctor.report.words import cause
 
-Key = tuple[str, str]  # topic without partition, subscription
+SubscriptionKey = tuple[str, str]  # topic without partition, subscription
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSubscription:
     """A subscription, all its partitions together. backlog: entries; None where not told."""
 
     status: Status
@@ -29,7 +29,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Turned:
     """A verdict that turned. before: None where it is new; now: None where it has gone."""
 
     at: datetime
@@ -48,12 +48,12 @@ class Round:
     """
 
     checkup: Checkup
-    fleet: Fleet
-    known: Mapping[Key, Known]
-    before: Mapping[Key, Known] | None
-    changes: tuple[Change, ...] = ()
+    fleet: FoldedFleet
+    known: Mapping[SubscriptionKey, KnownSubscription]
+    before: Mapping[SubscriptionKey, KnownSubscription] | None
+    changes: tuple[Turned, ...] = ()
 
-    def was(self, folded: Folded) -> Known | None:
+    def was(self, folded: Folded) -> KnownSubscription | None:
         """What was known of a subscription before."""
         return (self.before or {}).get((folded.topic, folded.subscription))
 
@@ -63,9 +63,11 @@ class Round:
         return was.status if was and was.status != folded.status else None
 
 
-def next_round(checkup: Checkup, before: Mapping[Key, Known] | None) -> Round:
+def next_round(
+    checkup: Checkup, before: Mapping[SubscriptionKey, KnownSubscription] | None
+) -> Round:
     """Reads a checkup to its end. before: what the last round knew; None in the first."""
-    fleet, seen = Fleet(), dict[Key, Known]()
+    fleet, seen = FoldedFleet(), dict[SubscriptionKey, KnownSubscription]()
     for diagnosis in checkup.examined():
         fleet.add(diagnosis)
         _add(seen, diagnosis)
@@ -78,26 +80,26 @@ def next_round(checkup: Checkup, before: Mapping[Key, Known] | None) -> Round:
     return Round(checkup, fleet, known, before, tuple(found))
 
 
-def _add(seen: dict[Key, Known], diagnosis: Diagnosis) -> None:
+def _add(seen: dict[SubscriptionKey, KnownSubscription], diagnosis: Diagnosis) -> None:
     key = diagnosis.topic, diagnosis.subscription
     there = seen.get(key)
     if there is None:
-        seen[key] = Known(diagnosis.status, diagnosis.backlog)
+        seen[key] = KnownSubscription(diagnosis.status, diagnosis.backlog)
         return
     told = there.backlog is not None and diagnosis.backlog is not None
     backlog = (there.backlog or 0) + (diagnosis.backlog or 0) if told else None
-    seen[key] = Known(min(there.status, diagnosis.status, key=STATUSES.index), backlog)
+    seen[key] = KnownSubscription(min(there.status, diagnosis.status, key=STATUSES.index), backlog)
 
 
 def _changes(
     at: datetime,
-    before: Mapping[Key, Known],
-    now: Mapping[Key, Known],
-    causes: Mapping[Key, str],
-) -> Iterable[Change]:
+    before: Mapping[SubscriptionKey, KnownSubscription],
+    now: Mapping[SubscriptionKey, KnownSubscription],
+    causes: Mapping[SubscriptionKey, str],
+) -> Iterable[Turned]:
     """The worst first; a healthy one that is new is no event."""
     found = [
-        Change(at, *key, _status(before, key), _status(now, key), causes.get(key, ""))
+        Turned(at, *key, _status(before, key), _status(now, key), causes.get(key, ""))
         for key in sorted(before.keys() | now.keys())
         if _status(before, key) != _status(now, key)
     ]
@@ -105,7 +107,9 @@ def _changes(
     return sorted(told, key=lambda each: STATUSES.index(each.now) if each.now else len(STATUSES))
 
 
-def _status(known: Mapping[Key, Known], key: Key) -> Status | None:
+def _status(
+    known: Mapping[SubscriptionKey, KnownSubscription], key: SubscriptionKey
+) -> Status | None:
     return known[key].status if key in known else None
 
 
@@ -113,7 +117,7 @@ def _why(folded: Folded) -> str:
     return cause(folded.alike()[0].shown)
 
 
-def change_words(change: Change, arrow: str) -> str:
+def change_words(change: Turned, arrow: str) -> str:
     """`billing on public/default/orders: healthy → stalled, permits-exhausted of worker-3`."""
     before, now = change.before or "new", change.now or "gone"
     because = f", {change.cause}" if change.cause else ""

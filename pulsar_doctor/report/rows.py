@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class Shown(NamedTuple):
+class ShownColumn(NamedTuple):
     """A column on the terminal. rank: where it is too narrow the highest goes first."""
 
     title: str
@@ -108,19 +108,19 @@ def _number(name: str) -> Callable[[Row], str]:
     return text
 
 
-SHOWN: Sequence[Shown] = (
-    Shown("seq", 8, 7, _number("seq")),
-    Shown("time (UTC)", 15, 0, _clock),
-    Shown("conn", 4, 8, _number("conn_id")),
-    Shown("consumer", 16, 0, _who),
-    Shown("", 1, 1, _way),
-    Shown("command", 16, 0, lambda row: row.command),
-    Shown("message", 14, 4, _message),
-    Shown("permits", 7, 0, _permits),
-    Shown("available", 9, 2, _number("available_permits")),
-    Shown("unsent≥", 7, 5, _number("unsent_permits_min")),
-    Shown("unacked", 7, 3, _number("unacked_messages")),
-    Shown("note", 30, 6, _note),
+SHOWN: Sequence[ShownColumn] = (
+    ShownColumn("seq", 8, 7, _number("seq")),
+    ShownColumn("time (UTC)", 15, 0, _clock),
+    ShownColumn("conn", 4, 8, _number("conn_id")),
+    ShownColumn("consumer", 16, 0, _who),
+    ShownColumn("", 1, 1, _way),
+    ShownColumn("command", 16, 0, lambda row: row.command),
+    ShownColumn("message", 14, 4, _message),
+    ShownColumn("permits", 7, 0, _permits),
+    ShownColumn("available", 9, 2, _number("available_permits")),
+    ShownColumn("unsent≥", 7, 5, _number("unsent_permits_min")),
+    ShownColumn("unacked", 7, 3, _number("unacked_messages")),
+    ShownColumn("note", 30, 6, _note),
 )
 RIGHT = frozenset({"seq", "conn", "permits", "available", "unsent≥", "unacked"})
 
@@ -133,7 +133,7 @@ def table_lines(rows: Iterable[Row], width: int) -> Iterator[str]:
         yield _line([column.text(row) for column in shown], shown)
 
 
-def fitting(width: int) -> list[Shown]:
+def fitting(width: int) -> list[ShownColumn]:
     """The columns that have room, in order; those with rank 0 always."""
     shown = list(SHOWN)
     while sum(column.width + 2 for column in shown) - 2 > width:
@@ -144,7 +144,7 @@ def fitting(width: int) -> list[Shown]:
     return shown
 
 
-def _line(texts: list[str], shown: list[Shown]) -> str:
+def _line(texts: list[str], shown: list[ShownColumn]) -> str:
     cells = []
     for text, column in zip(texts, shown, strict=True):
         whole = text if len(text) <= column.width or column.title == "note" else _cut(text, column)
@@ -153,7 +153,7 @@ def _line(texts: list[str], shown: list[Shown]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _cut(text: str, column: Shown) -> str:
+def _cut(text: str, column: ShownColumn) -> str:
     return text[: column.width - 1] + "…"
 
 

@@ -27,14 +27,14 @@ SCHEMA = "pulsar-doctor/tap/1"
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
 
-Event = Mapping[str, Any]
-Say = Callable[[str], object]
+ScreenEvent = Mapping[str, Any]
+Tell = Callable[[str], object]
 
 
 class Screen(Protocol):
     """What a tap is shown on. Every event has `event` and `at`."""
 
-    def show(self, event: Event) -> None:
+    def show(self, event: ScreenEvent) -> None:
         """Something that happened, or how all consumers stand."""
 
     def say(self, text: str, /) -> object:
@@ -56,11 +56,11 @@ class Screen(Protocol):
 class JsonLines:
     """One JSON object a line, and nothing else."""
 
-    def __init__(self, out: TextIO, say: Say, warn: Say) -> None:
+    def __init__(self, out: TextIO, say: Tell, warn: Tell) -> None:
         self._out = _Patient(out, say)
         self.say, self.warn = say, warn
 
-    def show(self, event: Event) -> None:
+    def show(self, event: ScreenEvent) -> None:
         """As it is, with the schema in front."""
         self._out.write(json.dumps({"schema": SCHEMA, **event}) + "\n")
 
@@ -78,12 +78,12 @@ class JsonLines:
 class Lines:
     """The address, and then what happens; for a pipe, a file, and beside a command's own output."""
 
-    def __init__(self, out: TextIO, changes: TextIO, say: Say, warn: Say) -> None:
+    def __init__(self, out: TextIO, changes: TextIO, say: Tell, warn: Tell) -> None:
         self._out = _Patient(out, say)
         self._changes = _Patient(changes, say)
         self.say, self.warn = say, warn
 
-    def show(self, event: Event) -> None:
+    def show(self, event: ScreenEvent) -> None:
         """A verdict that changed and the like; not the consumers."""
         if event["event"] == "listening":
             self._out.write(f"{event['service_url']}\n")
@@ -103,7 +103,7 @@ class Lines:
         """There is nothing to take away."""
 
 
-def happened(event: Event, signs: Signs) -> Iterator[Text]:
+def happened(event: ScreenEvent, signs: Signs) -> Iterator[Text]:
     """What stays on the screen of an event."""
     if event["event"] == "verdict" and (event["before"] or event["status"] != "healthy"):
         yield from change_lines(event, signs)
@@ -111,7 +111,7 @@ def happened(event: Event, signs: Signs) -> Iterator[Text]:
         yield from parted_lines(event)
 
 
-def talked(event: Event) -> Iterator[str]:
+def talked(event: ScreenEvent) -> Iterator[str]:
     """What is said of an event, on stderr."""
     kind = event["event"]
     if kind == "gap":
@@ -140,7 +140,7 @@ class _Patient:
     a line that was interrupted is finished first.
     """
 
-    def __init__(self, out: TextIO, say: Say) -> None:
+    def __init__(self, out: TextIO, say: Tell) -> None:
         self._out = out
         self._say = say
         self._rest = b""

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from pulsar_doctor.analysis import Row
+from pulsar_doctor.analysis import TableRow
 from pulsar_doctor.diagnosis import next_flow
 from pulsar_doctor.durations import duration
 from pulsar_doctor.printable import many
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.simulated_document import document, formulas_json
-from pulsar_doctor.report.tables import NOT_TOLD, Column, View, count, drawn, percent
+from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, drawn, percent
 from pulsar_doctor.report.verdict import print_diagnoses
 from pulsar_doctor.simulate.clients import refill_threshold
-from pulsar_doctor.simulate.outcome import ConsumerOutcome, Outcome
+from pulsar_doctor.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.simulate.simulated import Simulated
 
 CONSUMERS_MOST = 5  # shown one by one
@@ -58,7 +58,7 @@ def _about(report: Simulated) -> Iterator[str]:
     yield from (f"note: {note}" for note in report.notes)
 
 
-def _row(outcome: Outcome, report: Simulated) -> Row:
+def _row(outcome: RunOutcome, report: Simulated) -> TableRow:
     chosen = report.recommendation
     size = outcome.receiver_queue_size
     late = outcome.lateness
@@ -82,33 +82,35 @@ def _row(outcome: Outcome, report: Simulated) -> Row:
     }
 
 
-def _columns(report: Simulated) -> list[Column]:
+def _columns(report: Simulated) -> list[TableColumn]:
     columns = [
-        Column("queue", 0, lambda row, view: f"{row['mark']} {row['queue']:,}".strip(), right=True),
-        Column("messages/s", 1, lambda row, view: f"{row['rate']:.4g}", right=True),
-        Column("FLOW after", 5, lambda row, view: count(row["after"]), right=True),
+        TableColumn(
+            "queue", 0, lambda row, view: f"{row['mark']} {row['queue']:,}".strip(), right=True
+        ),
+        TableColumn("messages/s", 1, lambda row, view: f"{row['rate']:.4g}", right=True),
+        TableColumn("FLOW after", 5, lambda row, view: count(row["after"]), right=True),
         _time("longest\nFLOW gap", "gap_us", 2),
         _time("longest\nstall", "stall_us", 1),
         _time("without\npermits", "without_us", 4),
-        Column("of its\ntime", 4, lambda row, view: percent(row["share"]), right=True),
+        TableColumn("of its\ntime", 4, lambda row, view: percent(row["share"]), right=True),
         _time("longest\nwithout", "longest_us", 5),
         _time("longest wait\nin a queue", "wait_us", 4),
         _time("beside an\nidle one", "beside_us", 3),
-        Column("most queued", 3, lambda row, view: count(row["queued"]), right=True),
-        Column("backlog", 3, lambda row, view: count(row["backlog"]), right=True),
+        TableColumn("most queued", 3, lambda row, view: count(row["queued"]), right=True),
+        TableColumn("backlog", 3, lambda row, view: count(row["backlog"]), right=True),
     ]
     if report.scenario.delays_ns:
         columns.append(_time("latest", "late_us", 1))
-        columns.append(Column("late", 2, lambda row, view: count(row["late"]), right=True))
+        columns.append(TableColumn("late", 2, lambda row, view: count(row["late"]), right=True))
     return columns
 
 
-def _time(title: str, name: str, rank: int) -> Column:
-    def cell(row: Row, view: View) -> str:
+def _time(title: str, name: str, rank: int) -> TableColumn:
+    def cell(row: TableRow, view: View) -> str:
         us = row[name]
         return NOT_TOLD if us is None else view.lasting(us) if us else "0"
 
-    return Column(title, rank, cell, right=True)
+    return TableColumn(title, rank, cell, right=True)
 
 
 def _refused(report: Simulated) -> Iterator[str]:

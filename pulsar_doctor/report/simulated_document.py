@@ -6,7 +6,7 @@ from typing import Any
 
 from pulsar_doctor.report.document import diagnosis_json, without_permits_json
 from pulsar_doctor.simulate import formulas
-from pulsar_doctor.simulate.outcome import ConsumerOutcome, Lateness, Outcome
+from pulsar_doctor.simulate.outcome import ConsumerOutcome, RunOutcome, SimulatedLateness
 from pulsar_doctor.simulate.scenario import Scenario
 from pulsar_doctor.simulate.simulated import Simulated
 
@@ -76,7 +76,7 @@ def formulas_json(report: Simulated) -> dict[str, float | None]:
     return told
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_json(outcome: RunOutcome) -> dict[str, Any]:
     return {
         "receiver_queue_size": outcome.receiver_queue_size,
         "refill_threshold": outcome.refill_threshold,
@@ -95,7 +95,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _late_json(late: Lateness | None) -> dict[str, Any] | None:
+def _late_json(late: SimulatedLateness | None) -> dict[str, Any] | None:
     if late is None:
         return None
     return {

@@ -14,10 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.analysis import Row
+from pulsar_doctor.analysis import TableRow
 from pulsar_doctor.durations import duration
 from pulsar_doctor.printable import printable
-from pulsar_doctor.report.charts import ASCII, UNICODE, Signs
+from pulsar_doctor.report.charts import ASCII, UNICODE, ChartSigns
 
 TABLE_WIDTH = 60  # characters; where there are fewer, lines are easier to read
 RANK_OF_LINES = 3  # what lines tell: columns up to this rank
@@ -37,7 +37,7 @@ class View:
     last: datetime | None
 
     @property
-    def signs(self) -> Signs:
+    def signs(self) -> ChartSigns:
         """What charts are drawn with."""
         return UNICODE if self.utf else ASCII
 
@@ -56,7 +56,7 @@ class View:
         return f"{us / 1000:.3g} ms" if us < 10_000 else duration(us / 1e6)
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column. rank: where it is too narrow, the highest goes first; 0 never.
 
     title, cell: in lines. least: characters that a name has at least, a longer one goes on below;
@@ -65,13 +65,15 @@ class Column(NamedTuple):
 
     title: str
     rank: int
-    cell: Callable[[Row, View], str]
+    cell: Callable[[TableRow, View], str]
     right: bool = False
     least: int = 0
-    style: Callable[[Row], str] = lambda row: ""
+    style: Callable[[TableRow], str] = lambda row: ""
 
 
-def drawn(rows: Sequence[Row], columns: Sequence[Column], view: View) -> Iterator[RenderableType]:
+def drawn(
+    rows: Sequence[TableRow], columns: Sequence[TableColumn], view: View
+) -> Iterator[RenderableType]:
     """At least one row, in their order."""
     if view.width >= TABLE_WIDTH:
         yield indented(_table(rows, _fitting(rows, columns, view), view))
@@ -85,7 +87,7 @@ def indented(what: RenderableType) -> Padding:
     return Padding(what, (0, 0, 0, INDENT))
 
 
-def _table(rows: Sequence[Row], columns: Sequence[Column], view: View) -> Table:
+def _table(rows: Sequence[TableRow], columns: Sequence[TableColumn], view: View) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(
@@ -100,11 +102,13 @@ def _table(rows: Sequence[Row], columns: Sequence[Column], view: View) -> Table:
     return table
 
 
-def _cell(row: Row, column: Column, view: View) -> Text:
+def _cell(row: TableRow, column: TableColumn, view: View) -> Text:
     return Text(column.cell(row, view), style=column.style(row))
 
 
-def _fitting(rows: Sequence[Row], columns: Sequence[Column], view: View) -> list[Column]:
+def _fitting(
+    rows: Sequence[TableRow], columns: Sequence[TableColumn], view: View
+) -> list[TableColumn]:
     """The columns that have room, in order."""
     widths = {column: _width(rows, column, view) + BETWEEN for column in columns}
     shown = list(columns)
@@ -116,7 +120,7 @@ def _fitting(rows: Sequence[Row], columns: Sequence[Column], view: View) -> list
     return shown
 
 
-def _width(rows: Sequence[Row], column: Column, view: View) -> int:
+def _width(rows: Sequence[TableRow], column: TableColumn, view: View) -> int:
     """Characters that a column needs: all of its numbers, and of its names a part."""
     widest = max(_widest(column.cell(row, view)) for row in rows)
     if column.least:
@@ -128,7 +132,7 @@ def _widest(lines: str) -> int:
     return max(cell_len(line) for line in lines.split("\n"))
 
 
-def _lines(row: Row, columns: Sequence[Column], view: View) -> Iterator[RenderableType]:
+def _lines(row: TableRow, columns: Sequence[TableColumn], view: View) -> Iterator[RenderableType]:
     """What it is about, and below it the numbers, each with its name."""
     names = [column for column in columns if column.rank == 0 and column.least]
     lines = [line for column in names for line in _cell(row, column, view).split("\n")]
@@ -138,7 +142,7 @@ def _lines(row: Row, columns: Sequence[Column], view: View) -> Iterator[Renderab
     yield indented(indented(Text(", ".join(facts))))
 
 
-def _fact(row: Row, column: Column, view: View) -> str:
+def _fact(row: TableRow, column: TableColumn, view: View) -> str:
     """Each line of a cell behind its title; what has one title is one fact, in any lines."""
     titles, cells = column.title.split(",\n"), column.cell(row, view).split("\n")
     if len(titles) != len(cells):

@@ -17,7 +17,7 @@ from rich.control import Control
 from rich.live import Live
 from rich.text import Text
 
-from pulsar_doctor.report.screens import Event, Say, happened, talked
+from pulsar_doctor.report.screens import ScreenEvent, Tell, happened, talked
 from pulsar_doctor.report.watching import ASCII, UNICODE, lines, title
 from pulsar_doctor.report.words import survive
 
@@ -28,20 +28,20 @@ ABOVE_MOST = 200  # lines that are drawn anew
 class Terminal:
     """One terminal. say, warn: how to speak on stderr; say is silent under --quiet."""
 
-    def __init__(self, console: Console, say: Say, warn: Say, *, quiet: bool = False) -> None:
+    def __init__(self, console: Console, say: Tell, warn: Tell, *, quiet: bool = False) -> None:
         survive(sys.stdout)
         self._console = console
         self._say, self._warn = say, warn
         self._quiet = quiet
         self._live: Live | None = None
-        self._snapshot: Event | None = None
+        self._snapshot: ScreenEvent | None = None
         self._above: deque[Text] = deque(maxlen=ABOVE_MOST)
         self._drawn = self._seen = console.size
         self._lock = threading.RLock()  # others speak while it draws
         utf = console.encoding.lower().startswith("utf")
         self._signs = UNICODE if utf else ASCII
 
-    def show(self, event: Event) -> None:
+    def show(self, event: ScreenEvent) -> None:
         """The consumers below, everything else above."""
         with self._lock:
             if event["event"] == "listening":
@@ -85,7 +85,7 @@ class Terminal:
                 self._live.stop()
                 self._live = None
 
-    def _speak(self, text: str, otherwise: Say) -> None:
+    def _speak(self, text: str, otherwise: Tell) -> None:
         with self._lock:
             if not sys.stderr.isatty():
                 otherwise(text)

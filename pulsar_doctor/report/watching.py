@@ -22,7 +22,7 @@ from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.words import counted
 
-Values = Mapping[str, Any]
+RowValues = Mapping[str, Any]
 
 SHORT = f"{PERSISTENT}public/default/"
 
@@ -49,33 +49,33 @@ ASCII = Signs(("=", ".", "#"), PLAIN_SYMBOLS, "<=", "~")
 GAUGE_STYLES = ("green", "dim", "cyan")
 
 
-class Column(NamedTuple):
+class ViewColumn(NamedTuple):
     """One column of the view. rank: the lowest get room first; 0 always, cut if need be."""
 
     title: str
     width: int
     rank: int
-    cell: Callable[[Values, Signs], Text]
+    cell: Callable[[RowValues, Signs], Text]
     right: bool = False
 
 
-def _number(name: str) -> Callable[[Values, Signs], Text]:
-    def cell(consumer: Values, signs: Signs) -> Text:
+def _number(name: str) -> Callable[[RowValues, Signs], Text]:
+    def cell(consumer: RowValues, signs: Signs) -> Text:
         value = consumer[name]
         return Text("?" if value is None else str(value))
 
     return cell
 
 
-def _who(consumer: Values, signs: Signs) -> Text:
+def _who(consumer: RowValues, signs: Signs) -> Text:
     return Text(printable(consumer["consumer_name"] or f"#{consumer['incarnation']}"))
 
 
-def _where(consumer: Values, signs: Signs) -> Text:
+def _where(consumer: RowValues, signs: Signs) -> Text:
     return Text(where(consumer))
 
 
-def _available(consumer: Values, signs: Signs) -> Text:
+def _available(consumer: RowValues, signs: Signs) -> Text:
     value = consumer["available_permits"]
     if value is None:
         return Text("?")
@@ -83,12 +83,12 @@ def _available(consumer: Values, signs: Signs) -> Text:
     return Text(f"{bound}{value}", style="bold red" if value <= 0 else "")
 
 
-def _last_flow(consumer: Values, signs: Signs) -> Text:
+def _last_flow(consumer: RowValues, signs: Signs) -> Text:
     seconds = consumer["last_flow_seconds"]
     return Text("-" if seconds is None else duration(seconds))
 
 
-def _next_flow(consumer: Values, signs: Signs) -> Text:
+def _next_flow(consumer: RowValues, signs: Signs) -> Text:
     ahead = consumer["next_flow"]
     if ahead is None:
         return Text("-")
@@ -97,7 +97,7 @@ def _next_flow(consumer: Values, signs: Signs) -> Text:
     return Text(f"{bound}{ahead['messages']} more{when}")
 
 
-def _verdict(consumer: Values, signs: Signs) -> Text:
+def _verdict(consumer: RowValues, signs: Signs) -> Text:
     status = consumer["status"]
     if status is None:
         return Text("not judged yet", style="dim")
@@ -105,27 +105,27 @@ def _verdict(consumer: Values, signs: Signs) -> Text:
     return Text(f"{signs.status[status]} {what}", style=STYLES[status])
 
 
-def _gauge(consumer: Values, signs: Signs) -> Text:
+def _gauge(consumer: RowValues, signs: Signs) -> Text:
     return gauge(consumer, signs)
 
 
 COLUMNS = (
-    Column("consumer", 16, 0, _who),
-    Column("subscription on topic", 24, 6, _where),
-    Column("queue", 5, 5, _number("receiver_queue_size"), right=True),
-    Column("permits", GAUGE_WIDTH, 4, _gauge),
-    Column("available", 9, 1, _available, right=True),
-    Column("unsent", 6, 2, _number("unsent_permits_min"), right=True),
-    Column("FLOWs", 6, 7, _number("flow_count"), right=True),
-    Column("last FLOW", 9, 3, _last_flow, right=True),
-    Column("delivered", 9, 8, _number("messages"), right=True),
-    Column("acked", 9, 9, _number("acknowledged"), right=True),
-    Column("next FLOW after", 18, 4, _next_flow),
+    ViewColumn("consumer", 16, 0, _who),
+    ViewColumn("subscription on topic", 24, 6, _where),
+    ViewColumn("queue", 5, 5, _number("receiver_queue_size"), right=True),
+    ViewColumn("permits", GAUGE_WIDTH, 4, _gauge),
+    ViewColumn("available", 9, 1, _available, right=True),
+    ViewColumn("unsent", 6, 2, _number("unsent_permits_min"), right=True),
+    ViewColumn("FLOWs", 6, 7, _number("flow_count"), right=True),
+    ViewColumn("last FLOW", 9, 3, _last_flow, right=True),
+    ViewColumn("delivered", 9, 8, _number("messages"), right=True),
+    ViewColumn("acked", 9, 9, _number("acknowledged"), right=True),
+    ViewColumn("next FLOW after", 18, 4, _next_flow),
 )
 BY_RANK = sorted(COLUMNS, key=lambda column: column.rank)
 
 
-def gauge(consumer: Values, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
+def gauge(consumer: RowValues, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
     """The receiver queue as a bar: permits at the broker, what is on its way, queued or not known,
     and unsent permits. Nothing where the size of the queue is not known.
     """
@@ -151,7 +151,7 @@ def _share(part: int, whole: int, width: int) -> int:
     return min(width - 1, max(1, round(width * part / whole)))
 
 
-def lines(consumers: Sequence[Values], signs: Signs, width: int, height: int) -> Iterator[Text]:
+def lines(consumers: Sequence[RowValues], signs: Signs, width: int, height: int) -> Iterator[Text]:
     """A heading, as many consumers as there is room for, the worst first, and how many more."""
     room = max(1, height - 1)
     shown = sorted(consumers, key=_worst_first)
@@ -197,12 +197,12 @@ class _Room:
     spare: int
     widths: dict[str, int]
 
-    def add(self, column: Column) -> None:
+    def add(self, column: ViewColumn) -> None:
         if self.spare >= column.width + len(GAP):
             self.spare -= column.width + len(GAP)
             self.widths[column.title] = column.width
 
-    def grow(self, column: Column, width: int) -> None:
+    def grow(self, column: ViewColumn, width: int) -> None:
         if column.title in self.widths:
             more = max(0, min(self.spare, width - self.widths[column.title]))
             self.spare -= more
@@ -223,20 +223,20 @@ def _cut(text: Text, width: int, signs: Signs) -> Text:
     return Text(set_cell_size(text.plain, width - 1) + signs.more, style=text.style)
 
 
-def _worst_first(consumer: Values) -> tuple[int, str, int]:
+def _worst_first(consumer: RowValues) -> tuple[int, str, int]:
     status = consumer["status"]
     rank = STATUSES.index(status) if status else len(STATUSES)
     return rank, consumer["consumer_name"] or "", consumer["incarnation"]
 
 
-def _counts(consumers: Sequence[Values]) -> str:
+def _counts(consumers: Sequence[RowValues]) -> str:
     counts: Counter[Status] = Counter(c["status"] for c in consumers if c["status"])
     not_yet = sum(not consumer["status"] for consumer in consumers)
     told = [counted(counts)] if counts else []
     return ", ".join([*told, f"{not_yet} not judged yet"] if not_yet else told)
 
 
-def title(snapshot: Values, signs: Signs) -> Text:
+def title(snapshot: RowValues, signs: Signs) -> Text:
     """How many there are, and what the signs of the gauge mean."""
     consumers = snapshot["consumers"]
     told = many(len(consumers), "consumer")
@@ -250,7 +250,7 @@ def title(snapshot: Values, signs: Signs) -> Text:
     return text
 
 
-def change_lines(event: Values, signs: Signs) -> Iterator[Text]:
+def change_lines(event: RowValues, signs: Signs) -> Iterator[Text]:
     """A verdict that changed: what it is, why, and what to do."""
     status, before = event["status"], event["before"]
     after = f", was {before}" if before else ""
@@ -269,7 +269,7 @@ def change_lines(event: Values, signs: Signs) -> Iterator[Text]:
         yield from (Text(printable(f"{INDENT}{reason}")) for reason in event["not_told"][:1])
 
 
-def parted_lines(event: Values) -> Iterator[Text]:
+def parted_lines(event: RowValues) -> Iterator[Text]:
     """Tap and broker do not have the same permits any more."""
     who = event["consumer_name"] or f"#{event['incarnation']}"
     difference = event["difference"]
@@ -292,11 +292,11 @@ def parted_lines(event: Values) -> Iterator[Text]:
         yield Text(f"{INDENT}the only one between them of that size is {_command(same)}")
 
 
-def _command(move: Values) -> str:
+def _command(move: RowValues) -> str:
     return f"{move['command']} of {move['permits']} in row {move['seq']}"
 
 
-def where(of: Values) -> str:
+def where(of: RowValues) -> str:
     """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
     topic = full_name(of["topic"], of["partition"])
     return printable(
@@ -304,7 +304,7 @@ def where(of: Values) -> str:
     )
 
 
-def clock(event: Values) -> str:
+def clock(event: RowValues) -> str:
     """The local time of an event."""
     return datetime.fromisoformat(event["at"]).astimezone().strftime("%H:%M:%S")
 

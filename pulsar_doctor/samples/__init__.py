@@ -5,8 +5,8 @@ and tells what it is · saved: windows from a file of our own · plain: windows 
 printed · asking: what `--stats`, `--internal-stats`, `--at` and `--interval` ask for.
 """
 
-from pulsar_doctor.samples.asking import Read, moment_ms, read
-from pulsar_doctor.samples.reading import Reading
+from pulsar_doctor.samples.asking import ReadSamples, moment_ms, read
+from pulsar_doctor.samples.reading import StatsAnswer
 from pulsar_doctor.samples.recorder import Recorder
 
-__all__ = ["Read", "Reading", "Recorder", "moment_ms", "read"]
+__all__ = ["ReadSamples", "Recorder", "StatsAnswer", "moment_ms", "read"]

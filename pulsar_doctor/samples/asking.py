@@ -30,7 +30,7 @@ NO_TIME = (
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadSamples:
     """The windows, by topic and partition. notes: what the reader of the verdict should know."""
 
     windows: tuple[TopicWindow, ...]
@@ -55,7 +55,7 @@ def read(
     topics: Sequence[str] = (),
     at_ms: int | None = None,
     interval_seconds: float = 1.0,
-) -> Read:
+) -> ReadSamples:
     """The samples of files; `-` is standard input. topics: names to be read, all where empty.
 
     stats_files: one that `--save` wrote, or what pulsar-admin printed at several moments, the
@@ -76,12 +76,12 @@ def read(
     if at_ms is not None:
         raise InputError(f"{called(saved[0].name)} has its own times; leave out --at")
     cut = f"{called(saved[0].name)} is cut off; it is read up to its last whole line"
-    return Read(tuple(saved[0].windows()), (cut,) if saved[0].cut else ())
+    return ReadSamples(tuple(saved[0].windows()), (cut,) if saved[0].cut else ())
 
 
 def _of_plain(
     files: Sequence[Plain], topics: Sequence[str], at_ms: int | None, interval_seconds: float
-) -> Read:
+) -> ReadSamples:
     if len(topics) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
     interval_ms = round(interval_seconds * 1000)
@@ -93,7 +93,7 @@ def _of_plain(
         notes.append(NO_TIME)
     elif not all(each.window.last.now_told for each in windows):
         notes.append("--at lies before moments of the last file; every age is the least it can be")
-    return Read(tuple(windows), tuple(notes))
+    return ReadSamples(tuple(windows), tuple(notes))
 
 
 def check_names(stats_files: Sequence[str], internal_files: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ DEEPEST = 32  # levels; a broker writes less than ten
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StatsAnswer:
     """One answer of a broker. topic: full name, also of a partition. taken_ms: the broker's clock.
 
     stats, internal: decoded JSON; internal is None where it was not asked for or not told.

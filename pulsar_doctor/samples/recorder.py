@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from pulsar_doctor import __version__
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.samples.files import first_line, opened, schema_of
-from pulsar_doctor.samples.reading import SCHEMA, VERSION, Reading
+from pulsar_doctor.samples.reading import SCHEMA, VERSION, StatsAnswer
 from pulsar_doctor.stats.observed import ClusterLimits
 
 GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with the header and the end of gzip
@@ -63,7 +63,7 @@ class Recorder:
             with self._to_disk():
                 self._file.close()
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: StatsAnswer) -> None:
         """Keeps one reading, without what users attach to consumers and producers."""
         self._add(reading.line())
 

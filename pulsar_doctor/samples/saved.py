@@ -12,7 +12,7 @@ from pulsar_doctor.samples.files import called, located
 from pulsar_doctor.samples.reading import (
     SCHEMA,
     VERSION,
-    Reading,
+    StatsAnswer,
     check_found,
     is_called,
 )
@@ -47,7 +47,7 @@ class Saved:
             self.limits[topic] = _limits(limits)
         if "stats" in line.document and self._wants(topic):
             stats, internal = line.document["stats"], line.document.get("internal")
-            sample = Reading(topic, line.time_ms("taken_ms"), stats, internal).sample()
+            sample = StatsAnswer(topic, line.time_ms("taken_ms"), stats, internal).sample()
             samples = self.samples.setdefault(topic, [])
             samples.append(sharing(sample, samples[-1]) if samples else sample)
 

@@ -5,7 +5,7 @@ or partition · named: a topic as it was named, with its partitions · limits: w
 allows · run: the window itself.
 """
 
-from pulsar_doctor.sampling.plan import Plan, Sampled, Unread, Watch
+from pulsar_doctor.sampling.plan import Sampled, SamplingPlan, Unread, Watch
 from pulsar_doctor.sampling.run import sample
 
-__all__ = ["Plan", "Sampled", "Unread", "Watch", "sample"]
+__all__ = ["Sampled", "SamplingPlan", "Unread", "Watch", "sample"]

@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 0.5  # after the window has ended
 Told = dict[str, int | None]  # field of ClusterLimits -> its value
 
 
-class Limits:
+class LimitQuestions:
     """Questions for limits, each topic's asked once. wanted: False asks for nothing."""
 
     def __init__(self, admin: Admin, *, wanted: bool) -> None:

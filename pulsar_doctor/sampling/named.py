@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulsar_doctor.admin import Admin, AdminError, Answer, NotFound, TopicName
+from pulsar_doctor.admin import Admin, AdminError, NotFound, RestAnswer, TopicName
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.samples import Reading
-from pulsar_doctor.sampling.part import Part
+from pulsar_doctor.samples import StatsAnswer
+from pulsar_doctor.sampling.part import SampledPart
 from pulsar_doctor.sampling.plan import Unread
 from pulsar_doctor.stats.observed import ClusterLimits, TopicWindow
 
@@ -37,15 +37,15 @@ class NamedTopic:
         self.partitions = partitions
         self.failure: DoctorError | None = None
         self.finished = False
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, SampledPart] = {}
         self.internal_reads = 0
         self._always_internal = always_internal
         self._admin = admin
         self._internal_failure: DoctorError | None = None
         if partitions is None:
-            self.parts[str(name)] = Part(name, [])
+            self.parts[str(name)] = SampledPart(name, [])
 
-    async def read(self, *, internal: bool) -> list[Reading]:
+    async def read(self, *, internal: bool) -> list[StatsAnswer]:
         """One reading of each part. internal: with ledgers and cursors, where they may be read."""
         try:
             answer, ledgers = await self._ask(internal and self._internal_failure is None)
@@ -58,13 +58,13 @@ class NamedTopic:
         self.failure = None
         readings = []
         for full, document in stats.items():
-            part = self.parts.setdefault(full, Part(self._named(full), []))
+            part = self.parts.setdefault(full, SampledPart(self._named(full), []))
             readings.append(part.take(answer.broker_clock_ms, document, ledgers.get(full)))
         for full in self.parts.keys() - stats.keys():
             self.parts[full].lose(NotFound(""))
         return [reading for reading in readings if reading is not None]
 
-    async def read_first(self) -> list[Reading]:
+    async def read_first(self) -> list[StatsAnswer]:
         """The first reading; where ledgers and cursors matter, both anew, of the same moment."""
         readings = await self.read(internal=False)
         if not self.wants_internal:
@@ -134,7 +134,7 @@ class NamedTopic:
         if self._internal_failure and judged and self.is_read:
             yield f"{self.name}: judged without internal stats: {self._internal_failure}"
 
-    async def _ask(self, internal: bool) -> tuple[Answer, Mapping[str, Any]]:
+    async def _ask(self, internal: bool) -> tuple[RestAnswer, Mapping[str, Any]]:
         """Stats and internal stats of about the same moment."""
         name, whole = str(self.name), self.partitions is not None
         stats = self._admin.partitioned_stats(name) if whole else self._admin.topic_stats(name)
@@ -179,5 +179,5 @@ class NamedTopic:
         for part in self.parts.values():
             part.lose(error)
 
-    def _in_order(self) -> list[Part]:
+    def _in_order(self) -> list[SampledPart]:
         return sorted(self.parts.values(), key=lambda part: (len(part.name.local), part.name.local))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pulsar_doctor.admin import AdminError, NotFound, TopicName, Unreachable
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.samples import Reading
+from pulsar_doctor.samples import StatsAnswer
 from pulsar_doctor.sampling.plan import Unread
 from pulsar_doctor.stats.backlog import is_empty
 from pulsar_doctor.stats.internal import InternalStats, internal_stats
@@ -22,7 +22,7 @@ DURING = "was deleted or unloaded during the window"
 
 
 @dataclass(slots=True)
-class Part:
+class SampledPart:
     """One topic or partition. failure: why the newest reading is no sample; None where it is one.
 
     lost: readings that failed so far. internal_failure: why there are no internal stats.
@@ -35,7 +35,7 @@ class Part:
     last_loss: DoctorError | None = None
     internal_failure: DoctorError | None = None
 
-    def take(self, taken_ms: int | None, stats: Any, internal: Any | None) -> Reading | None:
+    def take(self, taken_ms: int | None, stats: Any, internal: Any | None) -> StatsAnswer | None:
         """Makes a sample of what the broker wrote; None where a field of it is wrong."""
         try:
             topic = topic_stats(stats)
@@ -45,7 +45,7 @@ class Part:
         self.failure = None
         told = self._internal(internal)
         self.samples.append(Sample(taken_ms, topic, told))
-        return Reading(str(self.name), taken_ms, stats, internal if told else None)
+        return StatsAnswer(str(self.name), taken_ms, stats, internal if told else None)
 
     def lose(self, error: DoctorError) -> None:
         """One reading failed."""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.samples import Reading
+from pulsar_doctor.samples import StatsAnswer
 from pulsar_doctor.stats.observed import TopicWindow
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SamplingPlan:
     """How long and how often. Raises InputError where that cannot be meant.
 
     window_seconds: 0 is one sample. limits: whether the cluster's limits are read too.
@@ -48,7 +48,7 @@ class Watch:
     progress: samples taken, samples planned.
     """
 
-    keep: Callable[[Reading], None] | None = None
+    keep: Callable[[StatsAnswer], None] | None = None
     decisive: Callable[[list[TopicWindow]], bool] | None = None
     progress: Callable[[int, int], None] | None = None
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 from pulsar_doctor.admin import Admin, TopicName, topic_name
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.samples import Reading
-from pulsar_doctor.sampling.limits import Limits
+from pulsar_doctor.samples import StatsAnswer
+from pulsar_doctor.sampling.limits import LimitQuestions
 from pulsar_doctor.sampling.named import NamedTopic
-from pulsar_doctor.sampling.plan import Plan, Sampled, Watch
+from pulsar_doctor.sampling.plan import Sampled, SamplingPlan, Watch
 from pulsar_doctor.stats.observed import NOTHING_TOLD
 
 GRACE_SECONDS = 3.0  # after the window, for a broker that is not back yet
@@ -24,12 +24,12 @@ FEW_TOPICS = 8  # up to here ledgers and cursors are read with every sample
 DECIDED_BY = 3  # samples; fewer decide nothing
 EARLY_SECONDS = 0.001  # a sleep may end this much before its time
 
-DEFAULT = Plan()
+DEFAULT = SamplingPlan()
 NOBODY = Watch()
 
 
 async def sample(
-    admin: Admin, topics: Sequence[str], plan: Plan = DEFAULT, watch: Watch = NOBODY
+    admin: Admin, topics: Sequence[str], plan: SamplingPlan = DEFAULT, watch: Watch = NOBODY
 ) -> Sampled:
     """Reads topics, all in one window. Loads those that no broker has loaded.
 
@@ -37,7 +37,7 @@ async def sample(
     Raises InputError for what is no name. What cannot be read is in `Sampled.unread`.
     """
     names = list(dict.fromkeys(topic_name(topic) for topic in topics))
-    limits = Limits(admin, wanted=plan.limits)
+    limits = LimitQuestions(admin, wanted=plan.limits)
     try:
         limits.ask_cluster()
         named = await asyncio.gather(*(_named(admin, name, plan) for name in names))
@@ -49,7 +49,7 @@ async def sample(
     return run.sampled()
 
 
-async def _named(admin: Admin, name: TopicName, plan: Plan) -> NamedTopic:
+async def _named(admin: Admin, name: TopicName, plan: SamplingPlan) -> NamedTopic:
     """The topic with the number of its partitions, or with the reason why that is not known."""
     if plan.as_named or name.of_all_partitions != name:
         return NamedTopic(admin, name, always_internal=plan.internal)
@@ -77,7 +77,7 @@ class _Run:
     """One window over some topics. Changes in place."""
 
     def __init__(
-        self, named: Sequence[NamedTopic], plan: Plan, watch: Watch, limits: Limits
+        self, named: Sequence[NamedTopic], plan: SamplingPlan, watch: Watch, limits: LimitQuestions
     ) -> None:
         self._named = named
         self._plan = plan
@@ -126,7 +126,7 @@ class _Run:
             self._keep(await named.read(internal=True))
         self._tell(named, self._plan.samples)
 
-    async def _read(self, named: NamedTopic, began: float) -> list[Reading]:
+    async def _read(self, named: NamedTopic, began: float) -> list[StatsAnswer]:
         if not named.is_read:
             readings = await named.read_first()
         else:
@@ -190,7 +190,7 @@ class _Run:
     def _is_end(self, began: float) -> bool:
         return began >= self._end - EARLY_SECONDS
 
-    def _keep(self, readings: list[Reading]) -> None:
+    def _keep(self, readings: list[StatsAnswer]) -> None:
         if self._watch.keep:
             for reading in readings:
                 self._watch.keep(reading)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from pulsar_doctor.simulate.scenario import Entry
+from pulsar_doctor.simulate.scenario import ProducedEntry
 
 READ_MOST = 100  # entries: dispatcherMaxReadBatchSize
 ROUND_ROBIN_MOST = 20  # entries: dispatcherMaxRoundRobinBatchSize
 
-Sent = tuple[int, Entry]  # consumer, entry
+SentEntry = tuple[int, ProducedEntry]  # consumer, entry
 
 
 class Dispatcher:
@@ -18,7 +18,7 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self.available: list[int] = []
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[ProducedEntry] = deque()
 
     @property
     def backlog(self) -> int:
@@ -29,7 +29,7 @@ class Dispatcher:
         """One more consumer, without permits."""
         self.available.append(0)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ProducedEntry) -> None:
         """One more entry may be sent."""
         self._waiting.append(entry)
 
@@ -41,14 +41,14 @@ class Dispatcher:
         """Whether it is sent anything."""
         return True
 
-    def dispatch(self) -> Iterator[Sent]:
+    def dispatch(self) -> Iterator[SentEntry]:
         """What is sent now, in order; spends permits."""
         raise NotImplementedError
 
-    def _entries(self) -> Iterable[Entry]:
+    def _entries(self) -> Iterable[ProducedEntry]:
         return self._waiting
 
-    def _spend(self, consumer: int, entry: Entry) -> Sent:
+    def _spend(self, consumer: int, entry: ProducedEntry) -> SentEntry:
         self.available[consumer] -= entry.messages
         return consumer, entry
 
@@ -60,11 +60,11 @@ class Shared(Dispatcher):
         super().__init__()
         self._next = 0
 
-    def dispatch(self) -> Iterator[Sent]:
+    def dispatch(self) -> Iterator[SentEntry]:
         while self._waiting and max(self.available, default=0) > 0:
             yield from self._read()
 
-    def _read(self) -> Iterator[Sent]:
+    def _read(self) -> Iterator[SentEntry]:
         first = next(permits for permits in self.available if permits > 0)
         count = min(max(sum(self.available), first), READ_MOST, len(self._waiting))
         read = [self._waiting.popleft() for _ in range(count)]
@@ -97,7 +97,7 @@ class SingleActive(Dispatcher):
     def active(self, consumer: int) -> bool:
         return consumer == 0
 
-    def dispatch(self) -> Iterator[Sent]:
+    def dispatch(self) -> Iterator[SentEntry]:
         while self._waiting and self.available and self.available[0] > 0:
             for _ in range(min(self.available[0], READ_MOST, len(self._waiting))):
                 yield self._spend(0, self._waiting.popleft())
@@ -108,7 +108,7 @@ class KeyShared(Dispatcher):
 
     def __init__(self) -> None:
         super().__init__()
-        self._of: list[deque[Entry]] = []
+        self._of: list[deque[ProducedEntry]] = []
 
     def attach(self) -> None:
         waiting = sorted(self._entries(), key=lambda entry: entry.number)
@@ -118,18 +118,18 @@ class KeyShared(Dispatcher):
         for entry in waiting:
             self.add(entry)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ProducedEntry) -> None:
         if self._of:
             self._of[entry.key % len(self._of)].append(entry)
         else:
             self._waiting.append(entry)
 
-    def dispatch(self) -> Iterator[Sent]:
+    def dispatch(self) -> Iterator[SentEntry]:
         for consumer, waiting in enumerate(self._of):
             while waiting and self.available[consumer] > 0:
                 yield self._spend(consumer, waiting.popleft())
 
-    def _entries(self) -> Iterable[Entry]:
+    def _entries(self) -> Iterable[ProducedEntry]:
         return [*self._waiting, *(entry for waiting in self._of for entry in waiting)]
 
 

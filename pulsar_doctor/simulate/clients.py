@@ -10,7 +10,7 @@ ZeroBatches = Literal["refused", "each", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientKind:
     """One way to count. Measured: see the conformance table of the README.
 
     credits: a message is given back when the application receives it, when its callback has
@@ -31,11 +31,11 @@ class Client:
 CLIENTS = {
     client.name: client
     for client in (
-        Client("java"),
-        Client("pulsar-client"),
-        Client("pulsar-client-listener", credits="finished"),
-        Client("go", credits="queued", ahead=10, zero_batches="each"),
-        Client("wire", zero_batches="whole", by_due=True),
+        ClientKind("java"),
+        ClientKind("pulsar-client"),
+        ClientKind("pulsar-client-listener", credits="finished"),
+        ClientKind("go", credits="queued", ahead=10, zero_batches="each"),
+        ClientKind("wire", zero_batches="whole", by_due=True),
     )
 }
 

@@ -7,8 +7,8 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.simulate.clients import Client, refill_threshold
-from pulsar_doctor.simulate.scenario import Entry
+from pulsar_doctor.simulate.clients import ClientKind, refill_threshold
+from pulsar_doctor.simulate.scenario import ProducedEntry
 
 
 class Queued(NamedTuple):
@@ -19,7 +19,7 @@ class Queued(NamedTuple):
 
     due_ns: int
     message: int
-    entry: Entry
+    entry: ProducedEntry
     delivered_ns: int
     idle_ns: int
 
@@ -32,7 +32,7 @@ class Flow(NamedTuple):
     taken: int
 
 
-class Consumer:
+class SimulatedConsumer:
     """Changed in place. flows: those that it has sent.
 
     stall_ns: the longest time without permits in which it owed some and worked; waiting for a due
@@ -40,7 +40,7 @@ class Consumer:
     while another consumer had nothing to do.
     """
 
-    def __init__(self, index: int, name: str, client: Client, receiver_queue_size: int) -> None:
+    def __init__(self, index: int, name: str, client: ClientKind, receiver_queue_size: int) -> None:
         self.index = index
         self.name = name
         self.client = client

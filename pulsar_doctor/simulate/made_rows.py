@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsar_doctor.columns import OPEN, TAKEN, TO_BROKER, TO_CLIENT, Row
-from pulsar_doctor.simulate.scenario import Entry
+from pulsar_doctor.simulate.scenario import ProducedEntry
 
 TOPIC = "persistent://public/default/simulated"
 SUBSCRIPTION = "simulated"
@@ -51,7 +51,7 @@ def flow(consumer: int, permits: int, now_ns: int) -> Row:
     return row
 
 
-def message(consumer: int, entry: Entry, now_ns: int) -> Row:
+def message(consumer: int, entry: ProducedEntry, now_ns: int) -> Row:
     """The broker sends an entry; its number is its position."""
     row = _row("MESSAGE", consumer, now_ns, TO_CLIENT)
     row.ledger_id, row.entry_id = 0, entry.number
@@ -61,7 +61,7 @@ def message(consumer: int, entry: Entry, now_ns: int) -> Row:
     return row
 
 
-def taken(name: str, entry: Entry, now_ns: int) -> Row:
+def taken(name: str, entry: ProducedEntry, now_ns: int) -> Row:
     """The application has taken a message."""
     row = _row(TAKEN, 0, now_ns, None)
     row.conn_id = None
@@ -70,7 +70,7 @@ def taken(name: str, entry: Entry, now_ns: int) -> Row:
     return row
 
 
-def ack(consumer: int, entry: Entry, now_ns: int) -> Row:
+def ack(consumer: int, entry: ProducedEntry, now_ns: int) -> Row:
     """The application has finished with all of an entry."""
     row = _row("ACK", consumer, now_ns, TO_BROKER)
     row.ack_type = "individual"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.ledger import Forecast, Starvation
-from pulsar_doctor.simulate.consumer import Consumer, Flow
+from pulsar_doctor.simulate.consumer import Flow, SimulatedConsumer
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Scenario
 
@@ -39,7 +39,7 @@ class ConsumerOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
+class SimulatedLateness:
     """By how much deferred messages were handed out after their due time, in seconds."""
 
     median: float
@@ -49,7 +49,7 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """One run. seconds: until the last message was done, or until it was stopped.
 
     stall_seconds: the longest time without permits in which a client owed some and its application
@@ -63,7 +63,7 @@ class Outcome:
     finished: int
     backlog: int
     consumers: tuple[ConsumerOutcome, ...]
-    lateness: Lateness | None
+    lateness: SimulatedLateness | None
 
     @property
     def per_second(self) -> float:
@@ -125,11 +125,11 @@ def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:
     return f"a zero queue of {scenario.client.name} loses or refuses batches"
 
 
-def outcome(simulation: Simulation) -> Outcome:
+def outcome(simulation: Simulation) -> RunOutcome:
     """The numbers of a run that is over."""
     stopped_ns = simulation.scenario.end_ns
     end_ns = simulation.finished_ns if stopped_ns is None else stopped_ns
-    return Outcome(
+    return RunOutcome(
         receiver_queue_size=simulation.receiver_queue_size,
         refill_threshold=simulation.consumers[0].threshold,
         seconds=end_ns / 1e9,
@@ -140,7 +140,7 @@ def outcome(simulation: Simulation) -> Outcome:
     )
 
 
-def _consumer(consumer: Consumer, end_ns: int) -> ConsumerOutcome:
+def _consumer(consumer: SimulatedConsumer, end_ns: int) -> ConsumerOutcome:
     ledger = consumer.ledger
     return ConsumerOutcome(
         name=consumer.name,
@@ -159,12 +159,12 @@ def _consumer(consumer: Consumer, end_ns: int) -> ConsumerOutcome:
     )
 
 
-def _lateness(late_ns: Sequence[int]) -> Lateness | None:
+def _lateness(late_ns: Sequence[int]) -> SimulatedLateness | None:
     if not late_ns:
         return None
     ordered = sorted(late_ns)
     last = len(ordered) - 1
-    return Lateness(
+    return SimulatedLateness(
         ordered[last // 2] / 1e9,
         ordered[last * 99 // 100] / 1e9,
         ordered[-1] / 1e9,

@@ -10,19 +10,19 @@ from pulsar_doctor.simulate.outcome import (
     QUEUES,
     SAME_SECONDS,
     SAME_SHARE,
-    Outcome,
     Recommendation,
+    RunOutcome,
 )
 from pulsar_doctor.simulate.scenario import Scenario
 
-Cost = Callable[[Outcome], float]
+Cost = Callable[[RunOutcome], float]
 
 
-def _slowness(outcome: Outcome) -> float:
+def _slowness(outcome: RunOutcome) -> float:
     return 1 / outcome.per_second if outcome.per_second else float("inf")
 
 
-def _lateness(outcome: Outcome) -> float:
+def _lateness(outcome: RunOutcome) -> float:
     return outcome.lateness.most if outcome.lateness else 0.0
 
 
@@ -49,7 +49,7 @@ def sizes_to_compare(told: Sequence[int], given: int, scenario: Scenario) -> lis
     return sorted({*QUEUES, *told, given, needed or given})
 
 
-def recommend(outcomes: Sequence[Outcome], given: int) -> Recommendation | None:
+def recommend(outcomes: Sequence[RunOutcome], given: int) -> Recommendation | None:
     """The smallest queue that costs nothing. given: what it is compared with. None of none."""
     left = sorted(outcomes, key=lambda outcome: outcome.receiver_queue_size)
     if not left:
@@ -64,7 +64,7 @@ def recommend(outcomes: Sequence[Outcome], given: int) -> Recommendation | None:
     return Recommendation(chosen.receiver_queue_size, _reason(chosen, compared))
 
 
-def _reason(chosen: Outcome, other: Outcome | None) -> str:
+def _reason(chosen: RunOutcome, other: RunOutcome | None) -> str:
     parts = [_rates(chosen, other), *(_differences(chosen, other) if other else ())]
     threshold = chosen.refill_threshold
     parts.append(f"it asks for more after {'each message' if threshold == 1 else threshold}")
@@ -73,7 +73,7 @@ def _reason(chosen: Outcome, other: Outcome | None) -> str:
     return "; ".join(parts)
 
 
-def _rates(chosen: Outcome, other: Outcome | None) -> str:
+def _rates(chosen: RunOutcome, other: RunOutcome | None) -> str:
     mine = f"{chosen.per_second:.3g}"
     if other is None:
         return f"{mine} messages/s"
@@ -82,7 +82,7 @@ def _rates(chosen: Outcome, other: Outcome | None) -> str:
     return f"{mine} messages/s, with {other.receiver_queue_size} {other.per_second:.3g}"
 
 
-def _differences(chosen: Outcome, other: Outcome) -> list[str]:
+def _differences(chosen: RunOutcome, other: RunOutcome) -> list[str]:
     told: tuple[tuple[str, Cost], ...] = (
         ("the longest stall", lambda outcome: outcome.stall_seconds),
         ("the longest wait beside an idle consumer", lambda o: o.wait_beside_idle_seconds),

@@ -14,9 +14,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from pulsar_doctor.columns import TAKEN, TO_BROKER, Row, ids_of
-from pulsar_doctor.simulate.clients import CLIENTS, Client
-from pulsar_doctor.simulate.scenario import Entry, Given, Scenario, Work
-from pulsar_doctor.simulate.timing import Position, Times, Worker, times_of, usual_ns
+from pulsar_doctor.simulate.clients import CLIENTS, ClientKind
+from pulsar_doctor.simulate.scenario import Given, ProducedEntry, Scenario, Work
+from pulsar_doctor.simulate.timing import Position, TimedConsumer, Times, times_of, usual_ns
 
 CLIENT_OF = {
     "Pulsar-CPP": "pulsar-client", "Pulsar-Java": "java", "Pulsar-Go": "go",
@@ -31,10 +31,10 @@ COLUMNS = (
 )  # fmt: skip
 DEFAULT_CLIENT = "pulsar-client"
 
-Key = tuple[str, str]  # topic with its partition, subscription
+SubscriptionKey = tuple[str, str]  # topic with its partition, subscription
 
 
-class Sent(NamedTuple):
+class FirstDelivery(NamedTuple):
     """The first delivery of an entry. published_us, earliest_us: wall clock, None: not told."""
 
     at_ns: int
@@ -54,8 +54,8 @@ class Seen:
     began_ns: int = 0
     end_ns: int = 0
     redelivered: int = 0
-    sent: dict[Position, Sent] = field(default_factory=dict)
-    workers: dict[str, Worker] = field(default_factory=dict)
+    sent: dict[Position, FirstDelivery] = field(default_factory=dict)
+    workers: dict[str, TimedConsumer] = field(default_factory=dict)
 
     @property
     def messages(self) -> int:
@@ -63,9 +63,9 @@ class Seen:
         return sum(sent.messages for sent in self.sent.values())
 
 
-def seen(rows: Iterable[Row], told: Mapping[str, Mapping[str, Any]]) -> dict[Key, Seen]:
+def seen(rows: Iterable[Row], told: Mapping[str, Mapping[str, Any]]) -> dict[SubscriptionKey, Seen]:
     """The subscriptions of a trace. told: as in the trace's meta, by consumer name."""
-    found: dict[Key, Seen] = {}
+    found: dict[SubscriptionKey, Seen] = {}
     for row in rows:
         if row.topic and row.subscription and row.incarnation is not None:
             key = (row.topic, row.subscription)
@@ -84,7 +84,9 @@ def seen(rows: Iterable[Row], told: Mapping[str, Mapping[str, Any]]) -> dict[Key
     return found
 
 
-def chosen(found: Mapping[Key, Seen], topic: str | None, subscription: str | None) -> Seen:
+def chosen(
+    found: Mapping[SubscriptionKey, Seen], topic: str | None, subscription: str | None
+) -> Seen:
     """The one of these names that was sent messages. topic: its last part is enough.
 
     Raises ValueError where there is none, or more than one.
@@ -127,8 +129,8 @@ def replay(of: Seen, process_seconds: float | None = None) -> Given:
     return Given(scenario, _queue(workers), tuple(_notes(of, times, known, assumed)))
 
 
-def _worker(name: str, row: Row, told: Mapping[str, Any]) -> Worker:
-    return Worker(
+def _worker(name: str, row: Row, told: Mapping[str, Any]) -> TimedConsumer:
+    return TimedConsumer(
         name,
         row.mono_ns,
         told.get("receiver_queue_size"),
@@ -137,26 +139,26 @@ def _worker(name: str, row: Row, told: Mapping[str, Any]) -> Worker:
     )
 
 
-def _flow(of: Seen, worker: Worker, row: Row) -> None:
+def _flow(of: Seen, worker: TimedConsumer, row: Row) -> None:
     if worker.receiver_queue_size is None:
         worker.receiver_queue_size = row.permits
 
 
-def _message(of: Seen, worker: Worker, row: Row) -> None:
+def _message(of: Seen, worker: TimedConsumer, row: Row) -> None:
     position = (row.ledger_id or 0, row.entry_id or 0)
     if position in of.sent:
         of.redelivered += 1
         return
     messages = row.messages or 1
-    of.sent[position] = Sent(row.mono_ns, messages, row.publish_time, row.deliver_at)
+    of.sent[position] = FirstDelivery(row.mono_ns, messages, row.publish_time, row.deliver_at)
     worker.delivered[position] = row.mono_ns, messages
 
 
-def _taken(of: Seen, worker: Worker, row: Row) -> None:
+def _taken(of: Seen, worker: TimedConsumer, row: Row) -> None:
     worker.taken.append(((row.ledger_id or 0, row.entry_id or 0), row.mono_ns))
 
 
-def _ack(of: Seen, worker: Worker, row: Row) -> None:
+def _ack(of: Seen, worker: TimedConsumer, row: Row) -> None:
     if row.direction != TO_BROKER:
         return
     ids = ids_of(row)
@@ -173,7 +175,7 @@ def _ack(of: Seen, worker: Worker, row: Row) -> None:
 STEPS = {"FLOW": _flow, "MESSAGE": _message, TAKEN: _taken, "ACK": _ack}
 
 
-def _entries(of: Seen) -> Iterator[tuple[Position, Entry]]:
+def _entries(of: Seen) -> Iterator[tuple[Position, ProducedEntry]]:
     """In the order of arrival, numbered."""
     arrived: list[tuple[int, Position, int, int]] = []
     for position, sent in of.sent.items():
@@ -184,7 +186,7 @@ def _entries(of: Seen) -> Iterator[tuple[Position, Entry]]:
         arrived.append((at_ns, position, min(published, latest), sent.messages))
     first = 0
     for number, (at_ns, position, published_ns, messages) in enumerate(sorted(arrived)):
-        yield position, Entry(number, published_ns, at_ns, first, messages, number)
+        yield position, ProducedEntry(number, published_ns, at_ns, first, messages, number)
         first += messages
 
 
@@ -193,7 +195,7 @@ def _since(of: Seen, us: int | None, otherwise: int) -> int:
 
 
 def _usual(
-    workers: list[Worker], times: list[Times], process_seconds: float | None
+    workers: list[TimedConsumer], times: list[Times], process_seconds: float | None
 ) -> tuple[list[int], list[str]]:
     """What each consumer needs for a message that says nothing; and whose that is not known of."""
     if process_seconds is not None:
@@ -222,13 +224,13 @@ def _known(
     return known
 
 
-def _client(workers: list[Worker]) -> Client:
+def _client(workers: list[TimedConsumer]) -> ClientKind:
     version = next((w.client_version for w in workers if w.client_version), "")
     name = next((CLIENT_OF[start] for start in CLIENT_OF if version.startswith(start)), None)
     return CLIENTS[name or DEFAULT_CLIENT]
 
 
-def _queue(workers: list[Worker]) -> int:
+def _queue(workers: list[TimedConsumer]) -> int:
     sizes = [w.receiver_queue_size for w in workers if w.receiver_queue_size is not None]
     return max(sizes, key=sizes.count) if sizes else DEFAULT_QUEUE
 

@@ -9,12 +9,12 @@ from typing import Any
 from pulsar_doctor.columns import Row
 from pulsar_doctor.simulate import made_rows
 from pulsar_doctor.simulate.broker import DISPATCHERS
-from pulsar_doctor.simulate.consumer import Consumer, Flow, Queued
-from pulsar_doctor.simulate.scenario import Entry, Scenario
+from pulsar_doctor.simulate.consumer import Flow, Queued, SimulatedConsumer
+from pulsar_doctor.simulate.scenario import ProducedEntry, Scenario
 from pulsar_doctor.timeline import Timeline
 
-Step = Callable[[Any], None]
-OnRow = Callable[[Row, Consumer], None]
+Action = Callable[[Any], None]
+OnRow = Callable[[Row, SimulatedConsumer], None]
 
 
 class Simulation:
@@ -35,13 +35,13 @@ class Simulation:
         self.broker = DISPATCHERS[scenario.type]()
         names = scenario.names or [f"consumer-{n + 1}" for n in range(len(scenario.attach_ns))]
         self.consumers = [
-            Consumer(index, name, scenario.client, receiver_queue_size)
+            SimulatedConsumer(index, name, scenario.client, receiver_queue_size)
             for index, name in enumerate(names)
         ]
         told = {"receiver_queue_size": receiver_queue_size, "takes_told": True}
         self.timeline = Timeline(told={c.name: self._told(c, told) for c in self.consumers})
         self._on_row = on_row
-        self._events: list[tuple[int, int, Step, Any]] = []
+        self._events: list[tuple[int, int, Action, Any]] = []
         self._number = 0
         self._open = [entry.messages for entry in scenario.entries]
         self._idle: set[int] = set()  # consumers whose application waits for a message
@@ -65,7 +65,7 @@ class Simulation:
             consumer.end(self.now_ns, self._idle_until_now())
         return self
 
-    def _told(self, consumer: Consumer, told: dict[str, Any]) -> dict[str, Any]:
+    def _told(self, consumer: SimulatedConsumer, told: dict[str, Any]) -> dict[str, Any]:
         of_consumer = self.scenario.work.of_consumer
         mean_ns = of_consumer[min(consumer.index, len(of_consumer) - 1)]
         return {
@@ -75,11 +75,11 @@ class Simulation:
             "delay_from": self.scenario.delay_from,
         }
 
-    def _later(self, at_ns: int, step: Step, what: Any) -> None:
+    def _later(self, at_ns: int, step: Action, what: Any) -> None:
         self._number += 1
         heappush(self._events, (at_ns, self._number, step, what))
 
-    def _apply(self, row: Row, consumer: Consumer) -> None:
+    def _apply(self, row: Row, consumer: SimulatedConsumer) -> None:
         self.timeline.apply(row)
         consumer.look(self.now_ns)
         if self._on_row is not None:
@@ -111,7 +111,7 @@ class Simulation:
 
     # The client.
 
-    def _attach(self, consumer: Consumer) -> None:
+    def _attach(self, consumer: SimulatedConsumer) -> None:
         for row in made_rows.subscribed(
             consumer.index, consumer.name, self.scenario.type, self.now_ns
         ):
@@ -125,29 +125,29 @@ class Simulation:
             self._send_flow(consumer, self.receiver_queue_size)
         self._receive(consumer)
 
-    def _send_flow(self, consumer: Consumer, permits: int) -> None:
+    def _send_flow(self, consumer: SimulatedConsumer, permits: int) -> None:
         consumer.flows.append(Flow(self.now_ns, permits, consumer.received))
         self._apply(made_rows.flow(consumer.index, permits, self.now_ns), consumer)
         came_ns = self.now_ns + self.scenario.round_trip_ns
         self._later(came_ns, self._flow_came, (consumer.index, permits))
 
-    def _owe(self, consumer: Consumer) -> None:
+    def _owe(self, consumer: SimulatedConsumer) -> None:
         """One message more counts as taken; a queue of 0 asks otherwise."""
         if self.receiver_queue_size:
             consumer.unsent += 1
 
-    def _refill(self, consumer: Consumer) -> None:
+    def _refill(self, consumer: SimulatedConsumer) -> None:
         """What it owes becomes a FLOW, where it is enough."""
         if consumer.unsent >= consumer.threshold:
             permits, consumer.unsent = consumer.unsent, 0
             self._send_flow(consumer, permits)
 
-    def _move_ahead(self, consumer: Consumer) -> None:
+    def _move_ahead(self, consumer: SimulatedConsumer) -> None:
         while consumer.move_ahead():
             self._owe(consumer)
             self._refill(consumer)
 
-    def _deliver(self, consumer: Consumer, entry: Entry) -> None:
+    def _deliver(self, consumer: SimulatedConsumer, entry: ProducedEntry) -> None:
         idle_ns = self._idle_until_now()
         for message in range(entry.first, entry.first + entry.messages):
             due_ns = self._due_ns(entry) if consumer.client.by_due else 0
@@ -156,18 +156,18 @@ class Simulation:
         self._move_ahead(consumer)
         self._serve(consumer)
 
-    def _due_ns(self, entry: Entry) -> int:
+    def _due_ns(self, entry: ProducedEntry) -> int:
         """When messages of it are due that are received now."""
         from_publish = self.scenario.delay_from == "publish"
         return (entry.published_ns if from_publish else self.now_ns) + self._delay_ns(entry)
 
-    def _delay_ns(self, entry: Entry) -> int:
+    def _delay_ns(self, entry: ProducedEntry) -> int:
         delays = self.scenario.delays_ns
         return delays[entry.number % len(delays)] if delays else 0
 
     # The application.
 
-    def _receive(self, consumer: Consumer) -> None:
+    def _receive(self, consumer: SimulatedConsumer) -> None:
         """It wants the next message."""
         consumer.asking = True
         each = consumer.client.zero_batches == "each"
@@ -176,7 +176,7 @@ class Simulation:
             self._send_flow(consumer, 1 + max(0, owed))
         self._serve(consumer)
 
-    def _serve(self, consumer: Consumer) -> None:
+    def _serve(self, consumer: SimulatedConsumer) -> None:
         """Gives it a message, where it wants one and one is there."""
         if not consumer.asking:
             return
@@ -200,7 +200,7 @@ class Simulation:
         else:
             self._hand_out((consumer, queued))
 
-    def _take(self, consumer: Consumer, queued: Queued) -> None:
+    def _take(self, consumer: SimulatedConsumer, queued: Queued) -> None:
         """The application has it, as its client counts."""
         ahead = bool(consumer.ahead_most)
         if not ahead:
@@ -211,7 +211,7 @@ class Simulation:
         else:
             self._refill(consumer)
 
-    def _wake_when_due(self, consumer: Consumer) -> None:
+    def _wake_when_due(self, consumer: SimulatedConsumer) -> None:
         if not consumer.by_due:
             return
         due_ns = consumer.by_due[0].due_ns
@@ -219,7 +219,7 @@ class Simulation:
             consumer.wake_ns = due_ns
             self._later(due_ns, self._serve, consumer)
 
-    def _hand_out(self, what: tuple[Consumer, Queued]) -> None:
+    def _hand_out(self, what: tuple[SimulatedConsumer, Queued]) -> None:
         """The application gets to see it and works on it."""
         consumer, queued = what
         consumer.deferring = False
@@ -230,7 +230,7 @@ class Simulation:
         took_ns = self.scenario.work.ns(queued.message, consumer.index)
         self._later(self.now_ns + took_ns, self._finish, what)
 
-    def _finish(self, what: tuple[Consumer, Queued]) -> None:
+    def _finish(self, what: tuple[SimulatedConsumer, Queued]) -> None:
         consumer, queued = what
         consumer.finished += 1
         self.finished_ns = self.now_ns
@@ -244,7 +244,7 @@ class Simulation:
 
     # Who has nothing to do.
 
-    def _set_idle(self, consumer: Consumer, idle: bool) -> None:
+    def _set_idle(self, consumer: SimulatedConsumer, idle: bool) -> None:
         if idle == (consumer.index in self._idle):
             return
         self._idle_ns = self._idle_until_now()

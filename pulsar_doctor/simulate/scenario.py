@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Literal
 
-from pulsar_doctor.simulate.clients import CLIENTS, Client
+from pulsar_doctor.simulate.clients import CLIENTS, ClientKind
 
 SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ProducedEntry:
     """What a producer sends at once: the entry of that number. published_ns: its age counts from.
 
     arrives_ns: from when on the broker may send it; later than published where the broker defers
@@ -59,9 +59,9 @@ class Scenario:
     end_ns: when to stop; None: when all is done. names: of the consumers, () for numbers.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[ProducedEntry]
     work: Work = Work()
-    client: Client = CLIENTS["pulsar-client"]
+    client: ClientKind = CLIENTS["pulsar-client"]
     type: str = "shared"
     attach_ns: tuple[int, ...] = (0,)
     delays_ns: tuple[int, ...] = ()
@@ -109,7 +109,7 @@ def arrivals(
     per_second: float = 0.0,
     batch: int = 1,
     keys: Callable[[], int] = lambda: 0,
-) -> list[Entry]:
+) -> list[ProducedEntry]:
     """So many messages, the backlog of them at once, the rest evenly at this rate, in batches.
 
     A batch is published when its last message is there. keys: gives the key of each entry.
@@ -119,7 +119,7 @@ def arrivals(
         count = min(batch, messages - first)
         after = max(0, first + count - backlog)
         at = int(after * SECOND_NS / per_second) if per_second else 0
-        entries.append(Entry(number, at, at, first, count, keys()))
+        entries.append(ProducedEntry(number, at, at, first, count, keys()))
     return entries
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis import Diagnosis
-from pulsar_doctor.simulate.outcome import Outcome, Recommendation
+from pulsar_doctor.simulate.outcome import Recommendation, RunOutcome
 from pulsar_doctor.simulate.scenario import Scenario
 
 
@@ -21,13 +21,13 @@ class Simulated:
     scenario: Scenario
     given: int
     seed: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RunOutcome, ...]
     refused: Mapping[int, str]
     recommendation: Recommendation | None
     diagnosis: Diagnosis | None
     notes: tuple[str, ...]
 
     @property
-    def of_given(self) -> Outcome | None:
+    def of_given(self) -> RunOutcome | None:
         """The run with the given queue size."""
         return next((o for o in self.outcomes if o.receiver_queue_size == self.given), None)

@@ -11,7 +11,7 @@ Step = tuple[Position, int]  # an entry's position, and when something happened 
 
 
 @dataclass(slots=True)
-class Worker:
+class TimedConsumer:
     """One consumer of a trace. Times in nanoseconds on the trace's clock, positions in order.
 
     taken: each message that its application took, where that is told. delivered: entries, when and
@@ -42,19 +42,19 @@ class Times:
     by_takes: bool
 
 
-def times_of(worker: Worker, end_ns: int) -> Times:
+def times_of(worker: TimedConsumer, end_ns: int) -> Times:
     """What its takes show, otherwise its acks. The application works on one message at a time."""
     return _by_takes(worker, end_ns) if worker.taken else _by_acks(worker)
 
 
-def usual_ns(worker: Worker, times: Times) -> int | None:
+def usual_ns(worker: TimedConsumer, times: Times) -> int | None:
     """What a message takes of which nothing is known: as told, or the median; None if unknown."""
     if worker.told_seconds is not None:
         return round(worker.told_seconds * 1e9)
     return round(median(times.known.values())) if times.known else None
 
 
-def _by_takes(worker: Worker, end_ns: int) -> Times:
+def _by_takes(worker: TimedConsumer, end_ns: int) -> Times:
     """From a take to the next one, or to the ack where that comes first."""
     known: dict[tuple[Position, int], int] = {}
     at_least: dict[tuple[Position, int], int] = {}
@@ -84,7 +84,7 @@ def _steps(
         yield *before, None
 
 
-def _by_acks(worker: Worker) -> Times:
+def _by_acks(worker: TimedConsumer) -> Times:
     """From the ack before it, or its delivery, to its ack; what one ACK ends shares evenly."""
     known: dict[tuple[Position, int], int] = {}
     grouped = 0

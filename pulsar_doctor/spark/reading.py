@@ -58,7 +58,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TraceSource:
     """Traces that were found. rows: the columns of TRACE(5). segments: of which, none twice.
 
     notes: what whoever reads the result should be told.
@@ -126,7 +126,9 @@ def look(paths: Sequence[str], *, here: bool | None) -> Looked:
     return Looked(segments, elsewhere, notes)
 
 
-def read_traces(spark: SparkSession, paths: Sequence[str], looked: Looked | None = None) -> Source:
+def read_traces(
+    spark: SparkSession, paths: Sequence[str], looked: Looked | None = None
+) -> TraceSource:
     """The rows of traces: folders of a trace, folders of such folders, globs, URIs.
 
     looked: what `look` found at these paths; None: it is looked for. Raises as `look` does.
@@ -141,7 +143,7 @@ def read_traces(spark: SparkSession, paths: Sequence[str], looked: Looked | None
         notes.append(f"{twice:,} rows are there twice and counted once")
     files = (each.path.translate(LITERALLY) for each in kept)
     rows = spark.read.schema(SCHEMA).options(**OPTIONS).parquet(*files)
-    return Source(rows, kept, notes)
+    return TraceSource(rows, kept, notes)
 
 
 def _kept(paths: Sequence[str], segments: Iterable[Segment]) -> list[Segment]:

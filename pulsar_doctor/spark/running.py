@@ -15,7 +15,7 @@ from pulsar_doctor.aggregations.subscriptions import SUBSCRIPTION, ranked, subsc
 from pulsar_doctor.aggregations.timeline import in_all
 from pulsar_doctor.analysis import Analysis, moment
 from pulsar_doctor.spark.failures import told_in_one_sentence
-from pulsar_doctor.spark.reading import Source
+from pulsar_doctor.spark.reading import TraceSource
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,10 +25,10 @@ STEPS = 120  # of a timeline that chooses its own step, at most
 NICE_SECONDS = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86400)
 ROWS_MOST = 10_000  # of a table that are shown; the worst
 
-Progress = Callable[[str], AbstractContextManager[None]]
+Phase = Callable[[str], AbstractContextManager[None]]
 
 
-def bucket_of(source: Source) -> int:
+def bucket_of(source: TraceSource) -> int:
     """The step of a timeline that shows these traces in at most 120, in microseconds."""
     span = ((source.last_us or 0) - (source.first_us or 0)) / 1e6
     nice = (seconds for seconds in NICE_SECONDS if span / seconds <= STEPS)
@@ -36,7 +36,7 @@ def bucket_of(source: Source) -> int:
 
 
 @contextmanager
-def aggregated(source: Source, bucket_us: int) -> Iterator[Tables]:
+def aggregated(source: TraceSource, bucket_us: int) -> Iterator[Tables]:
     """The aggregates of these traces; Spark forgets them afterwards."""
     tables = aggregate(source.rows, bucket_us=bucket_us, exact=source.events <= EXACT_EVENTS_MOST)
     try:
@@ -45,7 +45,7 @@ def aggregated(source: Source, bucket_us: int) -> Iterator[Tables]:
         tables.forget()
 
 
-def analyzed(source: Source, tables: Tables, bucket_us: int, progress: Progress) -> Analysis:
+def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phase) -> Analysis:
     """Computes the aggregates, and brings the worst rows of each here.
 
     progress: is told what runs, and left when it is done. Raises DoctorError where Spark fails.

@@ -114,7 +114,7 @@ def saving_steps(
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedFile:
     """One file of a table: its folder below that of the table, and the last part of that."""
 
     table: str
@@ -123,7 +123,7 @@ class Saved:
     uri: str
 
 
-def saved_files(spark: SparkSession, folder: str) -> set[Saved]:
+def saved_files(spark: SparkSession, folder: str) -> set[SavedFile]:
     """The files of earlier saves in a folder. Raises InputError where it holds anything else."""
     root = absolute(folder)
     refusal = f"give a folder of its own to save in; nothing was written to {folder}"
@@ -137,7 +137,7 @@ def saved_files(spark: SparkSession, folder: str) -> set[Saved]:
             raise InputError(f"{folder} is a file; {refusal}")
         if ours is None:
             raise InputError(f"{folder} holds {inside}, which is no saved analysis; {refusal}")
-        files.add(Saved(**ours.groupdict(), uri=uri))
+        files.add(SavedFile(**ours.groupdict(), uri=uri))
     return files
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from pulsar_doctor.admin import Admin, AdminError, NotFound, Refused
-from pulsar_doctor.comparison import MARGIN_NS, Sample
+from pulsar_doctor.comparison import MARGIN_NS, ConsumerSample
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.stats.reading import topic_stats
@@ -102,7 +102,7 @@ class BrokerSide:
         self._asked_last = chosen[-1] if chosen else ""
         return chosen
 
-    async def _samples(self, admin: Admin, topic: str) -> list[Sample]:
+    async def _samples(self, admin: Admin, topic: str) -> list[ConsumerSample]:
         try:
             limit = await self._limit(admin, topic)
             from_ns = time.monotonic_ns()
@@ -130,10 +130,10 @@ class BrokerSide:
 
 def samples_of(
     topic: str, stats: TopicStats, limit: int | None, from_ns: int, until_ns: int
-) -> list[Sample]:
+) -> list[ConsumerSample]:
     """One for each consumer of which the broker tells its permits."""
     return [
-        Sample(
+        ConsumerSample(
             topic=topic,
             subscription=name,
             consumer_name=consumer.consumer_name or "",

@@ -42,7 +42,7 @@ TROUBLES = {  # counters of the relay
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TapPlan:
     """What a tap does beside relaying. changes: of thresholds. ring: keep it when one stalls.
 
     command: its arguments; with `apart` its stdout goes to stderr, since ours is for JSON only.
@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Outcome:
+class TapOutcome:
     """How a tap ended. code: the command's. dropped: commands that are missing in the trace.
 
     seen: what was not healthy, each once, in a few words.
@@ -74,7 +74,9 @@ class Outcome:
             self.seen.append(what)
 
 
-def run(relay: Relay, plan: Plan, screen: Screen, *, listening: Event, begins: str) -> Outcome:
+def run(
+    relay: Relay, plan: TapPlan, screen: Screen, *, listening: Event, begins: str
+) -> TapOutcome:
     """Until the command ends, a signal comes, or the relay is gone, which raises DoctorError.
 
     listening, begins: the event and the sentence that are told once a signal would be obeyed.
@@ -97,9 +99,9 @@ class Tapping:
 
     relay: Relay
     observing: Observing
-    plan: Plan
+    plan: TapPlan
     screen: Screen
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: TapOutcome = field(default_factory=TapOutcome)
     _over: bool = False
     _writing: bool = False
     _signals: list[int] = field(default_factory=list)

@@ -16,7 +16,7 @@ from typing import Any
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.relay import tls
 from pulsar_doctor.relay.addresses import PORTS, Address, address_of, service_addresses, shown
-from pulsar_doctor.relay.dialling import Unreachable
+from pulsar_doctor.relay.dialling import TargetUnreachable
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.pinging import why_no_broker
 
@@ -106,7 +106,7 @@ def require_reachable(service_url: str, settings: Settings) -> None:
             return
         advised = True
         failed.append(wrong)
-    raise Unreachable("; ".join(failed) + ("" if advised else ELSEWHERE), of_tls=of_tls)
+    raise TargetUnreachable("; ".join(failed) + ("" if advised else ELSEWHERE), of_tls=of_tls)
 
 
 def _asked(broker: Address, context: ssl.SSLContext | None) -> str | None:
