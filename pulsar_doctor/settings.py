@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ CLIENT_CONF_KEYS = {
     "tls_key": "tlsKeyFilePath",
     "tls_allow_insecure": "tlsAllowInsecureConnection",
 }
+LOOPBACK = re.compile(r"//(127\.0\.0\.1|\[::1\])(?=:|$)")  # written another way
 FLAGS = frozenset({"tls_allow_insecure", "sandbox"})
 
 
@@ -52,6 +54,26 @@ class Settings:
         if self.tls_certificate is None or self.tls_key is None:
             return None
         return self.tls_certificate, self.tls_key
+
+
+def guessed(settings: Settings) -> str | None:
+    """Which of the two addresses may be another cluster's: a default beside one that was named.
+
+    `service_url` or `admin_url`; None where both were named, neither, or the one named is that of
+    its default. Addresses of the sandbox belong together.
+    """
+    if settings.sandbox:
+        return None
+    named = {name for name in DEFAULTS if name in settings.told or not _is_default(settings, name)}
+    if len(named) != 1 or all(_is_default(settings, name) for name in named):
+        return None
+    (other,) = set(DEFAULTS) - named
+    return other
+
+
+def _is_default(settings: Settings, name: str) -> bool:
+    url = LOOPBACK.sub("//localhost", str(getattr(settings, name)).rstrip("/"))
+    return url == LOOPBACK.sub("//localhost", DEFAULTS[name])
 
 
 NAMES = tuple(name for name in Settings.__dataclass_fields__ if name != "told")

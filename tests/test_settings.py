@@ -9,7 +9,7 @@ from command_line import environment, pulsar_doctor
 
 from pulsar_doctor import attach
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.settings import Settings, load, read_client_conf
+from pulsar_doctor.settings import Settings, guessed, load, read_client_conf
 
 CONF = """\
 # what Pulsar's own tools read
@@ -120,3 +120,27 @@ def test_a_client_certificate_of_client_conf_takes_both_of_its_files(tmp_path):
     assert load({"client_conf": conf}, {}).certificate == (Path("/tls/me.pem"), Path("/tls/me.key"))
     conf.write_text("tlsCertificateFilePath=/tls/me.pem\n")
     assert load({"client_conf": conf}, {}).certificate is None
+
+
+ELSEWHERE = {"service_url": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
+
+
+@pytest.mark.parametrize(
+    ("named", "other"),
+    [
+        ({}, None),
+        (ELSEWHERE, None),
+        ({"service_url": ELSEWHERE["service_url"]}, "admin_url"),
+        ({"admin_url": ELSEWHERE["admin_url"]}, "service_url"),
+        ({"service_url": "pulsar://localhost:6650"}, None),
+        ({"service_url": "pulsar://127.0.0.1:6650/"}, None),
+        ({"admin_url": "http://[::1]:8080"}, None),
+        ({"service_url": "pulsar://127.0.0.1:16650"}, "admin_url"),
+        ({"service_url": ELSEWHERE["service_url"], "admin_url": "http://localhost:8080"}, None),
+    ],
+)
+def test_a_default_beside_an_address_that_was_named_may_be_another_clusters(
+    named: dict[str, str], other: str | None
+) -> None:
+    assert guessed(Settings(**named, told=frozenset(named))) == other  # type: ignore[arg-type]
+    assert guessed(Settings(**named, told=frozenset(named), sandbox=True)) is None  # type: ignore[arg-type]

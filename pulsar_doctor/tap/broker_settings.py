@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.settings import DEFAULTS, Settings
+from pulsar_doctor.settings import Settings, guessed
 
 ANSWER_SECONDS = 2.0
 
@@ -23,9 +23,10 @@ ANSWER_SECONDS = 2.0
 def asking(settings: Settings | None, record: Callable[[dict[str, Any]], object]) -> Iterator[None]:
     """Hands the broker's answer to `record`, once, in another thread, within the with-block.
 
-    None is asked where the settings name no REST API that surely is of the same broker.
+    None is asked where the REST API is a default that may be another broker's. One that was named
+    is asked, whichever broker is tapped: it only reads, and the user knows which it is.
     """
-    if settings is None or not _is_of_this_broker(settings):
+    if settings is None or guessed(settings) == "admin_url":
         yield
         return
     over, recording = threading.Event(), threading.Lock()
@@ -54,9 +55,3 @@ async def _ask(settings: Settings) -> dict[str, Any]:
 
     async with asyncio.timeout(ANSWER_SECONDS), Admin(settings) as admin:
         return await broker_settings(admin)
-
-
-def _is_of_this_broker(settings: Settings) -> bool:
-    """The default REST API is that of the default broker, and of no other one."""
-    named = "admin_url" in settings.told or settings.admin_url != DEFAULTS["admin_url"]
-    return named or settings.service_url == DEFAULTS["service_url"]

@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from pulsar_doctor.admin import Admin, NotFound, TopicName, absent, topic_name
 from pulsar_doctor.consuming.engines import Plan
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.settings import DEFAULTS, Settings
+from pulsar_doctor.settings import Settings, guessed
 from pulsar_doctor.stats.reading import topic_stats
 from pulsar_doctor.stats.topic import SubscriptionStats
-
-ADDRESSES = ("service_url", "admin_url")
-LOOPBACK = re.compile(r"//(127\.0\.0\.1|\[::1\])(?=:|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +66,11 @@ def look(settings: Settings, plan: Plan) -> Presence:
 
 
 def _require_one_cluster(settings: Settings) -> None:
-    """An address that nobody told, beside one that somebody did, may be another cluster's."""
-    told = [name for name in ADDRESSES if name in settings.told]
-    if settings.sandbox or len(told) != 1:
-        return
-    (name,) = told
-    if LOOPBACK.sub("//localhost", getattr(settings, name).rstrip("/")) == DEFAULTS[name]:
-        return
-    (other,) = set(ADDRESSES) - {name}
-    option = f"--{other.replace('_', '-')}"
-    raise DoctorError(f"{option} is not given, and its default may be another cluster's")
+    """Strict, for what follows takes messages: neither address may be another cluster's."""
+    other = guessed(settings)
+    if other is not None:
+        option = f"--{other.replace('_', '-')}"
+        raise DoctorError(f"{option} is not given, and its default may be another cluster's")
 
 
 async def _look(settings: Settings, plan: Plan) -> Presence:
