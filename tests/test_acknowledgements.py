@@ -25,7 +25,7 @@ from pulsar_doctor.acknowledgements.subscription import (
 from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, Row
 from pulsar_doctor.commands import rows_of
 from pulsar_doctor.examination.trace_certain import certain_of
-from pulsar_doctor.holes.certain import Certain
+from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.ranges import Axis, Range
 from pulsar_doctor.holes.shape import shape_of
 from pulsar_doctor.journal import FILE_HEADER, read_blocks
@@ -682,7 +682,7 @@ def test_what_is_followed_without_the_setting_is_what_each_setting_gives(seed):
 # -- what is certain
 
 
-def certain(said: Said, **how: Any) -> Certain:
+def certain(said: Said, **how: Any) -> Bounds:
     found = after(said, **how)
     ends: dict[int, int] = {}
     for at in [*found.biographies(), *found.ranges()]:
@@ -694,12 +694,12 @@ def certain(said: Said, **how: Any) -> Certain:
 
 def test_what_has_no_doubt_is_certain():
     said = shared().acked([0, 2, 3, 6])
-    assert certain(said) == Certain(((7, 0),) * 2, (2, 2), (3, 3), (2, 2), (3, 3), ((7, 1),) * 2)
+    assert certain(said) == Bounds(((7, 0),) * 2, (2, 2), (3, 3), (2, 2), (3, 3), ((7, 1),) * 2)
 
 
 def test_of_a_trace_that_begins_later_only_one_side_is_certain():
     said = Said().open().attached(sub_type=SHARED).flow(10).pushed(range(5, 10)).acked([5, 7])
-    assert certain(said) == Certain(
+    assert certain(said) == Bounds(
         (None, (7, 5)), (1, None), (1, None), (1, None), (1, None), (None, (7, 6))
     )
 
@@ -707,7 +707,7 @@ def test_of_a_trace_that_begins_later_only_one_side_is_certain():
 def test_a_ledger_may_go_on_where_it_is_taken_to_end():
     said = shared(3).pushed([(9, 0), (9, 1), (9, 2), (9, 3)]).acked([0, 1, 2, (9, 0), (9, 2)])
     assert after(said).doubts == (LEDGER_ENDS,)
-    assert certain(said) == Certain(
+    assert certain(said) == Bounds(
         ((7, 2), (9, 0)), (1, 2), (1, 2), (1, 2), (1, None), ((7, 3), (9, 1))
     )
 
@@ -715,13 +715,13 @@ def test_a_ledger_may_go_on_where_it_is_taken_to_end():
 def test_a_ledger_may_go_on_where_a_range_begins_the_next_one():
     said = shared(3).pushed([(9, 0), (9, 1)]).acked([0, 2, (9, 0)])
     assert after(said).doubts == (LEDGER_ENDS,)
-    assert certain(said) == Certain(((7, 0),) * 2, (2, 2), (2, 2), (1, 2), (1, None), ((7, 1),) * 2)
+    assert certain(said) == Bounds(((7, 0),) * 2, (2, 2), (2, 2), (1, 2), (1, None), ((7, 1),) * 2)
 
 
 def test_where_commands_are_missing_or_nothing_was_sent_nothing_is_certain():
-    assert certain(shared().acked([0, 2]).lost()) == Certain()
+    assert certain(shared().acked([0, 2]).lost()) == Bounds()
     nothing = Said().open().attached(sub_type=SHARED).flow(10)
-    assert certain(nothing) == Certain()
+    assert certain(nothing) == Bounds()
     assert after(nothing).doubts == (NOTHING_SENT,)
 
 

@@ -192,10 +192,12 @@ def test_a_wrong_counter_is_told_with_its_remedy_and_its_side_effect() -> None:
 
 
 def test_holes_in_ledgers_that_are_not_told_have_bounds() -> None:
-    said = " ".join(written(told(None, bounds=Bounds(3, 5, 42, None))).split())
+    said = " ".join(
+        written(told(None, bounds=Bounds(holes=(3, 5), hole_entries=(42, None)))).split()
+    )
     assert "between 3 and 5 holes with 42 entries at least" in said
     assert "the oldest begins behind mark-delete" in said
-    one = " ".join(written(told(None, bounds=Bounds(1, 1, 2, None))).split())
+    one = " ".join(written(told(None, bounds=Bounds(holes=(1, 1), hole_entries=(2, None)))).split())
     assert "holes 1 hole with 2 entries at least" in one
 
 

@@ -104,8 +104,8 @@ def _either(
 
 def _joined(one: Account, other: Account) -> Account:
     """What both say; None where they differ, with least and most beside."""
-    assert one.certain is not None
-    assert other.certain is not None
+    assert one.bounds is not None
+    assert other.bounds is not None
     same = one.shape == other.shape and one.mark_delete == other.mark_delete
     ahead = [each.forecast for each in (one, other) if each.forecast is not None]
     return replace(
@@ -117,7 +117,7 @@ def _joined(one: Account, other: Account) -> Account:
         unacked_messages=_same(one.unacked_messages, other.unacked_messages),
         forecast=RedeliveryForecast(min(f.least for f in ahead), max(f.most for f in ahead)),
         origins=one.origins if same else (),
-        certain=one.certain.or_else(other.certain),
+        bounds=one.bounds.or_else(other.bounds),
     )
 
 
@@ -161,7 +161,7 @@ def _account(
         pinned=None,
         origins=tuple(_origins(entries, len(lives), type_)),
         not_told=told.doubts,
-        certain=certain_of(told, shape),
+        bounds=certain_of(told, shape),
     )
 
 

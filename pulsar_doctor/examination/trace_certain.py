@@ -18,20 +18,20 @@ from pulsar_doctor.acknowledgements.subscription import (
     OLDER,
     Acknowledgements,
 )
-from pulsar_doctor.holes.certain import Certain
+from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.shape import Shape
 
 
-def certain_of(told: Acknowledgements, shape: Shape | None) -> Certain:
+def certain_of(told: Acknowledgements, shape: Shape | None) -> Bounds:
     """Of one pass. shape: the entries behind mark-delete as the trace shows them."""
     mark_delete, doubts = told.mark_delete, told.doubts
     if mark_delete is None or shape is None or {MISSING, IN_TRANSACTIONS} & set(doubts):
-        return Certain()
+        return Bounds()
     ranges = told.ranges()
     entries = sum(each.entries for each in ranges)
     holes, hole_entries = len(shape.holes), sum(shape.hole_entries)
     oldest = None if shape.oldest is None else shape.oldest[0]
-    found = Certain(
+    found = Bounds(
         (mark_delete, mark_delete),
         (len(ranges), len(ranges)),
         (entries, entries),
@@ -44,7 +44,7 @@ def certain_of(told: Acknowledgements, shape: Shape | None) -> Certain:
     return _if_older(found) if OLDER in doubts else found
 
 
-def _if_ledgers_go_on(told: Acknowledgements, found: Certain) -> Certain:
+def _if_ledgers_go_on(told: Acknowledgements, found: Bounds) -> Bounds:
     """Each ledger may have entries that were never sent behind its last known one."""
     (ranges, _), (entries, _), (holes, _) = found.ranges, found.acknowledged_entries, found.holes
     assert ranges is not None
@@ -64,9 +64,9 @@ def _if_ledgers_go_on(told: Acknowledgements, found: Certain) -> Certain:
     )
 
 
-def _if_older(found: Certain) -> Certain:
+def _if_older(found: Bounds) -> Bounds:
     """Entries from before the trace may be open: mark-delete stands before them then."""
-    return Certain(
+    return Bounds(
         mark_delete=(None, found.mark_delete[1]),
         ranges=(found.ranges[0], None),
         acknowledged_entries=(found.acknowledged_entries[0], None),

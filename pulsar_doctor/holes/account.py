@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
-from pulsar_doctor.holes.certain import Certain
 from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.persisting import (
     RECORD_BYTES_MOST,
@@ -39,10 +38,11 @@ class Account:
 
     backlog: the broker's counter. backlog_wrong: whether that cannot be right; None where one
     reading does not tell. ranges: as the broker counts them. shape: None where a ledger's entries
-    are not known. bounds: of the holes then.
+    are not known.
     unacked_messages: not told on Exclusive and Failover. storing: how the broker keeps ranges.
     record_told: whether the record's size is the broker's own figure. stood: since mark-delete
-    moved. not_told: what is missing, and why. certain: of a trace, whatever its doubts.
+    moved. not_told: what is missing, and why. bounds: where a number
+    is not known, of a trace and of internal stats that do not tell all ledgers.
     """
 
     topic: str
@@ -70,7 +70,6 @@ class Account:
     backlog_by_positions: int | None = None
     backlog_wrong: bool | None = None
     bounds: Bounds | None = None
-    certain: Certain | None = None
 
     @property
     def holes(self) -> int | None:
@@ -87,37 +86,33 @@ class Account:
         return 0 if self.ranges == 0 else None
 
     @property
-    def holes_between(self) -> tuple[int | None, int | None]:
-        """How many at least and at most; the same where it is known."""
-        if self.holes is not None or self.bounds is None:
-            return self.holes, self.holes
-        return self.bounds.least, self.bounds.most
-
-    @property
     def hole_entries_least(self) -> int | None:
         """How many entries are in holes at least."""
         known = self.hole_entries
-        return self.bounds.entries_least if known is None and self.bounds else known
+        return self.between.hole_entries[0] if known is None else known
 
     @property
     def oldest_hole(self) -> tuple[Position, Position] | None:
         """Its first and its last entry; None where there is no hole, or it is not told."""
-        if self.shape is None and self.bounds is not None:
-            return self.bounds.oldest
         first, last = (self.shape and self.shape.oldest) or (None, None)
+        if self.shape is None and self.bounds is not None:
+            first, last = self.bounds.oldest_hole[0], self.bounds.oldest_hole_end[0]
         return None if first is None or last is None else (first, last)
 
     @property
-    def exact(self) -> Certain:
-        """The numbers themselves, as least and most, or what bounds them."""
-        oldest = self.oldest_hole and self.oldest_hole[0]
-        return Certain(
+    def between(self) -> Bounds:
+        """What surely holds of each number; without doubts least and most are the number itself."""
+        if self.bounds is not None:
+            return self.bounds
+        first, last = self.oldest_hole or (None, None)
+        return Bounds(
             (self.mark_delete, self.mark_delete),
             (self.ranges, self.ranges),
             (self.acknowledged_entries, self.acknowledged_entries),
-            self.holes_between,
-            (self.hole_entries_least, self.hole_entries),
-            (oldest, oldest),
+            (self.holes, self.holes),
+            (self.hole_entries, self.hole_entries),
+            (first, first),
+            (last, last),
         )
 
     @property
@@ -137,7 +132,7 @@ class Account:
 
         A warning, too, where the backlog's counter is wrong.
         """
-        if self.ranges is None and self.certain is None and self.durable is not False:
+        if self.ranges is None and self.bounds is None and self.durable is not False:
             return "unknown"
         if self.backlog_wrong:
             return "warning"

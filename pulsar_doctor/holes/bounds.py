@@ -1,14 +1,10 @@
-"""What is certain of the holes where the internal stats do not tell all ledgers.
-
-A gap between two ranges of one ledger is a hole, whatever else there is. Between ranges of two
-ledgers a hole is certain only where the later one does not begin with the first entry of its
-ledger: whether the earlier ledger, or one between them, has more entries is not known.
-"""
+"""Between which numbers the holes lie where not all is told, by a trace or by internal stats."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from pulsar_doctor.holes.ranges import Range, ranges_of
 from pulsar_doctor.holes.storage import entries_of
@@ -16,24 +12,44 @@ from pulsar_doctor.stats.fields import Position
 from pulsar_doctor.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.stats.written import Written
 
+OPEN = (None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """least, most: holes. entries_least: in them; how many more there are is not known.
+    """Least and most of each number; None: no such bound. Equal where the number is known.
 
-    oldest: the first hole's first and last entry, None where one of them is not certain.
+    oldest_hole: its first entry; oldest_hole_end: its last one.
     """
 
-    least: int
-    most: int
-    entries_least: int
-    oldest: tuple[Position, Position] | None
+    mark_delete: tuple[Position | None, Position | None] = OPEN
+    ranges: tuple[int | None, int | None] = OPEN
+    acknowledged_entries: tuple[int | None, int | None] = OPEN
+    holes: tuple[int | None, int | None] = OPEN
+    hole_entries: tuple[int | None, int | None] = OPEN
+    oldest_hole: tuple[Position | None, Position | None] = OPEN
+    oldest_hole_end: tuple[Position | None, Position | None] = OPEN
+
+    def or_else(self, other: Bounds) -> Bounds:
+        """Where one of the two holds, and nobody knows which."""
+        return Bounds(*(_hull(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
+
+
+def _hull(*pairs: Sequence[Any]) -> tuple[Any, Any]:
+    least, most = zip(*pairs, strict=True)
+    return (None if None in least else min(least)), (None if None in most else max(most))
 
 
 def bounds_of(cursor: CursorStats | None, ranges: Sequence[Range] | None) -> Bounds | None:
-    """Of the holes between mark-delete and the last of these ranges, which are in order."""
+    """Where the internal stats do not tell all ledgers: behind mark-delete, up to the last range.
+
+    ranges: in order. A gap between two ranges of one ledger is a hole, whatever else there is.
+    Between ranges of two ledgers a hole is certain only where the later one does not begin with
+    the first entry of its ledger: whether the earlier ledger, or one between them, has more
+    entries is not known, and so is the most that holes hold.
+    """
     done = None if cursor is None else cursor.mark_delete_position
-    if done is None or ranges is None:
+    if done is None or not ranges:
         return None
     least, most, entries = 0, 0, 0
     ledger, read = done
@@ -44,14 +60,27 @@ def bounds_of(cursor: CursorStats | None, ranges: Sequence[Range] | None) -> Bou
         most += gap > 0 or not same
         entries += max(0, gap)
         ledger, read = each.ledger_id, each.last
-    return Bounds(least, most, entries, _oldest(done, ranges))
+    acknowledged = sum(each.entries for each in ranges)
+    first, last = _oldest(done, ranges)
+    return Bounds(
+        (done, done),
+        (len(ranges), len(ranges)),
+        (acknowledged, acknowledged),
+        (least, most),
+        (entries, None),
+        (first, first),
+        (last, last),
+    )
 
 
-def _oldest(mark_delete: Position, ranges: Sequence[Range]) -> tuple[Position, Position] | None:
+def _oldest(
+    mark_delete: Position, ranges: Sequence[Range]
+) -> tuple[Position | None, Position | None]:
+    """Of the first hole the first and the last entry; None where one is not certain."""
     ledger, read = mark_delete
     first = ranges[0] if ranges else None
     if first is None or first.ledger_id != ledger or first.first <= read + 1:
-        return None
+        return OPEN
     return (ledger, read + 1), (ledger, first.first - 1)
 
 

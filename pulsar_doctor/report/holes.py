@@ -13,6 +13,7 @@ from rich.text import Text
 from pulsar_doctor.acknowledgements.subscription import Biography
 from pulsar_doctor.consumers import NON_PERSISTENT, full_name
 from pulsar_doctor.holes.account import Account
+from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.printable import many, printable
@@ -155,7 +156,7 @@ def _backlog(account: Account) -> str:
 
 def _mark_delete(account: Account) -> str:
     where = NOT_TOLD if account.mark_delete is None else _at(account.mark_delete)
-    least, most = (account.certain or account.exact).mark_delete
+    least, most = account.between.mark_delete
     if account.mark_delete is None and most is not None:
         where = f"at most {_at(most)}" if least is None else f"{_at(least)} to {_at(most)}"
     if account.stood is None:
@@ -164,7 +165,7 @@ def _mark_delete(account: Account) -> str:
 
 
 def _acknowledged(account: Account) -> str:
-    told = account.certain or account.exact
+    told = account.between
     ranges = _between(account.ranges, told.ranges, "range")
     entries = _between(account.acknowledged_entries, told.acknowledged_entries, "entry")
     if ranges is None:
@@ -175,9 +176,9 @@ def _acknowledged(account: Account) -> str:
 
 def _holes(account: Account) -> str:
     if account.shape is None:
-        told = account.certain
-        if told is None:
-            return _bounds(account)
+        told = account.between
+        if None not in told.holes and told.hole_entries[1] is None:
+            return _at_least(told)
         holes = _between(None, told.holes, "hole")
         entries = _between(None, told.hole_entries, "entry")
         return f"{holes} with {entries}" if holes and entries else holes or "not told"
@@ -200,10 +201,10 @@ def _between(value: int | None, bounds: tuple[int | None, int | None], what: str
     return _many(most, what) if least == most else f"{count(least)} to {_many(most, what)}"
 
 
-def _bounds(account: Account) -> str:
-    """Of holes that lie in ledgers that are not all told."""
-    (least, most), entries = account.holes_between, account.hole_entries_least
-    if least is None or most is None or not most:
+def _at_least(told: Bounds) -> str:
+    """Of holes that lie in ledgers that are not all known."""
+    (least, most), entries = told.holes, told.hole_entries[0]
+    if least is None or not most:
         return "not told"
     between = (
         _many(most, "hole")

@@ -86,7 +86,7 @@ def _behind(account: Account) -> Iterator[tuple[str, Any]]:
 
 def _certain(account: Account) -> Iterator[tuple[str, Any]]:
     """What surely holds; without doubts least and most are the number itself."""
-    told = account.certain or account.exact
+    told = account.between
     for name in ("ranges", "acknowledged_entries", "holes", "hole_entries"):
         yield f"{name}_least", getattr(told, name)[0]
         yield f"{name}_most", getattr(told, name)[1]
