@@ -234,10 +234,10 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pulsar_doctor.samples import Reading, Recorder
+from pulsar_doctor.samples import StatsAnswer, Recorder
 with Recorder(Path(sys.argv[1])) as recorder:
     for number in range(3):
-        recorder.add(Reading("persistent://a/b/c", 1 + number, {"msgInCounter": number}))
+        recorder.add(StatsAnswer("persistent://a/b/c", 1 + number, {"msgInCounter": number}))
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
