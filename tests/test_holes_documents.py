@@ -153,7 +153,8 @@ def internal(**fields: Any) -> dict[str, Any]:
 def of_files(*subscriptions: dict[str, Any]) -> dict[str, Any]:
     return {
         "schema": "pulsar-doctor/holes/1", "source": "files",
-        "subscriptions": list(map(bounded, subscriptions)), "not_loaded": [], "unreachable": [],
+        "subscriptions": list(map(bounded, subscriptions)), "cursors": [], "not_loaded": [],
+        "unreachable": [],
     }  # fmt: skip
 
 

@@ -248,6 +248,7 @@ def levels(document: Any) -> Iterator[tuple[dict[str, Any], Callable[[Any], Any]
         consumer["drainingHashes"][0],
         lambda stats: stats.subscriptions["s"].consumers[0].draining_hashes[0],
     )
+    yield document["replication"]["west"], lambda stats: stats.replication["west"]
 
 
 def full() -> Any:
@@ -267,6 +268,7 @@ FILLED: dict[str, Any] = {
     "bool | None": True,
     "str | None": "1:2",
     "Mapping[str, str] | None": {"a": "1:2"},
+    "Mapping[str, ReplicatorStats] | None": {"west": {}},
 }
 
 

@@ -109,6 +109,10 @@ def command(asked: Request) -> int:
     pulsar-admin topics stats-internal orders | pulsar-doctor holes --internal-stats -
     pulsar-doctor holes --trace incident.ptrace orders -s billing --at 2026-08-01T12:00:00Z
 
+    Cursors that the broker keeps for itself (replication, deduplication, compaction, transactions)
+    are told apart: where one of them keeps ledgers that no subscription needs, or has holes, it is
+    named, with what moves it.
+
     Reads only. A topic that is named is read, which loads it; of a namespace those are read that a
     broker has loaded. The forecast is of an orderly unload: a crash also loses what was not yet
     flushed.
@@ -187,10 +191,11 @@ def _report(found: Acknowledged, asked: Request) -> int:
             source=found.source,
             not_loaded=found.not_loaded,
             unreachable=found.unreachable,
+            cursors=found.cursors,
             lives=found.biographies if found.source == "trace" else None,
         )
     else:
-        if found.unreachable and not (found.accounts or found.kinds):
+        if found.unreachable and not (found.accounts or found.cursors or found.kinds):
             raise DoctorError("; ".join(because(found.unreachable)))
         holes.write(
             found.accounts,
@@ -198,10 +203,12 @@ def _report(found: Acknowledged, asked: Request) -> int:
             not_loaded=len(found.not_loaded),
             lives=found.biographies,
             kinds=[kind for _, kind in found.kinds],
+            cursors=found.cursors,
         )
     for sentence in because(found.unreachable):
         click.echo(f"pulsar-doctor: {sentence}", err=True)
-    statuses = {account.status for account in found.accounts}
+    accounts = [*found.accounts, *(cursor.account for cursor in found.cursors)]
+    statuses = {account.status for account in accounts}
     if statuses & FAILS[asked.fail_on]:
         return 1
     return DoctorError.exit_code if found.unreachable or "unknown" in statuses else 0

@@ -175,17 +175,17 @@ def _of_broker(
 ) -> Checkup:
     from pulsar_doctor.examination import Asking, of_fleet, of_topics
     from pulsar_doctor.fleet import Scope
-    from pulsar_doctor.report.progress import Progress
-    from pulsar_doctor.sampling import Plan
+    from pulsar_doctor.report.progress import ProgressBar
+    from pulsar_doctor.sampling import SamplingPlan
 
     tell, progress = talk or (say, None)
     asking = Asking(
         where,
-        Plan(asked.window_seconds, asked.interval_seconds),
+        SamplingPlan(asked.window_seconds, asked.interval_seconds),
         asked.concurrency,
         asked.save,
         tell,
-        progress or Progress(quiet=told("quiet") or streams(asked)),
+        progress or ProgressBar(quiet=told("quiet") or streams(asked)),
     )
     if asked.topics:
         return of_topics(asking, asked.topics, judge)

@@ -26,11 +26,11 @@ from pulsar_doctor.errors import InputError
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis import Diagnosis
     from pulsar_doctor.report.screens import Screen
-    from pulsar_doctor.ring import Limits
+    from pulsar_doctor.ring import RingLimits
     from pulsar_doctor.settings import Settings
     from pulsar_doctor.tap.own_trace import OwnTrace
     from pulsar_doctor.tap.relaying import Relay
-    from pulsar_doctor.tap.running import Outcome
+    from pulsar_doctor.tap.running import TapOutcome
 
 EPILOG = """\b
 Examples:
@@ -119,7 +119,7 @@ def command(asked: Request) -> int:
         return _tap(where, own, limits, asked)
 
 
-def _limits(asked: Request) -> Limits:
+def _limits(asked: Request) -> RingLimits:
     from pulsar_doctor.ring import shares
 
     if asked.ring_seconds is not None and asked.trace_dir is None:
@@ -129,7 +129,7 @@ def _limits(asked: Request) -> Limits:
     return shares(asked.ring_seconds, asked.max_bytes, asked.seal_every)
 
 
-def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: Request) -> int:
+def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: Request) -> int:
     from pulsar_doctor import ring
     from pulsar_doctor.diagnosis import exit_code
     from pulsar_doctor.tap import running
@@ -140,7 +140,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: Request) 
     with _relaying(where, folder, limits, asked, say=screen.warn) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
-        plan = running.Plan(
+        plan = running.TapPlan(
             folder,
             asked.changes,
             limits.bounded and asked.trace_dir is not None,
@@ -173,7 +173,12 @@ def _tap(where: Settings, own: OwnTrace | None, limits: Limits, asked: Request) 
 
 
 def _relaying(
-    where: Settings, folder: Path, limits: Limits, asked: Request, *, say: Callable[[str], object]
+    where: Settings,
+    folder: Path,
+    limits: RingLimits,
+    asked: Request,
+    *,
+    say: Callable[[str], object],
 ) -> AbstractContextManager[Relay]:
     from pulsar_doctor.tap.relaying import relaying
 
@@ -245,7 +250,7 @@ def _diagnoses(folder: Path, changes: Sequence[str]) -> list[Diagnosis]:
 
 
 def _end(
-    diagnoses: Sequence[Diagnosis], code: int, outcome: Outcome, kept: Path | None
+    diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: Path | None
 ) -> dict[str, Any]:
     from pulsar_doctor.report.document import diagnosis_json
     from pulsar_doctor.tap.running import now

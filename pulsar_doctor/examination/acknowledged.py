@@ -1,16 +1,17 @@
 """The acknowledged ranges of subscriptions: topics by name, whole namespaces, or files.
 
 Topics that are named are read, which loads them. Of a namespace only those are read that a broker
-has loaded and that have a backlog or acknowledged ranges: without these there are no holes. Where a
-backlog's counter does not fit the rest, the topic is looked at again over a moment: that tells
-whether the counter is wrong, or was read at another moment.
+has loaded and that have a backlog, acknowledged ranges or something left to replicate: without
+these there are no holes, and no replicator keeps anything. Where a backlog's counter does not fit
+the rest, the topic is looked at again over a moment: that tells whether the counter is wrong, or
+was read at another moment.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.acknowledgements.subscription import Biography
@@ -19,10 +20,12 @@ from pulsar_doctor.admin.broker_settings import broker_settings
 from pulsar_doctor.admin.topics import namespace_path
 from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.examination.cursors import broker_cursors_of, subscriptions_of
 from pulsar_doctor.examination.judge import Judge, full
 from pulsar_doctor.examination.named import kinds, sample_named
 from pulsar_doctor.fleet import Fleet, Scope
 from pulsar_doctor.holes.account import Account, account
+from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.persisting import NOTHING_TOLD, Storing, storing_of
 from pulsar_doctor.samples import read as read_files
 from pulsar_doctor.samples.files import called, opened
@@ -51,12 +54,14 @@ Say = Callable[[str], None]
 class Acknowledged:
     """What was found. source: broker, files or trace. unreachable: what was not read, and why.
 
-    biographies: of entries in holes, by topic and subscription, where a trace tells them. kinds:
-    (full name, sentence), of topics that were named and have no subscription, or keep nothing.
+    cursors: those that the broker keeps for itself. biographies: of entries in holes, by topic and
+    subscription, where a trace tells them. kinds: (full name, sentence), of topics that were named
+    and have no subscription, or keep nothing.
     """
 
     source: str
     accounts: list[Account] = field(default_factory=list)
+    cursors: list[BrokerCursor] = field(default_factory=list)
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -68,16 +73,27 @@ class Acknowledged:
 
         Raises InputError where a file holds what a broker cannot have written.
         """
-        for observed in window.subscriptions():
-            if subscription not in (None, observed.subscription):
-                continue
-            try:
-                self.accounts.append(account(observed, storing))
-            except InputError as error:
-                where = f"{observed.subscription} on {window.topic}"
-                if self.source == "files":
-                    raise InputError(f"{where}: {error}") from None
-                self.unreachable.append((full(window), f"{where}: {error}"))
+        for observed in subscriptions_of(window, storing):
+            if subscription in (None, observed.subscription):
+                with self._named(window, observed.subscription):
+                    self.accounts.append(account(observed, storing))
+        with self._named(window, "a cursor of the broker's own"):
+            self.cursors += [
+                each
+                for each in broker_cursors_of(window, storing)
+                if subscription in (None, each.account.subscription)
+            ]
+
+    @contextmanager
+    def _named(self, window: TopicWindow, what: str) -> Iterator[None]:
+        """What cannot be read is said of the file; of a broker, the rest is told all the same."""
+        try:
+            yield
+        except InputError as error:
+            where = f"{what} on {window.topic}"
+            if self.source == "files":
+                raise InputError(f"{where}: {error}") from None
+            self.unreachable.append((full(window), f"{where}: {error}"))
 
 
 def holes_of_topics(
@@ -102,11 +118,11 @@ async def _of_topics(admin: Admin, topics: Sequence[str], subscription: str | No
     found.not_loaded += sampled.not_loaded
     found.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
     found.kinds += kinds(sampled)
-    missing = _judge(subscription).missing(sampled.windows)
-    if missing and not found.unreachable:
-        raise DoctorError(missing)
     for window in windows:
         found.add(window, storing, subscription)
+    missing = None if found.cursors else _judge(subscription).missing(sampled.windows)
+    if missing and not found.unreachable:
+        raise DoctorError(missing)
     return found
 
 
@@ -142,7 +158,7 @@ async def _of_namespaces(
     admin: Admin, namespaces: Sequence[str], subscription: str | None
 ) -> Acknowledged:
     found, fleet = Acknowledged("broker"), Fleet(admin, Scope(tuple(namespaces)), _empty)
-    fleet.plan, doubtful = ONE_SAMPLE, list[TopicWindow]()
+    fleet.plan, doubtful = NAMED, list[TopicWindow]()
     async with admin:
         storing = await _storing(admin)
         async with aclosing(fleet.windows()) as windows:
@@ -156,15 +172,16 @@ async def _of_namespaces(
     found.notes += fleet.notes
     found.not_loaded += fleet.not_loaded
     found.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
-    if subscription is not None and not (found.accounts or found.unreachable):
+    if subscription is not None and not (found.accounts or found.cursors or found.unreachable):
         raise DoctorError(f"no topic that was read has a subscription {subscription!r}")
     return found
 
 
 def _empty(window: TopicWindow) -> bool:
-    """Whether no subscription can have holes."""
-    subscriptions = (window.window.last.topic.subscriptions or {}).values()
-    return all(map(is_empty, subscriptions))
+    """Whether no subscription can have holes, and no replicator has anything left to send."""
+    topic = window.window.last.topic
+    behind = [each.replication_backlog for each in (topic.replication or {}).values()]
+    return all(map(is_empty, (topic.subscriptions or {}).values())) and not any(behind)
 
 
 async def _storing(admin: Admin) -> Storing:
@@ -193,11 +210,11 @@ def holes_of_files(
         found.notes += read.notes
     else:
         windows = [window for name in internal_files for window in _internal_alone(name, topics)]
-    missing = _judge(subscription).missing(windows)
-    if missing:
-        raise DoctorError(missing)
     for window in windows:
         found.add(window, NOTHING_TOLD, subscription)
+    missing = None if found.cursors else _judge(subscription).missing(windows)
+    if missing:
+        raise DoctorError(missing)
     return found
 
 

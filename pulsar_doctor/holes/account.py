@@ -29,6 +29,7 @@ from pulsar_doctor.stats.sample import Age
 from pulsar_doctor.stats.written import Written, parse_written
 
 NEAR = 0.8  # of a limit
+NO_STATS = "the subscription's type and counts: there are no stats beside"
 NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"
 
 
@@ -70,6 +71,11 @@ class Account:
     backlog_by_positions: int | None = None
     backlog_wrong: bool | None = None
     bounds: Bounds | None = None
+
+    @property
+    def full_topic(self) -> str:
+        """The topic as the broker names it, with its partition."""
+        return self.topic if self.partition is None else f"{self.topic}-partition-{self.partition}"
 
     @property
     def holes(self) -> int | None:
@@ -276,5 +282,5 @@ def _not_told(
             f"{observed.backlog.positions}, perhaps of two moments"
         )
     if observed.internal is not None and observed.now.type is None:
-        missing.append("the subscription's type and counts: there are no stats beside")
+        missing.append(NO_STATS)
     return missing

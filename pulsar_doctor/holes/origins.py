@@ -27,13 +27,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.stats.observed import COMPACTION, SINGLE_ACTIVE, Observed
+from pulsar_doctor.stats.cursors import owner_of
+from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.stats.topic import ConsumerStats
 
 UNACKED, DELAYED, KEY_SHARED, INDIVIDUAL = "unacked", "delayed", "key-shared", "individual-acks"
 BROKER, CANNOT_TELL = "broker", "cannot-tell"
 CONCENTRATED = 0.8  # of what is unacknowledged, with one consumer
-OWN_CURSORS = (COMPACTION, "pulsar.dedup", "pulsar.repl.")
 
 PRACTICE = {
     UNACKED: (
@@ -80,11 +80,6 @@ class Origin:
         return PRACTICE[self.code]
 
 
-def is_own(subscription: str) -> bool:
-    """Whether the broker keeps this cursor for itself: compaction, deduplication, replication."""
-    return subscription.startswith(OWN_CURSORS)
-
-
 def origins(observed: Observed, read: int, unread: int) -> tuple[Origin, ...]:
     """The origins that fit, the likeliest first; none where there are no holes.
 
@@ -93,7 +88,7 @@ def origins(observed: Observed, read: int, unread: int) -> tuple[Origin, ...]:
     entries = read + unread
     if not entries:
         return ()
-    if is_own(observed.subscription):
+    if owner_of(observed.subscription, topic=observed.topic).is_broker:
         return (Origin(BROKER, entries, entries, "a cursor of the broker's own"),)
     found = [each for each in _of_type(observed, read) if each.most > 0]
     explained = min(read, sum(each.most for each in found))

@@ -54,6 +54,7 @@ SETTINGS = (  # of a broker, as its configuration names them: `storing_of` knows
     "managedLedgerPersistIndividualAckAsLongArray",
     "managedLedgerUnackedRangesOpenCacheSetEnabled",
     "persistentUnackedRangesWithMultipleEntriesEnabled",
+    "replicatorPrefix",
 )
 
 
@@ -62,6 +63,7 @@ class Storing:
     """How the broker stores ranges, by its version and configuration; None is not told.
 
     batch_index_acks: whether it keeps acknowledgements of single messages of a batch.
+    replicator_prefix: what begins the names of replicators' cursors.
     """
 
     version: tuple[int, ...] | None = None
@@ -70,6 +72,7 @@ class Storing:
     bit_arrays: bool | None = None
     several_entries: bool | None = None
     batch_index_acks: bool | None = None
+    replicator_prefix: str | None = None
 
     @property
     def limit(self) -> int:
@@ -126,6 +129,7 @@ def storing_of(configuration: Mapping[str, Any], version: str | None) -> Storing
             configuration.get("persistentUnackedRangesWithMultipleEntriesEnabled")
         ),
         batch_index_acks=_flag(configuration.get("acknowledgmentAtBatchIndexLevelEnabled")),
+        replicator_prefix=_text(configuration.get("replicatorPrefix")),
     )
 
 
@@ -141,6 +145,10 @@ def _number(value: Any) -> int | None:
         return int(value)
     except (TypeError, ValueError):
         return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _flag(value: Any) -> bool | None:

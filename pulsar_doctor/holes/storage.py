@@ -42,7 +42,7 @@ def entries_of(internal: InternalStats) -> Mapping[int, int]:
 
 def pinned(internal: InternalStats, axis: Axis, distances: tuple[int, int, int]) -> Pinned | None:
     """distances: of the oldest hole, of the next one, and of the end of all; None: not told."""
-    sizes = _sizes(internal)
+    sizes = sizes_of(internal)
     if sizes is None:
         return None
     kept = [_from(sizes, axis.position(distance)) for distance in distances]
@@ -55,7 +55,7 @@ def _from(sizes: Mapping[int, int], position: tuple[int, int] | None) -> list[in
     return [size for ledger, size in sizes.items() if ledger >= position[0]]
 
 
-def _sizes(internal: InternalStats) -> dict[int, int] | None:
+def sizes_of(internal: InternalStats) -> dict[int, int] | None:
     """Bytes of each ledger; the one that is written has what the others leave of the total."""
     found: dict[int, int] = {}
     for ledger in internal.ledgers or ():

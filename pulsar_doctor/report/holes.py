@@ -14,12 +14,14 @@ from pulsar_doctor.acknowledgements.subscription import Biography
 from pulsar_doctor.consumers import NON_PERSISTENT, full_name
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
+from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes_axis import axis
+from pulsar_doctor.report.holes_cursors import print_cursors
 from pulsar_doctor.report.holes_lives import print_lives
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.tables import NOT_TOLD, count, percent
@@ -44,8 +46,11 @@ def write(
     not_loaded: int = 0,
     lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
     kinds: Sequence[str] = (),
+    cursors: Sequence[BrokerCursor] = (),
 ) -> None:
     """All subscriptions: those with holes one by one, most ranges first, then the others.
+
+    cursors: of the broker's own, behind them.
 
     kinds: sentences on topics that have no subscription.
     """
@@ -63,7 +68,8 @@ def write(
         )
     if shown and whole:
         console.print(Text(f"{many(len(whole), 'other subscription')} without holes"))
-    if not accounts and not kinds:
+    print_cursors(console, cursors)
+    if not accounts and not kinds and not cursors:
         console.print(Text("no subscription was found: nothing to look at"))
     for sentence in kinds:
         console.print(Text(printable(sentence)))

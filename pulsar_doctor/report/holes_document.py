@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from pulsar_doctor.acknowledgements.subscription import Biography
 from pulsar_doctor.consumers import full_name
 from pulsar_doctor.holes.account import Account
+from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.report.holes_lives import life_json
@@ -23,9 +24,10 @@ def write(
     source: str,
     not_loaded: Sequence[str] = (),
     unreachable: Sequence[tuple[str, str]] = (),
+    cursors: Sequence[BrokerCursor] = (),
     lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
 ) -> None:
-    """The document, a line for each subscription.
+    """The document, a line for each subscription, then the cursors of the broker's own.
 
     lives: of entries in holes, by full topic and subscription; written where a trace told them.
     """
@@ -39,11 +41,37 @@ def write(
             told["biographies"] = [life_json(life) for life in lives.get(key, ())]
         out.write(json.dumps(told))
     tail = {
+        "cursors": [cursor_json(each) for each in cursors],
         "not_loaded": list(not_loaded),
         "unreachable": [{"topic": topic, "reason": reason} for topic, reason in unreachable],
     }
     out.write(f"\n], {json.dumps(tail)[1:]}\n")
     out.flush()
+
+
+def cursor_json(cursor: BrokerCursor) -> dict[str, Any]:
+    """One of the document's cursors; `held_` is what no subscription needs."""
+    account, held = cursor.account, cursor.held
+    return {
+        "topic": account.topic,
+        "partition": account.partition,
+        "cursor": account.subscription,
+        "kind": cursor.owner.kind,
+        "of": cursor.owner.of,
+        "connected": cursor.connected,
+        "status": account.status,
+        "held_ledgers": None if held is None else held.ledgers,
+        "held_bytes": None if held is None else held.bytes,
+        "held_ledgers_alone": None if held is None else held.alone,
+        "held_bytes_alone": None if held is None else held.bytes_alone,
+        "held_with": [] if held is None else list(held.others),
+        **dict(_behind(account)),
+        **dict(_certain(account)),
+        **dict(_cost(account)),
+        "moves": cursor.moves,
+        "practice": cursor.practice,
+        "not_told": list(account.not_told),
+    }
 
 
 def account_json(account: Account) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.printable import listed, many, printable
 from pulsar_doctor.report.at_a_glance import print_many
 from pulsar_doctor.report.block import Pen, print_block, print_healthy
-from pulsar_doctor.report.folding import HEALTHY_SHOWN_MOST, Fleet, fold
+from pulsar_doctor.report.folding import HEALTHY_SHOWN_MOST, FoldedFleet, fold
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.wanted import Wanted
 from pulsar_doctor.report.words import counted
@@ -22,7 +22,7 @@ DETAILED_MOST = 5  # subscriptions; more are a row each
 TOPICS_NAMED_MOST = 5
 
 
-def print_fleet(console: Console, fleet: Fleet, checkup: Checkup, wanted: Wanted) -> None:
+def print_fleet(console: Console, fleet: FoldedFleet, checkup: Checkup, wanted: Wanted) -> None:
     """The worst first, then what is healthy; what was not read is that of a whole checkup."""
     pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
     _print_unwell(pen, fleet)
@@ -42,7 +42,7 @@ def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
     print_fleet(console_on(sys.stdout), fold(checkup.examined()), checkup, Wanted())
 
 
-def _print_unwell(pen: Pen, fleet: Fleet) -> None:
+def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
     unwell = fleet.unwell
     if len(unwell) > DETAILED_MOST:
         print_many(pen, unwell)
@@ -52,14 +52,14 @@ def _print_unwell(pen: Pen, fleet: Fleet) -> None:
             print_block(pen, alike)
 
 
-def _print_healthy(pen: Pen, fleet: Fleet) -> None:
+def _print_healthy(pen: Pen, fleet: FoldedFleet) -> None:
     """By name where there are a few."""
     if fleet.counts["healthy"] <= HEALTHY_SHOWN_MOST:
         for folded in fleet.healthy:
             print_healthy(pen, folded)
 
 
-def _counts(fleet: Fleet, apart: int) -> str:
+def _counts(fleet: FoldedFleet, apart: int) -> str:
     total = fleet.counts.total()
     each = f" ({apart} with each partition apart)" if apart != total else ""
     told = f": {counted(fleet.counts)}" if total else ""

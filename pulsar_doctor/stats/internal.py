@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote_plus
 
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.stats.fields import ROOT, Fields, Position, as_object, epoch_ms
@@ -32,7 +33,7 @@ class LedgerStats:
 
 @dataclass(frozen=True, slots=True)
 class CursorStats:
-    """The cursor of one subscription. individually_deleted_messages: as written."""
+    """One cursor: `cursors.owner_of` tells whose. individually_deleted_messages: as written."""
 
     mark_delete_position: Position | None = None
     read_position: Position | None = None
@@ -122,7 +123,7 @@ def _internal(fields: Fields) -> InternalStats:
         last_confirmed_entry=fields.position("lastConfirmedEntry"),
         state=fields.text("state"),
         ledgers=fields.each("ledgers", _ledger),
-        cursors=fields.by_name("cursors", _cursor),
+        cursors=_cursors(fields),
     )
     if stats == InternalStats():
         raise InputError(f"{fields.path or ROOT} holds no field of a topic's internal stats")
@@ -136,6 +137,12 @@ def _ledger(fields: Fields) -> LedgerStats:
         size=fields.whole("size"),
         offloaded=fields.flag("offloaded"),
     )
+
+
+def _cursors(fields: Fields) -> Mapping[str, CursorStats] | None:
+    """By the names of their subscriptions: the broker writes them as in a form of the web."""
+    told = fields.by_name("cursors", _cursor)
+    return None if told is None else {unquote_plus(name): each for name, each in told.items()}
 
 
 def _cursor(fields: Fields) -> CursorStats:

@@ -18,6 +18,7 @@ from pulsar_doctor.stats.topic import (
     DrainingHash,
     PartitionedStats,
     PublisherStats,
+    ReplicatorStats,
     SubscriptionStats,
     TopicStats,
 )
@@ -92,10 +93,18 @@ def _topic(
         waiting_publishers=fields.whole("waitingPublishers"),
         publishers=fields.each("publishers", _publisher),
         subscriptions=fields.by_name("subscriptions", subscription, subscription_ignores),
+        replication=fields.by_name("replication", _replicator),
     )
     if stats == TopicStats():
         raise InputError(f"{fields.path or ROOT} holds no field of a topic's stats")
     return stats
+
+
+def _replicator(fields: Fields) -> ReplicatorStats:
+    return ReplicatorStats(
+        replication_backlog=fields.whole("replicationBacklog"),
+        connected=fields.flag("connected"),
+    )
 
 
 def _publisher(fields: Fields) -> PublisherStats:

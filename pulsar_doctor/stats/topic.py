@@ -127,6 +127,14 @@ class PublisherStats:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicatorStats:
+    """What goes to one remote cluster. replication_backlog: entries."""
+
+    replication_backlog: int | None = None
+    connected: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TopicStats:
     """One topic, one partition, or the totals of a partitioned topic."""
 
@@ -148,6 +156,7 @@ class TopicStats:
     waiting_publishers: int | None = None
     publishers: tuple[PublisherStats, ...] | None = None
     subscriptions: Mapping[str, SubscriptionStats] | None = None
+    replication: Mapping[str, ReplicatorStats] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,102 @@
+"""Cursors of the broker's own for a person: which keep storage, how much, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pulsar_doctor.holes.held import BrokerCursor, KeptLedgers
+from pulsar_doctor.printable import listed, many, printable
+from pulsar_doctor.report.tables import count
+from pulsar_doctor.stats.cursors import (
+    COMPACTION,
+    DEDUPLICATION,
+    PENDING_ACKS,
+    REPLICATOR,
+    SHADOW,
+    TRANSACTION_BUFFER,
+    TRANSACTION_LOG,
+)
+
+SHOWN_MOST = 20
+OTHERS_MOST = 3
+LABEL_WIDTH = 18
+MARGIN = 2
+WHAT = {
+    REPLICATOR: "replicates to {of}",
+    SHADOW: "copies to the shadow topic {of}",
+    DEDUPLICATION: "for deduplication",
+    COMPACTION: "for compaction",
+    TRANSACTION_LOG: "of a log of transactions",
+    PENDING_ACKS: "of acknowledgements within transactions",
+    TRANSACTION_BUFFER: "for transactions",
+}
+
+
+def print_cursors(console: Console, cursors: Sequence[BrokerCursor]) -> None:
+    """Those that keep something one by one, most first; the others are counted."""
+    pinning = sorted((each for each in cursors if each.pins), key=_urgency)
+    for cursor in pinning[:SHOWN_MOST]:
+        console.print(Text(f"{_place(cursor)}: a cursor of the broker's own"))
+        table = Table.grid(padding=(0, MARGIN, 0, 0))
+        table.add_column(min_width=LABEL_WIDTH, no_wrap=True)
+        table.add_column(overflow="fold")
+        for label, words in _lines(cursor):
+            table.add_row(Text(label), Text(printable(words)))
+        console.print(Padding(table, (0, 0, 0, MARGIN), expand=False))
+        console.print()
+    if len(pinning) > SHOWN_MOST:
+        console.print(Text(f"and {len(pinning) - SHOWN_MOST} more: -o json lists them all"))
+    quiet = len(cursors) - len(pinning)
+    if quiet:
+        known = all(each.held is not None for each in cursors if not each.pins)
+        kept = "" if known else ", as far as is told"
+        said = f"{many(quiet, 'cursor')} of the broker's own: nothing kept for it alone{kept}"
+        console.print(Text(said if quiet == 1 else said.replace("for it", "for them")))
+
+
+def _urgency(cursor: BrokerCursor) -> tuple[int, str]:
+    return -(cursor.held.ledgers if cursor.held else 0), cursor.account.subscription
+
+
+def _place(cursor: BrokerCursor) -> str:
+    account = cursor.account
+    what = WHAT[cursor.owner.kind].format(of=printable(cursor.owner.of or "another cluster"))
+    return f"{printable(account.subscription)} ({what}) on {printable(account.full_topic)}"
+
+
+def _lines(cursor: BrokerCursor) -> Iterator[tuple[str, str]]:
+    account = cursor.account
+    if account.mark_delete is not None:
+        ledger, entry = account.mark_delete
+        yield "mark-delete", f"{ledger}:{entry}, {cursor.moves}"
+    if cursor.connected is False:
+        yield "replicator", f"is not connected to {cursor.owner.of}"
+    if account.ranges:
+        yield "holes", _holes(cursor)
+    if cursor.held is not None and cursor.held.ledgers:
+        yield "on disk", _held(cursor.held)
+    yield "what to do", cursor.practice
+
+
+def _holes(cursor: BrokerCursor) -> str:
+    account = cursor.account
+    first, last = account.oldest_hole or (None, None)
+    where = "" if first is None else f"; the oldest begins at {first[0]}:{first[1]}"
+    until = "" if last in (None, first) else f" and ends at {last[0]}:{last[1]}"
+    ranges = many(account.ranges or 0, "range")
+    return f"{ranges} of entries that are done lie behind it{where}{until}"
+
+
+def _held(held: KeptLedgers) -> str:
+    size = "" if held.bytes is None else f" with {count(held.bytes)} bytes"
+    text = f"keeps {many(held.ledgers, 'ledger')}{size} that no subscription needs"
+    if not held.others:
+        return f"{text}, and nothing else does"
+    alone = "" if held.bytes_alone is None else f" ({count(held.bytes_alone)} bytes)"
+    others = listed(list(held.others), OTHERS_MOST)
+    return f"{text}; of these {held.alone}{alone} alone, the others with {others}"
