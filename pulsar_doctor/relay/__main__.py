@@ -1,16 +1,9 @@
 """The relay: the process that moves a client's bytes to the broker and back, and writes them down.
 
-Started by tap/relaying.py. One line of JSON on stdin says what to do (`Config`), one on stdout says
-where it listens or what is wrong. Then stdin carries control lines:
-
-    {"command":"TAKEN", …}   an application took a message: goes to the journal as it is
-    {"command":"FLUSH"}      answered once everything that was seen stands in the journal, or when
-                             the disk takes too long: {"flushed": …, "counters": {…}}
-    {"command":"ROTATE"}     begins the next journal: {"rotated": number of the last one or null}
-    {"command":"COUNTERS"}   what was counted: {"counters": {…}}
-    {"command":"STOP"}       ends the relay; so do SIGTERM, the end of stdin, the parent's death
-
-An "id" in a question stands in its answer again.
+Started by tap/relaying.py. One line of JSON on stdin says what to do, one on stdout says where it
+listens or what is wrong. Then stdin carries questions, see events.py, and a line of TAKEN for each
+message that an application took, which goes to the journal as it is. STOP ends the relay; so do
+SIGTERM, the end of stdin, the parent's death.
 
 What passes is in connection.py, what is changed of it in rewrites.py, which brokers it goes to in
 targets.py, the disk in journal_file.py.
@@ -28,16 +21,32 @@ import sys
 import time
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from pulsar_doctor.columns import TAKEN
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.journal import pack_told
 from pulsar_doctor.relay import tls
-from pulsar_doctor.relay.addresses import Address
 from pulsar_doctor.relay.connections import CONNECTIONS_MOST, Connections
 from pulsar_doctor.relay.dialling import Dialler
+from pulsar_doctor.relay.events import (
+    ANSWERS,
+    QUESTIONS,
+    Answer,
+    CannotStart,
+    Config,
+    CountTraffic,
+    Flush,
+    Flushed,
+    Listens,
+    Question,
+    Rotate,
+    Rotated,
+    Stop,
+    TrafficCounted,
+)
 from pulsar_doctor.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.relay.lines import Misread, Strange, of_json
 from pulsar_doctor.relay.migrations import Listeners
 from pulsar_doctor.relay.sides import TO_BROKER, TO_CLIENT
 from pulsar_doctor.relay.sockets import in_words
@@ -48,7 +57,7 @@ DISK_SECONDS = 2.0  # for an answer that needs the disk
 TAKEN_LINE = b'{"command":"TAKEN",'  # as tap/relaying.py writes it: such a line need not be read
 SENTENCES_MOST = 32  # told on stderr, each once
 
-Answer = TypeVar("Answer")
+Done = TypeVar("Done")
 
 
 class Control(asyncio.Protocol):
@@ -76,38 +85,40 @@ class Control(asyncio.Protocol):
         self._over.set()
 
     def _obey(self, line: bytes) -> None:
-        try:
-            values = json.loads(line)
-            command, number = values["command"], values.get("id")
-        except (ValueError, TypeError, KeyError):  # no reason to leave the traffic alone
-            return
-        if command == TAKEN:
-            self._taken.append(pack_told(line))
-        elif command in ("FLUSH", "ROTATE", "COUNTERS"):
+        asked = QUESTIONS.of_line(line)
+        if isinstance(asked, Strange):  # no reason to leave the traffic alone
+            if asked.kind == TAKEN:
+                self._taken.append(pack_told(line))
+        elif isinstance(asked, Stop):
+            self._over.set()
+        else:
             self._journal_taken()
-            task = asyncio.get_running_loop().create_task(self._answer(command, number))
+            task = asyncio.get_running_loop().create_task(self._answer(asked))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
-        elif command == "STOP":
-            self._over.set()
 
-    async def _answer(self, command: str, number: Any) -> None:
+    async def _answer(self, asked: Question) -> None:
+        answer(await self._answer_to(asked))
+
+    async def _answer_to(self, asked: Question) -> Answer:
         journal = self._connections.journal
-        told: dict[str, Any] = {} if number is None else {"id": number}
-        if command == "ROTATE":
-            told["rotated"], _ = await _in_time(journal.rotating())
-        elif command == "FLUSH":
-            _, told["flushed"] = await _in_time(journal.flushing())
-        if command != "ROTATE":
-            told["counters"] = counters(self._connections)
-        answer(told)
+        match asked:
+            case Rotate():
+                number, _ = await _in_time(journal.rotating())
+                return Rotated(number, asked.id)
+            case Flush():
+                _, flushed = await _in_time(journal.flushing())
+                return Flushed(flushed, counters(self._connections), asked.id)
+            case CountTraffic():
+                return TrafficCounted(counters(self._connections), asked.id)
+        assert_never(asked)
 
     def _journal_taken(self) -> None:
         taken, self._taken = self._taken, []
         self._connections.journal.add(taken)
 
 
-async def _in_time(promised: Future[Answer]) -> tuple[Answer | None, bool]:
+async def _in_time(promised: Future[Done]) -> tuple[Done | None, bool]:
     """What the thread that writes the journal answers, and whether it did: a disk may hang."""
     try:
         async with asyncio.timeout(DISK_SECONDS):
@@ -116,10 +127,10 @@ async def _in_time(promised: Future[Answer]) -> tuple[Answer | None, bool]:
         return None, False
 
 
-def answer(values: dict[str, Any]) -> None:
+def answer(told: Answer | Listens | CannotStart) -> None:
     """One line on stdout, for whoever is still there to read it."""
     with contextlib.suppress(OSError):
-        os.write(1, json.dumps(values).encode() + b"\n")
+        os.write(1, json.dumps(ANSWERS.to_json(told)).encode() + b"\n")
 
 
 def counters(connections: Connections) -> dict[str, int]:
@@ -150,7 +161,7 @@ class RelayNotices:
                 print(f"pulsar-doctor: {sentence}", file=sys.stderr, flush=True)
 
 
-async def serve(config: dict[str, Any]) -> None:
+async def serve(config: Config) -> None:
     """Relays until it is told to stop, or until whoever started it is gone."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
@@ -158,16 +169,14 @@ async def serve(config: dict[str, Any]) -> None:
     loop.set_exception_handler(_say_once)
     _allow_connections()
     dialler = _dialler(config)
-    own = config.get("listen_tls")
+    own = config.listen_tls
     listeners = Listeners(tls.towards_clients(own) if own else None)
     with _journal(config) as journal:
-        most = int(config.get("max_connections") or CONNECTIONS_MOST)
-        connections = Connections(journal, migrate=listeners.migrate, say=RelayNotices(), most=most)
+        most = config.max_connections or CONNECTIONS_MOST
+        connections = Connections(journal, migrate=listeners.migrate, say=Teller(), most=most)
         listeners.connections = connections
-        server = await _listen(
-            listeners, dialler, str(config["listen_host"]), int(config["listen_port"])
-        )
-        answer({"listening": in_words(server.sockets[0].getsockname())})
+        server = await _listen(listeners, dialler, config.listen_host, config.listen_port)
+        answer(Listens(in_words(server.sockets[0].getsockname())))
         await loop.connect_read_pipe(lambda: Control(connections, over), sys.stdin)
         ticker = loop.create_task(_tick(journal, over))
         learner = loop.create_task(dialler.targets.learn())
@@ -178,25 +187,21 @@ async def serve(config: dict[str, Any]) -> None:
         await connections.close()
 
 
-def _dialler(config: dict[str, Any]) -> Dialler:
-    files = config.get("upstream_tls")
-    targets = Targets(_addresses(config["upstream"]), _addresses(config.get("allow_brokers") or ()))
+def _dialler(config: Config) -> Dialler:
+    files = config.upstream_tls
+    targets = Targets(config.upstream, config.allow_brokers)
     return Dialler(targets, tls.towards_brokers(files) if files else None)
 
 
-def _addresses(pairs: Any) -> list[Address]:
-    return [(str(host), int(port)) for host, port in pairs]
-
-
-def _journal(config: dict[str, Any]) -> JournalFile:
+def _journal(config: Config) -> JournalFile:
     asked = {
-        "rotate_bytes": config.get("rotate_bytes"),
-        "unsealed_bytes_most": config.get("journal_bytes_most"),
-        "folder_bytes_most": config.get("trace_bytes_most"),
+        "rotate_bytes": config.rotate_bytes,
+        "unsealed_bytes_most": config.journal_bytes_most,
+        "folder_bytes_most": config.trace_bytes_most,
     }
-    limits = {name: int(most) for name, most in asked.items() if most is not None}
-    seconds = float(config["seal_every_seconds"])
-    return JournalFile(config["trace_dir"], JournalLimits(rotate_seconds=seconds, **limits))
+    limits = {name: most for name, most in asked.items() if most is not None}
+    seconds = config.seal_every_seconds
+    return JournalFile(config.trace_dir, JournalLimits(rotate_seconds=seconds, **limits))
 
 
 def _say_once(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -254,9 +259,12 @@ def main() -> int:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(serve(json.loads(line)))
+        loop.run_until_complete(serve(of_json(Config, json.loads(line))))
+    except Misread as misread:
+        answer(CannotStart(f"what it is told to do {misread}"))
+        return 1
     except (OSError, DoctorError) as error:
-        answer({"error": str(error)})
+        answer(CannotStart(str(error)))
         return 1
     return 0
 

@@ -15,10 +15,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pulsar_doctor.columns import TAKEN
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
+from pulsar_doctor.relay.events import (
+    ANSWERS,
+    QUESTIONS,
+    Answer,
+    CannotStart,
+    Config,
+    CountTraffic,
+    Flush,
+    Flushed,
+    Listens,
+    Question,
+    Rotate,
+    Rotated,
+    TrafficCounted,
+)
+from pulsar_doctor.relay.lines import to_json
 from pulsar_doctor.settings import Settings, for_own_processes
 from pulsar_doctor.tap.broker_settings import asking
 from pulsar_doctor.tap.hearing import Hearing
@@ -41,6 +57,7 @@ ANSWER_SECONDS = 10.0
 CONNECTIONS_MOST = 10_000
 JOURNAL_BYTES_MOST = 4 * 1024**3
 ROTATE_BYTES = 64 * 1024**2
+Told = TypeVar("Told", bound=Answer)
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
     "payloads, properties, credentials and error details are not recorded; keys are hashed with "
@@ -100,27 +117,25 @@ class Relay:
 
         False where the disk takes too long for that.
         """
-        return bool(self._ask("FLUSH")["flushed"])
+        return self._ask(Flush, Flushed).flushed
 
     def rotate(self) -> int | None:
         """Begins the next journal; the number of the one that is complete now, None without any."""
-        number: int | None = self._ask("ROTATE")["rotated"]
-        return number
+        return self._ask(Rotate, Rotated).rotated
 
     def counters(self) -> dict[str, int]:
         """What the relay has counted since it began: connections, bytes, records, refusals."""
-        counted: dict[str, int] = self._ask("COUNTERS")["counters"]
-        return counted
+        return self._ask(CountTraffic, TrafficCounted).counters
 
-    def _ask(self, command: str) -> dict[str, Any]:
+    def _ask(self, question: Callable[[int], Question], answer: type[Told]) -> Told:
         with self._lock:
             self._asked += 1
-            self._send({"command": command, "id": self._asked})
+            self._send(QUESTIONS.to_json(question(self._asked)))
             until = time.monotonic() + ANSWER_SECONDS
             while True:
-                answer: dict[str, Any] = json.loads(self._line(until))
-                if answer.get("id") == self._asked:  # not a late one to an earlier question
-                    return answer
+                told = ANSWERS.of_line(self._line(until))
+                if isinstance(told, answer) and told.id == self._asked:  # not a late one
+                    return told
 
     def _line(self, until: float) -> bytes:
         while b"\n" not in self._heard:
@@ -211,20 +226,20 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     upstream = upstream_of(service_url)
     listen_host, listen_port = listen_address(listen, allow_remote=allow_remote)
     own = own_tls(listen_tls)
-    config = {
-        "listen_host": listen_host,
-        "listen_port": listen_port,
-        "listen_tls": own,
-        "upstream": upstream.brokers,
-        "upstream_tls": upstream_tls(upstream, settings or Settings()),
-        "allow_brokers": [broker_of(text) for text in allow_brokers],
-        "max_connections": max_connections,
-        "trace_dir": str(trace_dir),
-        "seal_every_seconds": seal_every_seconds,
-        "journal_bytes_most": journal_bytes_most,
-        "trace_bytes_most": trace_bytes_most,
-        "rotate_bytes": rotate_bytes,
-    }
+    config = Config(
+        listen_host=listen_host,
+        listen_port=listen_port,
+        listen_tls=own,
+        upstream=upstream.brokers,
+        upstream_tls=upstream_tls(upstream, settings or Settings()),
+        allow_brokers=tuple(broker_of(text) for text in allow_brokers),
+        max_connections=max_connections,
+        trace_dir=str(trace_dir),
+        seal_every_seconds=seal_every_seconds,
+        journal_bytes_most=journal_bytes_most,
+        trace_bytes_most=trace_bytes_most,
+        rotate_bytes=rotate_bytes,
+    )
     if probe:
         require_reachable(service_url, settings or Settings())
     meta = write_meta(trace_dir, upstream=upstream, told=told or {})
@@ -250,7 +265,7 @@ def require_extra() -> None:
 
 
 def _start(
-    config: Mapping[str, Any], say: Callable[[str], object] | None
+    config: Config, say: Callable[[str], object] | None
 ) -> tuple[subprocess.Popen[bytes], str, Hearing | None]:
     """The relay's process and where it listens; DoctorError where it does not come up."""
     # -P: whatever lies in the current folder is no part of the relay.
@@ -267,19 +282,20 @@ def _start(
     assert process.stdout is not None
     line = b""
     with contextlib.suppress(OSError):  # it ended before it could read
-        process.stdin.write(json.dumps(config).encode() + b"\n")
+        process.stdin.write(ENCODE(to_json(config)).encode() + b"\n")
         process.stdin.flush()
         line = process.stdout.readline()
-    answer = json.loads(line) if line else {"error": "it ended without a word"}
-    if "listening" in answer:
-        return process, answer["listening"], hearing
+    answer = ANSWERS.of_line(line) if line else CannotStart("it ended without a word")
+    if isinstance(answer, Listens):
+        return process, answer.listening, hearing
     with contextlib.suppress(OSError):
         process.stdin.close()
     process.stdout.close()
     process.wait(START_SECONDS)
     if hearing is not None:
         hearing.finish()
-    raise DoctorError(f"the tap cannot start: {answer['error']}")
+    why = answer.error if isinstance(answer, CannotStart) else f"the relay says: {answer}"
+    raise DoctorError(f"the tap cannot start: {why}")
 
 
 def write_meta(
