@@ -22,6 +22,7 @@ from tapped import Peer, Tapped, command_frame, flow, message, tapping
 from traffic import MIB
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.observer.events import Begin
 from pulsar_doctor.tap.observing import Observing
 
 pytestmark = linux
@@ -128,7 +129,7 @@ class Held(NamedTuple):
 @contextmanager
 def observed(trace_dir: Path) -> Iterator[Observing]:
     """As the tap has it observed: judged every second, and shown to somebody who looks."""
-    observing, over = Observing(trace_dir, {}, print), threading.Event()
+    observing, over = Observing(trace_dir, Begin(), print), threading.Event()
 
     def look() -> None:
         while not over.is_set():

@@ -21,7 +21,7 @@ from tap_process import Tap, running
 from tapped import CONNECT, CONNECTED, Peer, be_looked_for, command_frame, flow, found, message
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.report.screens import SCHEMA
+from pulsar_doctor.report.tap_document import SCHEMA
 from pulsar_doctor.sealing import open_trace
 
 TOPIC = "persistent://public/default/orders"

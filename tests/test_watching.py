@@ -7,12 +7,27 @@ import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from pulsar_doctor.comparison import Move
+from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status
+from pulsar_doctor.observer.events import (
+    Counted,
+    Gap,
+    Kept,
+    LivingConsumer,
+    NextFlow,
+    Parted,
+    Sealed,
+    Snapshot,
+    Trouble,
+    Verdict,
+)
 from pulsar_doctor.report.screens import JsonLines
 from pulsar_doctor.report.terminal import Terminal
 from pulsar_doctor.report.watching import (
@@ -21,43 +36,44 @@ from pulsar_doctor.report.watching import (
     change_lines,
     gauge,
     lines,
-    not_recorded,
     parted_lines,
     title,
 )
+from pulsar_doctor.tap.events import Counters, End, Event, Listening, not_recorded
 
+AT_US = 1_790_000_000_000_000
 AT = "2026-09-21T14:13:20.000000Z"
+CONSUMER = LivingConsumer(
+    incarnation=1,
+    consumer_name="slow",
+    topic="persistent://public/default/orders",
+    partition=None,
+    subscription="billing",
+    type="Shared",
+    client_version="Pulsar-CPP-v3.7.0",
+    client_addr="10.0.0.7:5000",
+    receiver_queue_size=16,
+    refill_threshold=8,
+    available_permits=0,
+    parked_permits=0,
+    unsent_permits_min=4,
+    flow_count=1,
+    messages=16,
+    acknowledged=4,
+    unacked_messages=12,
+    last_flow_seconds=75.0,
+    next_flow=NextFlow(4, at_most=True, seconds=12.0),
+    certain=True,
+    status="stalled",
+    code="permits-exhausted",
+)
 
 
-def consumer(incarnation: int = 1, **values: Any) -> dict[str, Any]:
-    return {
-        "incarnation": incarnation,
-        "consumer_name": "slow",
-        "topic": "persistent://public/default/orders",
-        "partition": None,
-        "subscription": "billing",
-        "type": "Shared",
-        "client_version": "Pulsar-CPP-v3.7.0",
-        "client_addr": "10.0.0.7:5000",
-        "receiver_queue_size": 16,
-        "refill_threshold": 8,
-        "available_permits": 0,
-        "parked_permits": 0,
-        "unsent_permits_min": 4,
-        "flow_count": 1,
-        "messages": 16,
-        "acknowledged": 4,
-        "unacked_messages": 12,
-        "last_flow_seconds": 75.0,
-        "next_flow": {"messages": 4, "at_most": True, "seconds": 12.0},
-        "certain": True,
-        "status": "stalled",
-        "code": "permits-exhausted",
-        **values,
-    }
+def consumer(incarnation: int = 1, **values: Any) -> LivingConsumer:
+    return replace(CONSUMER, incarnation=incarnation, **values)
 
 
-def drawn(consumers: list[dict[str, Any]], width: int, height: int = 20, signs=UNICODE):
+def drawn(consumers: list[LivingConsumer], width: int, height: int = 20, signs=UNICODE):
     return [line.plain for line in lines(consumers, signs, width, height)]
 
 
@@ -108,7 +124,7 @@ def test_the_verdict_is_whole_however_narrow_the_terminal_is(width, code, least)
 
 
 def test_what_would_be_cut_gets_what_is_left():
-    ahead = {"messages": 461, "at_most": True, "seconds": 1000.0}
+    ahead = NextFlow(461, at_most=True, seconds=1000.0)
     long = "invoices-of-the-last-year on orders"
     wide = consumer(next_flow=ahead, subscription="invoices-of-the-last-year")
     assert "  ≤461 more in 17 min  " in drawn([wide], 200)[1]
@@ -132,7 +148,7 @@ def test_what_is_not_known_is_not_zero():
 def test_an_upper_bound_is_said_to_be_one():
     assert "≤7" in drawn([consumer(parked_permits=None, available_permits=7)], 180)[1]
     assert "≤7" not in drawn([consumer(parked_permits=0, available_permits=7)], 180)[1]
-    ahead = {"messages": 4, "at_most": False, "seconds": None}
+    ahead = NextFlow(4, at_most=False, seconds=None)
     assert "  4 more  " in drawn([consumer(next_flow=ahead)], 180)[1]
 
 
@@ -170,31 +186,40 @@ def test_the_worst_come_first_and_what_has_no_room_is_counted():
     assert shown[4] == "and 3 more: 2 healthy, 1 not judged yet"
     assert len(drawn(many, 120, height=7)) == 7
     assert drawn(many, 120, height=7)[-1].split()[0] == "c1"
-    assert title({"consumers": many}, ASCII).plain == (
+    assert title(Snapshot(AT_US, tuple(many), 0), ASCII).plain == (
         "6 consumers: 1 stalled, 1 unknown, 1 warning, 2 healthy, 1 not judged yet   "
         "= available  . queued  # unsent  "
     )
     assert drawn([], 80)[0].startswith("consumer")
 
 
-def finding(name: str, remedy: str = "Give it a smaller queue.") -> dict[str, Any]:
-    return {
-        "code": "permits-exhausted",
-        "consumer": name,
-        "summary": f"{name} has 0 permits",
-        "remedy": remedy,
-    }
+def finding(name: str, remedy: str = "Give it a smaller queue.") -> Finding:
+    return Finding(
+        code="permits-exhausted",
+        severity="stalled",
+        confidence=0.8,
+        consumer=name,
+        summary=f"{name} has 0 permits",
+        evidence=(Measure("available_permits", 0, "permits"),),
+        remedy=remedy,
+    )
 
 
-def verdict(status: str, before: str | None, *findings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "event": "verdict", "at": AT, "topic": "persistent://acme/shop/orders", "partition": 3,
-        "subscription": "billing\n", "status": status, "before": before,
-        "findings": list(findings), "not_told": ["permit-leak: nobody knows", "and more"],
-    }  # fmt: skip
+def verdict(status: Status, before: Status | None, *findings: Finding) -> Verdict:
+    diagnosis = Diagnosis(
+        topic="persistent://acme/shop/orders",
+        partition=3,
+        subscription="billing\n",
+        type="Shared",
+        status=status,
+        findings=findings,
+        not_told=("permit-leak: nobody knows", "and more"),
+        incarnations=frozenset({1, 2}),
+    )
+    return Verdict(AT_US, before, diagnosis)
 
 
-def said(event: dict[str, Any], signs=UNICODE) -> list[str]:
+def said(event: Verdict, signs=UNICODE) -> list[str]:
     return [line.plain.strip() for line in change_lines(event, signs)]
 
 
@@ -216,16 +241,25 @@ def test_a_verdict_that_changed_says_why_and_what_to_do():
     assert len(said(verdict("healthy", "stalled"))) == 1
 
 
+PARTED = Parted(
+    at_us=AT_US,
+    incarnation=4,
+    consumer_name="slow",
+    topic="persistent://public/default/orders",
+    partition=None,
+    subscription="billing",
+    tap_available_permits=9,
+    broker_available_permits=4,
+    difference=-5,
+    agreed_seq=110,
+    parted_seq=130,
+    first_command=Move(118, "MESSAGE", 1),
+    same_size_command=Move(120, "FLOW", 5),
+)
+
+
 def test_a_parting_names_the_command_where_it_is_known():
-    event = {
-        "event": "parted", "at": AT, "topic": "persistent://public/default/orders",
-        "partition": None, "subscription": "billing", "consumer_name": "slow", "incarnation": 4,
-        "tap_available_permits": 9, "broker_available_permits": 4, "difference": -5,
-        "agreed_seq": 110, "parted_seq": 130,
-        "first_command": {"seq": 118, "command": "MESSAGE", "permits": 1},
-        "same_size_command": {"seq": 120, "command": "FLOW", "permits": 5},
-    }  # fmt: skip
-    first, *rest = [line.plain.strip() for line in parted_lines(event)]
+    first, *rest = [line.plain.strip() for line in parted_lines(PARTED)]
     assert first[8:] == (
         "  PARTED  slow of billing on orders: the tap says 9 available permits, "
         "the broker says 4, 5 fewer"
@@ -235,7 +269,7 @@ def test_a_parting_names_the_command_where_it_is_known():
         "MESSAGE of 1 in row 118",
         "the only one between them of that size is FLOW of 5 in row 120",
     ]
-    unknown = {**event, "agreed_seq": None, "first_command": None, "same_size_command": None}
+    unknown = replace(PARTED, agreed_seq=None, first_command=None, same_size_command=None)
     assert list(parted_lines(unknown))[1].plain.strip() == (
         "when they parted is not known; it was by row 130"
     )
@@ -245,6 +279,88 @@ def test_a_gap_is_a_sentence():
     assert not_recorded(1) == "1 command was not recorded"
     assert not_recorded(12) == "12 commands were not recorded"
     assert not_recorded(None) == "some commands were not recorded; nobody knows how many"
+
+
+def published(event: Event) -> str:
+    """As a program reads it, without the schema and the time."""
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as out:
+        JsonLines(out, print, print).show(event)
+    with os.fdopen(read) as line:
+        text = line.read()
+    kind = text.removeprefix('{"schema": "pulsar-doctor/tap/1", "event": ')
+    assert kind != text
+    return kind.replace(f'"at": "{AT}"', '"at": …')
+
+
+VERDICT = (
+    '"topic": "persistent://acme/shop/orders", "partition": 3, "subscription": "billing\\n", '
+    '"type": "Shared", "status": "stalled", "backlog": null, "findings": [{"code": '
+    '"permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow", "summary": '
+    '"slow has 0 permits", "evidence": [{"name": "available_permits", "value": 0, "unit": '
+    '"permits"}], "remedy": "Give it a smaller queue.", "explain": "pulsar-doctor explain '
+    'permits-exhausted"}], "not_told": ["permit-leak: nobody knows", "and more"]}'
+)
+STALLED = verdict("stalled", None, finding("slow"))
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (
+            Listening(AT_US, "pulsar://127.0.0.1:1", "b:6650", "/t"),
+            '"listening", "at": …, "service_url": "pulsar://127.0.0.1:1", "upstream": "b:6650", '
+            '"trace_dir": "/t"}',
+        ),
+        (
+            Snapshot(AT_US, (CONSUMER,), 9),
+            '"snapshot", "at": …, "consumers": [{"incarnation": 1, "consumer_name": "slow", '
+            '"topic": "persistent://public/default/orders", "partition": null, "subscription": '
+            '"billing", "type": "Shared", "client_version": "Pulsar-CPP-v3.7.0", "client_addr": '
+            '"10.0.0.7:5000", "receiver_queue_size": 16, "refill_threshold": 8, '
+            '"available_permits": 0, "parked_permits": 0, "unsent_permits_min": 4, "flow_count": '
+            '1, "messages": 16, "acknowledged": 4, "unacked_messages": 12, "last_flow_seconds": '
+            '75.0, "next_flow": {"messages": 4, "at_most": true, "seconds": 12.0}, "certain": '
+            'true, "status": "stalled", "code": "permits-exhausted"}], "unread_bytes": 9}',
+        ),
+        (STALLED, f'"verdict", "at": …, "before": null, {VERDICT}'),
+        (Gap(AT_US, 7, None), '"gap", "at": …, "seq": 7, "dropped": null}'),
+        (Sealed(AT_US, 3), '"sealed", "at": …, "through": 3}'),
+        (
+            Kept(AT_US, 3, "a signal", None, "no"),
+            '"kept", "at": …, "through": 3, "reason": "a signal", "path": null, "error": "no"}',
+        ),
+        (Trouble(AT_US, None), '"trouble", "at": …, "reason": null}'),
+        (
+            PARTED,
+            '"parted", "at": …, "incarnation": 4, "consumer_name": "slow", "topic": '
+            '"persistent://public/default/orders", "partition": null, "subscription": "billing", '
+            '"tap_available_permits": 9, "broker_available_permits": 4, "difference": -5, '
+            '"agreed_seq": 110, "parted_seq": 130, "first_command": {"seq": 118, "command": '
+            '"MESSAGE", "permits": 1}, "same_size_command": {"seq": 120, "command": "FLOW", '
+            '"permits": 5}}',
+        ),
+        (
+            Counters(AT_US, {"records_seen": 4}, Counted(AT_US, 4, 0, 1, 2)),
+            '"counters", "at": …, "relay": {"records_seen": 4}, "observer": {"rows": 4, '
+            '"unread_bytes": 0, "parts_sealed": 1, "expired_rows": 2}}',
+        ),
+        (
+            Counters(AT_US, None, Counted(AT_US, 4, 0, 1, 2, compared=0)),
+            '"counters", "at": …, "relay": null, "observer": {"rows": 4, "unread_bytes": 0, '
+            '"parts_sealed": 1, "expired_rows": 2, "compared": 0}}',
+        ),
+        (Counters(AT_US, {}, None), '"counters", "at": …, "relay": {}, "observer": null}'),
+        (
+            End(AT_US, 1, 2, ("stalled",), None, (STALLED.diagnosis,)),
+            '"end", "at": …, "exit_code": 1, "dropped": 2, "seen": ["stalled"], "trace_dir": null, '
+            f'"subscriptions": [{{{VERDICT}]}}',
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_program_reads_the_same_text_for_ever(event, text):
+    assert published(event) == f"{text}\n"
 
 
 class Screenful:
@@ -258,43 +374,46 @@ class Screenful:
         self.talk: list[str] = []
         self.terminal = Terminal(console, self.talk.append, self.talk.append)
 
-    def show(self, **event: Any) -> str:
+    def show(self, event: Event) -> str:
         before = len(self.file.getvalue())
-        self.terminal.show({"at": AT, **event})
+        self.terminal.show(event)
         return self.file.getvalue()[before:]
 
 
 def test_a_terminal_is_drawn_again_and_a_changed_verdict_stays_above():
     screen = Screenful(color_system=None)
-    assert screen.show(event="listening", service_url="pulsar://127.0.0.1:1") == (
-        "pulsar://127.0.0.1:1\n"
-    )
-    many = [consumer(n, consumer_name=f"c{n}") for n in range(20)]
-    first = screen.show(event="snapshot", consumers=many)
+    listening = Listening(AT_US, "pulsar://127.0.0.1:1", "127.0.0.1:2", None)
+    assert screen.show(listening) == "pulsar://127.0.0.1:1\n"
+    many = tuple(consumer(n, consumer_name=f"c{n}") for n in range(20))
+    first = screen.show(Snapshot(AT_US, many, 0))
     assert "and 16 more: 16 stalled" in first
     assert first.count("\n") < 8
-    again = screen.show(event="snapshot", consumers=many[:1])
+    again = screen.show(Snapshot(AT_US, many[:1], 0))
     assert "\x1b[1A" in again  # it goes up, and draws over what was there
-    changed = screen.show(**verdict("stalled", None, finding("slow")))
+    changed = screen.show(verdict("stalled", None, finding("slow")))
     assert changed.index("STALLED") < changed.index("1 consumer: 1 stalled")
-    assert screen.show(event="snapshot", consumers=[]).count("STALLED") == 0
+    assert screen.show(Snapshot(AT_US, (), 0)).count("STALLED") == 0
     screen.terminal.close()
     screen.terminal.close()
 
 
 def test_the_first_healthy_verdict_is_no_news():
     screen = Screenful(color_system=None)
-    assert screen.show(**verdict("healthy", None)) == ""
-    assert "HEALTHY" in screen.show(**verdict("healthy", "stalled"))
+    assert screen.show(verdict("healthy", None)) == ""
+    assert "HEALTHY" in screen.show(verdict("healthy", "stalled"))
 
 
 def test_no_color_is_respected(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    plain = Screenful(color_system="standard").show(**verdict("stalled", None, finding("slow")))
+    plain = Screenful(color_system="standard").show(verdict("stalled", None, finding("slow")))
     monkeypatch.delenv("NO_COLOR")
-    coloured = Screenful(color_system="standard").show(**verdict("stalled", None))
+    coloured = Screenful(color_system="standard").show(verdict("stalled", None))
     assert "31m" not in plain
     assert "31m" in coloured
+
+
+SEALED = Sealed(AT_US, 1)
+BIG = Trouble(AT_US, "x" * 1_000_000)
 
 
 def test_a_reader_that_goes_away_is_told_once_and_ends_nothing():
@@ -304,7 +423,7 @@ def test_a_reader_that_goes_away_is_told_once_and_ends_nothing():
         screen = JsonLines(out, talk.append, talk.append)
         os.close(read)
         for _ in range(3):
-            screen.show({"event": "end", "at": AT})
+            screen.show(SEALED)
     assert talk == [f"nothing more is written to {write}: Broken pipe; the tap goes on"]
 
 
@@ -320,14 +439,14 @@ def test_a_line_that_was_interrupted_is_finished_before_the_next():
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         try:
             with pytest.raises(KeyboardInterrupt):
-                screen.show({"event": "snapshot", "big": "x" * 1_000_000})
+                screen.show(BIG)
         finally:
             signal.signal(signal.SIGALRM, before)
         screen.hurry()
         reader = ThreadPoolExecutor(1)
         told = reader.submit(lambda: [json.loads(lines.readline()) for _ in range(2)])
-        screen.show({"event": "end"})
-        assert [event["event"] for event in told.result(10)] == ["snapshot", "end"]
+        screen.show(SEALED)
+        assert [event["event"] for event in told.result(10)] == ["trouble", "sealed"]
         reader.shutdown()
 
 
@@ -338,6 +457,6 @@ def test_whoever_does_not_read_in_the_end_is_not_waited_for(monkeypatch):
     with os.fdopen(write, "w") as out:
         screen = JsonLines(out, talk.append, talk.append)
         screen.hurry()
-        screen.show({"event": "snapshot", "big": "x" * 1_000_000})
+        screen.show(BIG)
     os.close(read)
     assert talk == [f"nothing more is written to {write}: it is not read; the tap goes on"]

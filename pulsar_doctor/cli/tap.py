@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,9 +25,9 @@ from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis import Diagnosis
-    from pulsar_doctor.report.screens import Screen
     from pulsar_doctor.ring import RingLimits
     from pulsar_doctor.settings import Settings
+    from pulsar_doctor.tap.events import End, Listening, Screen
     from pulsar_doctor.tap.own_trace import OwnTrace
     from pulsar_doctor.tap.relaying import Relay
     from pulsar_doctor.tap.running import TapOutcome
@@ -132,6 +132,7 @@ def _limits(asked: Request) -> RingLimits:
 def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: Request) -> int:
     from pulsar_doctor import ring
     from pulsar_doctor.diagnosis import exit_code
+    from pulsar_doctor.report import verdict
     from pulsar_doctor.tap import running
 
     folder = own.folder if own else asked.trace_dir
@@ -150,7 +151,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: Reque
         )
         listening = _listening(relay, asked)
         trace = "" if own else f"the trace is in {folder}; "
-        begins = f"tapping {listening['upstream']}; {trace}Ctrl-C ends it"
+        begins = f"tapping {listening.upstream}; {trace}Ctrl-C ends it"
         if own:
             begins += f"\n{own.promise}"
             own.begun = True
@@ -163,8 +164,10 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: Reque
     kept = own.end(outcome.seen) if own else folder
     if asked.output == "jsonl":
         screen.show(_end(diagnoses, code, outcome, kept))
+    elif diagnoses:
+        verdict.print_diagnoses(diagnoses)
     else:
-        _tell_end(screen, diagnoses)
+        screen.say("no consumer came through the tap")
     if own and kept:
         screen.warn(f"the trace is kept ({', '.join(outcome.seen)}): {own.place}")
     elif own:
@@ -200,18 +203,13 @@ def _relaying(
     )
 
 
-def _listening(relay: Relay, asked: Request) -> dict[str, Any]:
-    from pulsar_doctor.tap.running import now
+def _listening(relay: Relay, asked: Request) -> Listening:
+    from pulsar_doctor.tap.events import Listening, now_us
     from pulsar_doctor.trace.folder import read_meta
 
     kept = asked.trace_dir
-    return {
-        "event": "listening",
-        "at": now(),
-        "service_url": relay.service_url,
-        "upstream": read_meta(relay.trace_dir).upstream_address,
-        "trace_dir": None if kept is None else str(kept),
-    }
+    upstream = read_meta(relay.trace_dir).upstream_address
+    return Listening(now_us(), relay.service_url, upstream, None if kept is None else str(kept))
 
 
 def _screen(asked: Request) -> Screen:
@@ -249,21 +247,14 @@ def _diagnoses(folder: Path, changes: Sequence[str]) -> list[Diagnosis]:
     return diagnose_wire(subscriptions, rules, limits_of(rules, changes))
 
 
-def _end(
-    diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: Path | None
-) -> dict[str, Any]:
-    from pulsar_doctor.report.document import diagnosis_json
-    from pulsar_doctor.tap.running import now
+def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: Path | None) -> End:
+    from pulsar_doctor.tap.events import End, now_us
 
-    end = {"event": "end", "at": now(), "exit_code": code, "dropped": outcome.dropped}
-    end |= {"seen": outcome.seen, "trace_dir": None if kept is None else str(kept)}
-    return {**end, "subscriptions": [diagnosis_json(diagnosis) for diagnosis in diagnoses]}
-
-
-def _tell_end(screen: Screen, diagnoses: Sequence[Diagnosis]) -> None:
-    from pulsar_doctor.report import verdict
-
-    if diagnoses:
-        verdict.print_diagnoses(diagnoses)
-    else:
-        screen.say("no consumer came through the tap")
+    return End(
+        at_us=now_us(),
+        exit_code=code,
+        dropped=outcome.dropped,
+        seen=tuple(outcome.seen),
+        trace_dir=None if kept is None else str(kept),
+        subscriptions=tuple(diagnoses),
+    )

@@ -10,7 +10,6 @@ it also judges, and speaks with its parent over stdin and stdout: see telling.py
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from pulsar_doctor.columns import Row
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.observer.channel import Channel
+from pulsar_doctor.observer.events import ASKS, Begin
 from pulsar_doctor.observer.telling import Teller
 from pulsar_doctor.sealing import Sealer
 from pulsar_doctor.timeline import Timeline
@@ -126,7 +126,8 @@ def _teller() -> Teller:
     line = b""
     while not line.endswith(b"\n") and (byte := os.read(0, 1)):
         line += byte
-    return Teller(Channel(0, 1), json.loads(line or b"{}"))
+    begin = ASKS.of_line(line)
+    return Teller(Channel(0, 1), begin if isinstance(begin, Begin) else Begin())
 
 
 def main(arguments: list[str]) -> int:

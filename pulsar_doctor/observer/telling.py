@@ -4,33 +4,41 @@ Once a second it judges every subscription and shows all consumers, but spends n
 of its time on that: with thousands of them the seconds become longer, so that the journal is always
 followed. It begins once it has caught up with the journal, lest the past be told as news.
 
-Lines from the parent, the first of them before all else:
-
-    {"changes": [...], "ring_seconds": …, "compare": …}   how to work; all may be left out
-    {"command": "SEAL", "through": N}      answered once the parts up to N are sealed
-    {"command": "KEEP", "through": N, "reason": …}   likewise; then a snapshot of the ring is kept
-    {"command": "COUNTERS"}                what it has read
-    {"command": "COMPARE", "samples": […]} the broker's permits, see comparison.py; null: no more
-
-Lines to the parent, one JSON object each with an `event`: snapshot, verdict, gap, sealed, kept,
-trouble, counters, parted.
+What the parent may ask, and what it is told, is in events.py.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pulsar_doctor.columns import GAP, Row
 from pulsar_doctor.comparison import Comparison, ConsumerSample, Parting
 from pulsar_doctor.consumers import split_partition
 from pulsar_doctor.diagnosis import limits_of
 from pulsar_doctor.observer.channel import Channel
-from pulsar_doctor.report.rows import iso
-from pulsar_doctor.report.snapshot import change_json, gap_json, snapshot
+from pulsar_doctor.observer.events import (
+    ASKS,
+    EVENTS,
+    Begin,
+    Compare,
+    Count,
+    Counted,
+    Gap,
+    Keep,
+    Kept,
+    Parted,
+    Seal,
+    Sealed,
+    Told,
+    Trouble,
+    Verdict,
+)
+from pulsar_doctor.observer.snapshot import snapshot
+from pulsar_doctor.relay.lines import Strange
 from pulsar_doctor.rules import load
 from pulsar_doctor.timeline import Timeline
 from pulsar_doctor.verdicts import Verdicts
@@ -83,16 +91,17 @@ class Allowance:
 
 
 class Teller:
-    """Beside one observer, for its life. config: the first line of the parent."""
+    """Beside one observer, for its life."""
 
-    def __init__(self, channel: Channel, config: Mapping[str, Any]) -> None:
+    def __init__(self, channel: Channel, begin: Begin) -> None:
         rules = load()
         self._channel = channel
-        self._verdicts = Verdicts(rules, limits_of(rules, config.get("changes", ())))
-        self._comparison = Comparison() if config.get("compare") else None
+        self._verdicts = Verdicts(rules, limits_of(rules, begin.changes))
+        self._comparison = Comparison() if begin.compare else None
         self._judging, self._showing = Allowance(), Allowance()
-        self._awaited: list[Mapping[str, Any]] = []  # SEAL and KEEP
-        self._samples: list[ConsumerSample] | None = None
+        self._awaited: list[Seal | Keep | Count] = []
+        self._samples: Sequence[ConsumerSample] | None = None
+        self._strange: set[Strange] = set()
         self._trouble: str | None = None
         self._rows = 0
         self._watched: Watched | None = None  # from when it has caught up on
@@ -102,7 +111,7 @@ class Teller:
         """Each row once, in order."""
         self._rows += 1
         if row.command == GAP:
-            self._channel.tell(gap_json(row))
+            self._tell(Gap(row.ts, row.seq, row.dropped))
         if self._comparison is not None:
             self._comparison.add(row)
         if not self._rows % ROWS_BETWEEN and self._watched is not None:
@@ -110,18 +119,22 @@ class Teller:
 
     def hear(self) -> None:
         """What the parent wants. What it speaks of is in the journal by now, so poll after it."""
-        for asked in self._channel.asked():
-            command = asked.get("command")
-            if command in ("SEAL", "KEEP", "COUNTERS"):
-                self._awaited.append(asked)
-            elif command == "COMPARE":
-                self._hear_samples(asked.get("samples"))
+        for asked in map(ASKS.of_json, self._channel.asked()):
+            match asked:
+                case Seal() | Keep() | Count():
+                    self._awaited.append(asked)
+                case Compare(None):
+                    self._comparison = None
+                case Compare():
+                    self._samples = asked.samples
+                case Strange():
+                    self._pass_over(asked)
 
-    def _hear_samples(self, samples: list[Mapping[str, Any]] | None) -> None:
-        if samples is None:
-            self._comparison = None
-        else:
-            self._samples = [ConsumerSample(**sample) for sample in samples]
+    def _pass_over(self, asked: Strange) -> None:
+        """A tap of another version asks; said on stderr, once."""
+        if asked not in self._strange:
+            self._strange.add(asked)
+            print(f"the observer passes over what the tap asks: {asked}", file=sys.stderr)
 
     def caught_up(self, watched: Watched) -> None:
         """The journal has been read to its end."""
@@ -129,8 +142,7 @@ class Teller:
         self._answer(watched)
         if watched.trouble != self._trouble:
             self._trouble = watched.trouble
-            at = iso(watched.timeline.now_us)
-            self._channel.tell({"event": "trouble", "at": at, "reason": self._trouble})
+            self._tell(Trouble(watched.timeline.now_us, self._trouble))
         self._compare(watched.timeline)
         self._work(watched)
 
@@ -141,7 +153,8 @@ class Teller:
             between = self._verdicts.is_between_rounds
             self._judging.end(EVERY_SECONDS if between else 0.0)
         if self._channel.wants_more and self._showing.begin():
-            self._channel.show(self._snapshot(watched))
+            shown = snapshot(watched.timeline, self._verdicts, watched.unread_bytes)
+            self._channel.show(EVENTS.to_json(shown))
             self._showing.end(EVERY_SECONDS)
         self._channel.pump()
 
@@ -150,79 +163,79 @@ class Teller:
         self._answer(watched)
         for _ in range(2):  # the first may only end a round that had been begun
             self._tell_changes(watched.timeline, lambda: False)
-        self._channel.tell(self._counters(watched))
+        self._tell(self._counted(watched))
         self._channel.drain(DRAIN_SECONDS)
+
+    def _tell(self, event: Told) -> None:
+        self._channel.tell(EVENTS.to_json(event))
 
     def _tell_changes(self, timeline: Timeline, is_over: Callable[[], bool]) -> None:
         for change in self._verdicts.judge(timeline, is_over):
-            self._channel.tell(change_json(change, timeline.now_us))
+            self._tell(Verdict(timeline.now_us, change.before, change.diagnosis))
 
-    def _snapshot(self, watched: Watched) -> dict[str, Any]:
-        shown = snapshot(watched.timeline, self._verdicts)
-        return {**shown, "unread_bytes": watched.unread_bytes}
-
-    def _counters(self, watched: Watched) -> dict[str, Any]:
-        compared = {} if self._comparison is None else {"compared": len(self._comparison.compared)}
-        return {
-            "event": "counters",
-            "at": iso(watched.timeline.now_us),
-            "rows": watched.timeline.next_seq,
-            "unread_bytes": watched.unread_bytes,
-            "parts_sealed": watched.sealed,
-            "expired_rows": watched.expired_rows,
-            **compared,
-        }
+    def _counted(self, watched: Watched) -> Counted:
+        return Counted(
+            at_us=watched.timeline.now_us,
+            rows=watched.timeline.next_seq,
+            unread_bytes=watched.unread_bytes,
+            parts_sealed=watched.sealed,
+            expired_rows=watched.expired_rows,
+            compared=None if self._comparison is None else len(self._comparison.compared),
+        )
 
     def _answer(self, watched: Watched) -> None:
-        waiting = []
+        waiting: list[Seal | Keep | Count] = []
         for asked in self._awaited:
-            if asked["command"] == "COUNTERS":
-                self._channel.tell(self._counters(watched))
-            elif asked["through"] > watched.sealed:
+            if isinstance(asked, Count):
+                self._tell(self._counted(watched))
+            elif asked.through > watched.sealed:
                 waiting.append(asked)
-            elif asked["command"] == "SEAL":
-                self._channel.tell(_answered("sealed", watched.timeline, asked))
+            elif isinstance(asked, Seal):
+                self._tell(Sealed(watched.timeline.now_us, asked.through))
             else:
-                self._keep(watched, asked)
+                self._tell(kept(watched, asked))
         self._awaited = waiting
-
-    def _keep(self, watched: Watched, asked: Mapping[str, Any]) -> None:
-        path = error = None
-        try:
-            path = watched.keep(asked["reason"], asked["through"])
-        except OSError as refused:
-            error = str(refused)
-        answer = _answered("kept", watched.timeline, asked)
-        self._channel.tell({**answer, "path": path and str(path), "error": error})
 
     def _compare(self, timeline: Timeline) -> None:
         samples, self._samples = self._samples, None
         if self._comparison is None or samples is None:
             return
         for parting in self._comparison.compare(timeline, samples):
-            self._channel.tell({"event": "parted", "at": iso(timeline.now_us), **parted(parting)})
+            self._tell(parted(parting, timeline.now_us))
 
 
-def _answered(event: str, timeline: Timeline, asked: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {name: value for name, value in asked.items() if name != "command"}
-    return {"event": event, "at": iso(timeline.now_us), **rest}
+def kept(watched: Watched, asked: Keep) -> Kept:
+    """Keeps what the ring holds; what became of it."""
+    path = error = None
+    try:
+        path = watched.keep(asked.reason, asked.through)
+    except OSError as refused:
+        error = str(refused)
+    return Kept(
+        at_us=watched.timeline.now_us,
+        through=asked.through,
+        reason=asked.reason,
+        path=None if path is None else str(path),
+        error=error,
+    )
 
 
-def parted(parting: Parting) -> dict[str, Any]:
-    """A parting as JSON values."""
+def parted(parting: Parting, at_us: int) -> Parted:
+    """A parting as it is told."""
     consumer = parting.consumer
     topic, partition = split_partition(consumer.topic)
-    return {
-        "incarnation": consumer.incarnation,
-        "consumer_name": consumer.consumer_name,
-        "topic": topic,
-        "partition": partition,
-        "subscription": consumer.subscription,
-        "tap_available_permits": parting.tap_permits,
-        "broker_available_permits": parting.broker_permits,
-        "difference": parting.difference,
-        "agreed_seq": parting.agreed_seq,
-        "parted_seq": parting.parted_seq,
-        "first_command": parting.first and asdict(parting.first),
-        "same_size_command": parting.alone and asdict(parting.alone),
-    }
+    return Parted(
+        at_us=at_us,
+        incarnation=consumer.incarnation,
+        consumer_name=consumer.consumer_name,
+        topic=topic,
+        partition=partition,
+        subscription=consumer.subscription,
+        tap_available_permits=parting.tap_permits,
+        broker_available_permits=parting.broker_permits,
+        difference=parting.difference,
+        agreed_seq=parting.agreed_seq,
+        parted_seq=parting.parted_seq,
+        first_command=parting.first,
+        same_size_command=parting.alone,
+    )

@@ -147,7 +147,7 @@ def counters(connections: Connections) -> dict[str, int]:
     }
 
 
-class RelayNotices:
+class Teller:
     """Sentences for whoever runs the tap, on stderr, each once."""
 
     def __init__(self) -> None:

@@ -9,60 +9,32 @@ from __future__ import annotations
 import json
 import os
 import select
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TextIO
+from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from rich.text import Text
 
-from pulsar_doctor.report.watching import (
-    UNICODE,
-    Signs,
-    change_lines,
-    clock,
-    not_recorded,
-    parted_lines,
-)
+from pulsar_doctor.observer.events import Gap, Kept, Parted, Sealed, Trouble, Verdict
+from pulsar_doctor.report.tap_document import event_json, numbers_of
+from pulsar_doctor.report.watching import UNICODE, Signs, change_lines, clock, parted_lines
+from pulsar_doctor.tap.events import Counters, Event, Listening, not_recorded
 
-SCHEMA = "pulsar-doctor/tap/1"
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
 
-ScreenEvent = Mapping[str, Any]
-Tell = Callable[[str], object]
-
-
-class Screen(Protocol):
-    """What a tap is shown on. Every event has `event` and `at`."""
-
-    def show(self, event: ScreenEvent) -> None:
-        """Something that happened, or how all consumers stand."""
-
-    def say(self, text: str, /) -> object:
-        """Talk; nothing under --quiet."""
-
-    def warn(self, text: str, /) -> object:
-        """What a person has to know, also under --quiet. From any thread, like `say`."""
-
-    def look(self) -> None:
-        """Called again and again: whoever reads may have another window now."""
-
-    def hurry(self) -> None:
-        """The tap ends: whoever does not read now is not waited for."""
-
-    def close(self) -> None:
-        """Nothing more is shown; safe to be called twice."""
+Say = Callable[[str], object]
 
 
 class JsonLines:
     """One JSON object a line, and nothing else."""
 
-    def __init__(self, out: TextIO, say: Tell, warn: Tell) -> None:
+    def __init__(self, out: TextIO, say: Say, warn: Say) -> None:
         self._out = _Patient(out, say)
         self.say, self.warn = say, warn
 
-    def show(self, event: ScreenEvent) -> None:
-        """As it is, with the schema in front."""
-        self._out.write(json.dumps({"schema": SCHEMA, **event}) + "\n")
+    def show(self, event: Event) -> None:
+        """All that there is of it."""
+        self._out.write(json.dumps(event_json(event)) + "\n")
 
     def look(self) -> None:
         """A line is a line, however wide."""
@@ -78,15 +50,15 @@ class JsonLines:
 class Lines:
     """The address, and then what happens; for a pipe, a file, and beside a command's own output."""
 
-    def __init__(self, out: TextIO, changes: TextIO, say: Tell, warn: Tell) -> None:
+    def __init__(self, out: TextIO, changes: TextIO, say: Say, warn: Say) -> None:
         self._out = _Patient(out, say)
         self._changes = _Patient(changes, say)
         self.say, self.warn = say, warn
 
-    def show(self, event: ScreenEvent) -> None:
+    def show(self, event: Event) -> None:
         """A verdict that changed and the like; not the consumers."""
-        if event["event"] == "listening":
-            self._out.write(f"{event['service_url']}\n")
+        if isinstance(event, Listening):
+            self._out.write(f"{event.service_url}\n")
         for line in happened(event, UNICODE):
             self._changes.write(f"{line.plain}\n")
         for sentence in talked(event):
@@ -103,34 +75,35 @@ class Lines:
         """There is nothing to take away."""
 
 
-def happened(event: ScreenEvent, signs: Signs) -> Iterator[Text]:
+def happened(event: Event, signs: Signs) -> Iterator[Text]:
     """What stays on the screen of an event."""
-    if event["event"] == "verdict" and (event["before"] or event["status"] != "healthy"):
-        yield from change_lines(event, signs)
-    elif event["event"] == "parted":
-        yield from parted_lines(event)
+    match event:
+        case Verdict() if event.before or event.diagnosis.status != "healthy":
+            yield from change_lines(event, signs)
+        case Parted():
+            yield from parted_lines(event)
 
 
-def talked(event: ScreenEvent) -> Iterator[str]:
+def talked(event: Event) -> Iterator[str]:
     """What is said of an event, on stderr."""
-    kind = event["event"]
-    if kind == "gap":
-        yield f"{clock(event)}  {not_recorded(event['dropped'])}: the trace has a gap"
-    elif kind == "sealed":
-        yield f"{clock(event)}  all that had passed is sealed"
-    elif kind == "kept" and event["path"]:
-        yield f"{clock(event)}  {event['reason']}: the ring is kept in {event['path']}"
-    elif kind == "kept":
-        yield f"{clock(event)}  {event['reason']}: nothing could be kept: {event['error']}"
-    elif kind == "trouble" and event["reason"]:
-        yield f"{clock(event)}  the trace cannot be sealed now: {event['reason']}"
-    elif kind == "trouble":
-        yield f"{clock(event)}  the trace can be sealed again"
-    elif kind == "counters":
-        for side in ("relay", "observer"):
-            told = event[side]
-            numbers = ", ".join(f"{name} {value}" for name, value in (told or {}).items())
-            yield f"{clock(event)}  {side}: {numbers or 'does not answer'}"
+    match event:
+        case Gap():
+            yield f"{clock(event)}  {not_recorded(event.dropped)}: the trace has a gap"
+        case Sealed():
+            yield f"{clock(event)}  all that had passed is sealed"
+        case Kept() if event.path:
+            yield f"{clock(event)}  {event.reason}: the ring is kept in {event.path}"
+        case Kept():
+            yield f"{clock(event)}  {event.reason}: nothing could be kept: {event.error}"
+        case Trouble() if event.reason:
+            yield f"{clock(event)}  the trace cannot be sealed now: {event.reason}"
+        case Trouble():
+            yield f"{clock(event)}  the trace can be sealed again"
+        case Counters():
+            observer = event.observer and numbers_of(event.observer)
+            for side, told in (("relay", event.relay), ("observer", observer)):
+                numbers = ", ".join(f"{name} {value}" for name, value in (told or {}).items())
+                yield f"{clock(event)}  {side}: {numbers or 'does not answer'}"
 
 
 class _Patient:
@@ -140,7 +113,7 @@ class _Patient:
     a line that was interrupted is finished first.
     """
 
-    def __init__(self, out: TextIO, say: Tell) -> None:
+    def __init__(self, out: TextIO, say: Say) -> None:
         self._out = out
         self._say = say
         self._rest = b""

@@ -17,9 +17,11 @@ from rich.control import Control
 from rich.live import Live
 from rich.text import Text
 
-from pulsar_doctor.report.screens import ScreenEvent, Tell, happened, talked
+from pulsar_doctor.observer.events import Snapshot
+from pulsar_doctor.report.screens import Say, happened, talked
 from pulsar_doctor.report.watching import ASCII, UNICODE, lines, title
 from pulsar_doctor.report.words import survive
+from pulsar_doctor.tap.events import Event, Listening
 
 LINES_BESIDE = 2  # the title, and the line that the terminal's cursor is on
 ABOVE_MOST = 200  # lines that are drawn anew
@@ -28,25 +30,25 @@ ABOVE_MOST = 200  # lines that are drawn anew
 class Terminal:
     """One terminal. say, warn: how to speak on stderr; say is silent under --quiet."""
 
-    def __init__(self, console: Console, say: Tell, warn: Tell, *, quiet: bool = False) -> None:
+    def __init__(self, console: Console, say: Say, warn: Say, *, quiet: bool = False) -> None:
         survive(sys.stdout)
         self._console = console
         self._say, self._warn = say, warn
         self._quiet = quiet
         self._live: Live | None = None
-        self._snapshot: ScreenEvent | None = None
+        self._snapshot: Snapshot | None = None
         self._above: deque[Text] = deque(maxlen=ABOVE_MOST)
         self._drawn = self._seen = console.size
         self._lock = threading.RLock()  # others speak while it draws
         utf = console.encoding.lower().startswith("utf")
         self._signs = UNICODE if utf else ASCII
 
-    def show(self, event: ScreenEvent) -> None:
+    def show(self, event: Event) -> None:
         """The consumers below, everything else above."""
         with self._lock:
-            if event["event"] == "listening":
-                self._put(Text(event["service_url"]))
-            if event["event"] == "snapshot":
+            if isinstance(event, Listening):
+                self._put(Text(event.service_url))
+            if isinstance(event, Snapshot):
                 self._snapshot = event
                 self._draw()
             for line in happened(event, self._signs):
@@ -85,7 +87,7 @@ class Terminal:
                 self._live.stop()
                 self._live = None
 
-    def _speak(self, text: str, otherwise: Tell) -> None:
+    def _speak(self, text: str, otherwise: Say) -> None:
         with self._lock:
             if not sys.stderr.isatty():
                 otherwise(text)
@@ -111,7 +113,7 @@ class Terminal:
             )  # fmt: skip
             self._live.start()
         width, height = self._drawn
-        shown = lines(self._snapshot["consumers"], self._signs, width, height - LINES_BESIDE)
+        shown = lines(self._snapshot.consumers, self._signs, width, height - LINES_BESIDE)
         picture = (title(self._snapshot, self._signs), *shown)
         self._live.update(Group(*_each(picture)), refresh=True)
 

@@ -1,6 +1,6 @@
 """What a tap shows while it runs: a line for each consumer, and a few for each thing that happened.
 
-Made of the JSON values of snapshot.py; nothing is drawn here.
+Made of what an observer tells; nothing is drawn here.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from pulsar_doctor.checkup import STATUSES
+from pulsar_doctor.comparison import Move
 from pulsar_doctor.consumers import PERSISTENT, full_name
-from pulsar_doctor.diagnosis import Status
+from pulsar_doctor.diagnosis import Diagnosis, Status
 from pulsar_doctor.durations import duration
+from pulsar_doctor.observer.events import LivingConsumer, Parted, Snapshot, Verdict
 from pulsar_doctor.printable import many, printable
 from pulsar_doctor.report.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.words import counted
-
-RowValues = Mapping[str, Any]
+from pulsar_doctor.tap.events import Event
 
 SHORT = f"{PERSISTENT}public/default/"
 
@@ -55,85 +56,85 @@ class ViewColumn(NamedTuple):
     title: str
     width: int
     rank: int
-    cell: Callable[[RowValues, Signs], Text]
+    cell: Callable[[LivingConsumer, Signs], Text]
     right: bool = False
 
 
-def _number(name: str) -> Callable[[RowValues, Signs], Text]:
-    def cell(consumer: RowValues, signs: Signs) -> Text:
-        value = consumer[name]
+def _number(of: Callable[[LivingConsumer], int | None]) -> Callable[[LivingConsumer, Signs], Text]:
+    def cell(consumer: LivingConsumer, signs: Signs) -> Text:
+        value = of(consumer)
         return Text("?" if value is None else str(value))
 
     return cell
 
 
-def _who(consumer: RowValues, signs: Signs) -> Text:
-    return Text(printable(consumer["consumer_name"] or f"#{consumer['incarnation']}"))
+def _who(consumer: LivingConsumer, signs: Signs) -> Text:
+    return Text(printable(consumer.consumer_name or f"#{consumer.incarnation}"))
 
 
-def _where(consumer: RowValues, signs: Signs) -> Text:
+def _where(consumer: LivingConsumer, signs: Signs) -> Text:
     return Text(where(consumer))
 
 
-def _available(consumer: RowValues, signs: Signs) -> Text:
-    value = consumer["available_permits"]
+def _available(consumer: LivingConsumer, signs: Signs) -> Text:
+    value = consumer.available_permits
     if value is None:
         return Text("?")
-    bound = signs.at_most if consumer["parked_permits"] is None else ""
+    bound = signs.at_most if consumer.parked_permits is None else ""
     return Text(f"{bound}{value}", style="bold red" if value <= 0 else "")
 
 
-def _last_flow(consumer: RowValues, signs: Signs) -> Text:
-    seconds = consumer["last_flow_seconds"]
+def _last_flow(consumer: LivingConsumer, signs: Signs) -> Text:
+    seconds = consumer.last_flow_seconds
     return Text("-" if seconds is None else duration(seconds))
 
 
-def _next_flow(consumer: RowValues, signs: Signs) -> Text:
-    ahead = consumer["next_flow"]
+def _next_flow(consumer: LivingConsumer, signs: Signs) -> Text:
+    ahead = consumer.next_flow
     if ahead is None:
         return Text("-")
-    bound = signs.at_most if ahead["at_most"] else ""
-    when = "" if ahead["seconds"] is None else f" in {duration(ahead['seconds'])}"
-    return Text(f"{bound}{ahead['messages']} more{when}")
+    bound = signs.at_most if ahead.at_most else ""
+    when = "" if ahead.seconds is None else f" in {duration(ahead.seconds)}"
+    return Text(f"{bound}{ahead.messages} more{when}")
 
 
-def _verdict(consumer: RowValues, signs: Signs) -> Text:
-    status = consumer["status"]
+def _verdict(consumer: LivingConsumer, signs: Signs) -> Text:
+    status = consumer.status
     if status is None:
         return Text("not judged yet", style="dim")
-    what = consumer["code"] if consumer["code"] and status != "healthy" else status
+    what = consumer.code if consumer.code and status != "healthy" else status
     return Text(f"{signs.status[status]} {what}", style=STYLES[status])
 
 
-def _gauge(consumer: RowValues, signs: Signs) -> Text:
+def _gauge(consumer: LivingConsumer, signs: Signs) -> Text:
     return gauge(consumer, signs)
 
 
 COLUMNS = (
     ViewColumn("consumer", 16, 0, _who),
     ViewColumn("subscription on topic", 24, 6, _where),
-    ViewColumn("queue", 5, 5, _number("receiver_queue_size"), right=True),
+    ViewColumn("queue", 5, 5, _number(lambda c: c.receiver_queue_size), right=True),
     ViewColumn("permits", GAUGE_WIDTH, 4, _gauge),
     ViewColumn("available", 9, 1, _available, right=True),
-    ViewColumn("unsent", 6, 2, _number("unsent_permits_min"), right=True),
-    ViewColumn("FLOWs", 6, 7, _number("flow_count"), right=True),
+    ViewColumn("unsent", 6, 2, _number(lambda c: c.unsent_permits_min), right=True),
+    ViewColumn("FLOWs", 6, 7, _number(lambda c: c.flow_count), right=True),
     ViewColumn("last FLOW", 9, 3, _last_flow, right=True),
-    ViewColumn("delivered", 9, 8, _number("messages"), right=True),
-    ViewColumn("acked", 9, 9, _number("acknowledged"), right=True),
+    ViewColumn("delivered", 9, 8, _number(lambda c: c.messages), right=True),
+    ViewColumn("acked", 9, 9, _number(lambda c: c.acknowledged), right=True),
     ViewColumn("next FLOW after", 18, 4, _next_flow),
 )
 BY_RANK = sorted(COLUMNS, key=lambda column: column.rank)
 
 
-def gauge(consumer: RowValues, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
+def gauge(consumer: LivingConsumer, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
     """The receiver queue as a bar: permits at the broker, what is on its way, queued or not known,
     and unsent permits. Nothing where the size of the queue is not known.
     """
-    size, available = consumer["receiver_queue_size"], consumer["available_permits"]
+    size, available = consumer.receiver_queue_size, consumer.available_permits
     if not size or available is None:
         return Text("")
     available = min(max(0, available), size)
-    unsent = min(consumer["unsent_permits_min"], size - available)
+    unsent = min(consumer.unsent_permits_min or 0, size - available)
     shown = (_share(available, size, width), 0, _share(unsent, size, width))
     between = max(0, width - sum(shown))
     bar = Text()
@@ -151,7 +152,9 @@ def _share(part: int, whole: int, width: int) -> int:
     return min(width - 1, max(1, round(width * part / whole)))
 
 
-def lines(consumers: Sequence[RowValues], signs: Signs, width: int, height: int) -> Iterator[Text]:
+def lines(
+    consumers: Sequence[LivingConsumer], signs: Signs, width: int, height: int
+) -> Iterator[Text]:
     """A heading, as many consumers as there is room for, the worst first, and how many more."""
     room = max(1, height - 1)
     shown = sorted(consumers, key=_worst_first)
@@ -223,22 +226,21 @@ def _cut(text: Text, width: int, signs: Signs) -> Text:
     return Text(set_cell_size(text.plain, width - 1) + signs.more, style=text.style)
 
 
-def _worst_first(consumer: RowValues) -> tuple[int, str, int]:
-    status = consumer["status"]
-    rank = STATUSES.index(status) if status else len(STATUSES)
-    return rank, consumer["consumer_name"] or "", consumer["incarnation"]
+def _worst_first(consumer: LivingConsumer) -> tuple[int, str, int]:
+    rank = STATUSES.index(consumer.status) if consumer.status else len(STATUSES)
+    return rank, consumer.consumer_name or "", consumer.incarnation
 
 
-def _counts(consumers: Sequence[RowValues]) -> str:
-    counts: Counter[Status] = Counter(c["status"] for c in consumers if c["status"])
-    not_yet = sum(not consumer["status"] for consumer in consumers)
+def _counts(consumers: Sequence[LivingConsumer]) -> str:
+    counts: Counter[Status] = Counter(c.status for c in consumers if c.status)
+    not_yet = sum(not consumer.status for consumer in consumers)
     told = [counted(counts)] if counts else []
     return ", ".join([*told, f"{not_yet} not judged yet"] if not_yet else told)
 
 
-def title(snapshot: RowValues, signs: Signs) -> Text:
+def title(snapshot: Snapshot, signs: Signs) -> Text:
     """How many there are, and what the signs of the gauge mean."""
-    consumers = snapshot["consumers"]
+    consumers = snapshot.consumers
     told = many(len(consumers), "consumer")
     if consumers:
         told += f": {_counts(consumers)}"
@@ -250,67 +252,57 @@ def title(snapshot: RowValues, signs: Signs) -> Text:
     return text
 
 
-def change_lines(event: RowValues, signs: Signs) -> Iterator[Text]:
+def change_lines(event: Verdict, signs: Signs) -> Iterator[Text]:
     """A verdict that changed: what it is, why, and what to do."""
-    status, before = event["status"], event["before"]
-    after = f", was {before}" if before else ""
+    diagnosis, status = event.diagnosis, event.diagnosis.status
+    after = f", was {event.before}" if event.before else ""
     badge = f"{signs.status[status]} {status.upper()}"
-    of = f"{GAP}{where(event)}{after}"
+    of = f"{GAP}{where(diagnosis)}{after}"
     yield Text.assemble(f"{clock(event)}{GAP}", (badge, STYLES[status]), of)
-    shown = event["findings"][:FINDINGS_SHOWN_MOST]
+    shown = diagnosis.findings[:FINDINGS_SHOWN_MOST]
     for finding in shown:
-        who = f" of {finding['consumer']}" if finding["consumer"] else ""
-        yield Text(printable(f"{INDENT}{finding['code']}{who}: {finding['summary']}"))
-    if len(shown) < len(event["findings"]):
-        yield Text(f"{INDENT}and {len(event['findings']) - len(shown)} more")
-    for remedy in dict.fromkeys(finding["remedy"] for finding in shown):
+        who = f" of {finding.consumer}" if finding.consumer else ""
+        yield Text(printable(f"{INDENT}{finding.code}{who}: {finding.summary}"))
+    if len(shown) < len(diagnosis.findings):
+        yield Text(f"{INDENT}and {len(diagnosis.findings) - len(shown)} more")
+    for remedy in dict.fromkeys(finding.remedy for finding in shown):
         yield Text(printable(f"{INDENT}remedy: {remedy}"))
     if status == "unknown":
-        yield from (Text(printable(f"{INDENT}{reason}")) for reason in event["not_told"][:1])
+        yield from (Text(printable(f"{INDENT}{reason}")) for reason in diagnosis.not_told[:1])
 
 
-def parted_lines(event: RowValues) -> Iterator[Text]:
+def parted_lines(event: Parted) -> Iterator[Text]:
     """Tap and broker do not have the same permits any more."""
-    who = event["consumer_name"] or f"#{event['incarnation']}"
-    difference = event["difference"]
+    who = event.consumer_name or f"#{event.incarnation}"
     yield Text.assemble(
         f"{clock(event)}{GAP}",
         ("PARTED", STYLES["warning"]),
         printable(f"{GAP}{who} of {where(event)}: the tap says "),
-        f"{event['tap_available_permits']} available permits, the broker says "
-        f"{event['broker_available_permits']}, {abs(difference)} "
-        f"{'more' if difference > 0 else 'fewer'}",
+        f"{event.tap_available_permits} available permits, the broker says "
+        f"{event.broker_available_permits}, {abs(event.difference)} "
+        f"{'more' if event.difference > 0 else 'fewer'}",
     )
-    if event["agreed_seq"] is None:
-        yield Text(f"{INDENT}when they parted is not known; it was by row {event['parted_seq']}")
+    if event.agreed_seq is None:
+        yield Text(f"{INDENT}when they parted is not known; it was by row {event.parted_seq}")
         return
-    first, same = event["first_command"], event["same_size_command"]
-    since = f"both agreed up to row {event['agreed_seq']} and not at row {event['parted_seq']}"
+    first, same = event.first_command, event.same_size_command
+    since = f"both agreed up to row {event.agreed_seq} and not at row {event.parted_seq}"
     command = f"; the first command after it is {_command(first)}" if first else ""
     yield Text(f"{INDENT}{since}{command}")
     if same:
         yield Text(f"{INDENT}the only one between them of that size is {_command(same)}")
 
 
-def _command(move: RowValues) -> str:
-    return f"{move['command']} of {move['permits']} in row {move['seq']}"
+def _command(move: Move) -> str:
+    return f"{move.command} of {move.permits} in row {move.seq}"
 
 
-def where(of: RowValues) -> str:
+def where(of: LivingConsumer | Diagnosis | Parted) -> str:
     """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
-    topic = full_name(of["topic"], of["partition"])
-    return printable(
-        f"{of['subscription']} on {topic.removeprefix(SHORT).removeprefix(PERSISTENT)}"
-    )
+    topic = full_name(of.topic, of.partition)
+    return printable(f"{of.subscription} on {topic.removeprefix(SHORT).removeprefix(PERSISTENT)}")
 
 
-def clock(event: RowValues) -> str:
+def clock(event: Event) -> str:
     """The local time of an event."""
-    return datetime.fromisoformat(event["at"]).astimezone().strftime("%H:%M:%S")
-
-
-def not_recorded(dropped: int | None) -> str:
-    """A gap, in a sentence."""
-    if dropped is None:
-        return "some commands were not recorded; nobody knows how many"
-    return f"{many(dropped, 'command')} {'was' if dropped == 1 else 'were'} not recorded"
+    return datetime.fromtimestamp(event.at_us // 1_000_000).strftime("%H:%M:%S")

@@ -11,9 +11,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from itertools import islice
-from typing import Any
 
 from pulsar_doctor.admin import Admin, AdminError, NotFound, Refused
 from pulsar_doctor.comparison import MARGIN_NS, ConsumerSample
@@ -28,15 +26,13 @@ LIMIT_SECONDS = 60.0  # a limit that was read is asked for again after this long
 TOPICS_AT_ONCE = 50  # more are asked for in turns
 CONCURRENCY = 4
 
-Values = dict[str, Any]
-
 
 class BrokerSide:
     """The asking thread.
 
     topics: full names of the topics that have living consumers. settled: returns once everything
-    that has passed the tap stands in the journal. tell: takes the samples of one look as JSON
-    values; None: there will be no more.
+    that has passed the tap stands in the journal. tell: takes the samples of one look; None: there
+    will be no more.
     """
 
     def __init__(
@@ -45,7 +41,7 @@ class BrokerSide:
         *,
         topics: Callable[[], Iterable[str]],
         settled: Callable[[], object],
-        tell: Callable[[list[Values] | None], object],
+        tell: Callable[[list[ConsumerSample] | None], object],
         say: Callable[[str], object],
     ) -> None:
         self._settings = settings
@@ -91,7 +87,7 @@ class BrokerSide:
         if samples:
             await asyncio.sleep(MARGIN_NS / 1e9)
             await asyncio.to_thread(self._settled)
-            self._tell([asdict(sample) for sample in samples])
+            self._tell(samples)
 
     def _next_topics(self) -> list[str]:
         """In alphabetical order, on from where the last look ended."""

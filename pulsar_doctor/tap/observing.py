@@ -15,10 +15,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from pulsar_doctor.diagnosis import Status
+from pulsar_doctor.observer.events import (
+    ASKS,
+    EVENTS,
+    Ask,
+    Begin,
+    Gap,
+    Keep,
+    Kept,
+    Parted,
+    Seal,
+    Sealed,
+    Told,
+    Verdict,
+)
+from pulsar_doctor.relay.lines import Strange
 from pulsar_doctor.settings import for_own_processes
 from pulsar_doctor.tap.hearing import Hearing
 
@@ -29,24 +45,23 @@ EVENTS_MOST = 100  # that nobody has taken; behind them the observer keeps its o
 LINES_MOST = 16  # to an observer that does not read
 KNOWN_MOST = 100_000  # subscriptions: readers have one each, with a name of its own
 FINISH_SECONDS = 300.0  # to seal what a relay that has ended left
-
-Event = dict[str, Any]
+STRANGE_MOST = 16  # sentences about what cannot be read
+ANSWERS = {Seal: Sealed, Keep: Kept}
 
 
 class Observing:
-    """The observer of one trace. config: see telling.py. say: for what a person has to know; called
+    """The observer of one trace. begin: how it works. say: for what a person has to know; called
     from any thread.
     """
 
-    def __init__(
-        self, trace_dir: Path, config: Mapping[str, Any], say: Callable[[str], object]
-    ) -> None:
+    def __init__(self, trace_dir: Path, begin: Begin, say: Callable[[str], object]) -> None:
         self._trace_dir = trace_dir
-        self._config = config
+        self._begin = begin
         self._say = say
-        self._events: queue.Queue[Event] = queue.Queue(EVENTS_MOST)
+        self._events: queue.Queue[Told | Strange] = queue.Queue(EVENTS_MOST)
         self._known = _Known()
-        self._awaited: dict[tuple[str, int], Mapping[str, Any]] = {}
+        self._strange: set[str] = set()
+        self._awaited: dict[tuple[type[Told], int], Seal | Keep] = {}
         self._pause = PAUSE_SECONDS
         self._start_at = 0.0
         self._process: _Process | None = None
@@ -57,53 +72,63 @@ class Observing:
         """Of the process that works now; None between two."""
         return None if self._process is None else self._process.pid
 
-    def next(self, seconds: float) -> Event | None:
+    def next(self, seconds: float) -> Told | None:
         """What it told next; None where nothing new came within so many seconds."""
         self._look_after()
         with contextlib.suppress(queue.Empty):
-            event = self._events.get(timeout=seconds)
-            self._awaited.pop((event["event"], event.get("through", 0)), None)
-            if self._known.is_new(event):
-                return event
+            event = self._taken(seconds)
+            if isinstance(event, Sealed | Kept):
+                self._awaited.pop((type(event), event.through), None)
+            return event
         return None
 
-    def ask(self, command: str, **values: Any) -> None:
+    def _taken(self, seconds: float) -> Told | None:
+        """The next thing; None where it was told before or cannot be read. Raises queue.Empty."""
+        event = self._events.get(timeout=seconds)
+        if isinstance(event, Strange):
+            self._pass_over(event)
+            return None
+        return self._known.news(event)
+
+    def _pass_over(self, strange: Strange) -> None:
+        """An observer of another version tells something; each is said once."""
+        sentence = str(strange)
+        if sentence not in self._strange and len(self._strange) < STRANGE_MOST:
+            self._strange.add(sentence)
+            self._say(
+                f"what the observer tells is passed over: {sentence}; it is of another version "
+                "than this tap, so begin the tap anew when its clients can be without it"
+            )
+
+    def ask(self, asked: Ask) -> None:
         """Asks the observer that works now, if there is one."""
         if self._process is not None:
-            self._process.write({"command": command, **values})
+            self._process.write(asked)
 
-    def seal(self, through: int) -> None:
-        """Answered by an event `sealed`, even if the observer dies meanwhile."""
-        self._ask_surely("sealed", {"command": "SEAL", "through": through})
+    def ask_surely(self, asked: Seal | Keep) -> None:
+        """Answered by Sealed or Kept, even if the observer dies meanwhile."""
+        self._awaited[ANSWERS[type(asked)], asked.through] = asked
+        self.ask(asked)
 
-    def keep(self, through: int, reason: str) -> None:
-        """Answered by an event `kept`, likewise."""
-        self._ask_surely("kept", {"command": "KEEP", "through": through, "reason": reason})
-
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[Told]:
         """Waits until it has sealed what the relay left; what it still told."""
-        told: list[Event] = []
+        told: list[Told] = []
         until = time.monotonic() + FINISH_SECONDS
         while (self._process is not None and not self._process.over) or not self._events.empty():
             if time.monotonic() > until:
                 break
             with contextlib.suppress(queue.Empty):
-                event = self._events.get(timeout=0.05)
-                if self._known.is_new(event):
+                event = self._taken(0.05)
+                if event is not None:
                     told.append(event)
         if self._process is not None:
             self._process.end()
         return told
 
-    def _ask_surely(self, answer: str, asked: Mapping[str, Any]) -> None:
-        self._awaited[answer, asked["through"]] = asked
-        if self._process is not None:
-            self._process.write(asked)
-
     def _start(self) -> None:
         self._began = time.monotonic()
         self._process = _Process(self._trace_dir, self._events, self._say)
-        self._process.write(self._config)
+        self._process.write(self._begin)
         for asked in self._awaited.values():
             self._process.write(asked)
 
@@ -131,36 +156,39 @@ class _Known:
     """What was told before, by whichever observer."""
 
     def __init__(self) -> None:
-        self._statuses: dict[tuple[str, int | None, str], str] = {}
+        self._statuses: dict[tuple[str, int | None, str], Status] = {}
         self._gap_seq = -1
         self._parted: set[int] = set()
 
-    def is_new(self, event: Event) -> bool:
-        """Whether to pass it on. Corrects what a verdict was before, as a new one cannot know."""
-        kind = event["event"]
-        if kind == "verdict":
-            key = event["topic"], event["partition"], event["subscription"]
-            event["before"] = self._statuses.get(key)
-            self._statuses.pop(key, None)
-            self._statuses[key] = event["status"]
-            if len(self._statuses) > KNOWN_MOST:
-                del self._statuses[next(iter(self._statuses))]
-            return bool(event["before"] != event["status"])
-        if kind == "gap":
-            before, self._gap_seq = self._gap_seq, max(self._gap_seq, event["seq"])
-            return bool(event["seq"] > before)
-        if kind == "parted":
-            known = event["incarnation"] in self._parted
-            self._parted.add(event["incarnation"])
-            return not known
-        return True
+    def news(self, event: Told) -> Told | None:
+        """What to pass on of it. Corrects what a verdict was before, as a new one cannot know."""
+        match event:
+            case Verdict():
+                return self._changed(event)
+            case Gap():
+                before, self._gap_seq = self._gap_seq, max(self._gap_seq, event.seq)
+                return event if event.seq > before else None
+            case Parted():
+                known = event.incarnation in self._parted
+                self._parted.add(event.incarnation)
+                return None if known else event
+        return event
+
+    def _changed(self, event: Verdict) -> Verdict | None:
+        diagnosis = event.diagnosis
+        key = diagnosis.topic, diagnosis.partition, diagnosis.subscription
+        before = self._statuses.pop(key, None)
+        self._statuses[key] = diagnosis.status
+        if len(self._statuses) > KNOWN_MOST:
+            del self._statuses[next(iter(self._statuses))]
+        return None if before == diagnosis.status else replace(event, before=before)
 
 
 class _Process:
     """One observer, and threads that read and write its pipes: nobody else ever waits."""
 
     def __init__(
-        self, trace_dir: Path, events: queue.Queue[Event], say: Callable[[str], object]
+        self, trace_dir: Path, events: queue.Queue[Told | Strange], say: Callable[[str], object]
     ) -> None:
         command = [sys.executable, "-P", "-m", "pulsar_doctor.observer", str(trace_dir), "--tell"]
         self._process = subprocess.Popen(
@@ -185,10 +213,10 @@ class _Process:
         """Whether it has ended and all that it told has been taken."""
         return not self._reader.is_alive() and self._process.poll() is not None
 
-    def write(self, values: Mapping[str, Any]) -> None:
+    def write(self, asked: Ask) -> None:
         """One line. Left out where the observer does not read."""
         with contextlib.suppress(queue.Full):
-            self._lines.put_nowait(json.dumps(values).encode() + b"\n")
+            self._lines.put_nowait(json.dumps(ASKS.to_json(asked)).encode() + b"\n")
 
     def end(self) -> int:
         """Takes leave of it; its exit code."""
@@ -204,8 +232,8 @@ class _Process:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                with contextlib.suppress(ValueError):  # it was killed in the midst of a line
-                    self._events.put(json.loads(line))
+                if line.endswith(b"\n"):  # it was not killed in the midst of it
+                    self._events.put(EVENTS.of_line(line))
 
     def _write(self) -> None:
         assert self._process.stdin is not None

@@ -12,19 +12,32 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from pulsar_doctor.consumers import full_name
+from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.report.screens import Screen
-from pulsar_doctor.report.watching import not_recorded
+from pulsar_doctor.observer.events import (
+    Begin,
+    Compare,
+    Count,
+    Counted,
+    Gap,
+    Keep,
+    Parted,
+    Seal,
+    Snapshot,
+    Told,
+    Trouble,
+    Verdict,
+)
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.broker_side import BrokerSide
-from pulsar_doctor.tap.observing import Event, Observing
+from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
+from pulsar_doctor.tap.observing import Observing
 from pulsar_doctor.tap.relaying import Relay
 
 LOOK_SECONDS = 0.2
@@ -39,6 +52,8 @@ TROUBLES = {  # counters of the relay
     "redirects_failed": "a client could not be redirected",
     "unparsed": "a connection that could not be understood",
 }
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +90,14 @@ class TapOutcome:
 
 
 def run(
-    relay: Relay, plan: TapPlan, screen: Screen, *, listening: Event, begins: str
+    relay: Relay, plan: TapPlan, screen: Screen, *, listening: Listening, begins: str
 ) -> TapOutcome:
     """Until the command ends, a signal comes, or the relay is gone, which raises DoctorError.
 
     listening, begins: the event and the sentence that are told once a signal would be obeyed.
     """
-    config = {"changes": list(plan.changes), "compare": plan.compare is not None}
-    observing = Observing(plan.folder, config, screen.warn)
+    begin = Begin(tuple(plan.changes), compare=plan.compare is not None)
+    observing = Observing(plan.folder, begin, screen.warn)
     tapping = Tapping(relay, observing, plan, screen)
     try:
         with tapping.signals():
@@ -108,10 +123,10 @@ class Tapping:
     _topics: frozenset[str] = frozenset()
     _stalls: list[str] = field(default_factory=list)  # not kept yet
     _kept_at: float = float("-inf")
-    _counters: Event | None = None  # of the relay, until the observer's are there too
+    _counters: Counters | None = None  # of the relay, until the observer's are there too
     _counters_until: float = 0.0
 
-    def begin(self, listening: Event, sentence: str) -> None:
+    def begin(self, listening: Listening, sentence: str) -> None:
         """Says where clients may come."""
         self._show(listening)
         self.screen.say(sentence)
@@ -134,27 +149,29 @@ class Tapping:
                 if child.returncode:
                     self.outcome.note(f"the command ended with {child.returncode}")
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: Told) -> None:
         """One thing that the observer told."""
-        kind = event["event"]
-        if kind == "counters":
-            self._show_counters(event)
-            return
-        if kind == "snapshot":
-            consumers = event["consumers"]
-            self._topics = frozenset(full_name(c["topic"], c["partition"]) for c in consumers)
-        elif kind == "verdict" and event["status"] != "healthy":
-            self.outcome.note(event["status"])
-            if event["status"] == "stalled" and self.plan.ring:
-                self._stalls.append(_stalled(event))
-        elif kind == "parted":
-            self.outcome.note("tap and broker have parted")
-        elif kind == "trouble" and event["reason"]:
-            self.outcome.note("the trace could not be sealed for a time")
-        elif kind == "gap":
-            self.outcome.hidden |= event["dropped"] is None
-            self.outcome.dropped += event["dropped"] or 0
+        match event:
+            case Counted():
+                self._show_counters(event)
+                return
+            case Snapshot():
+                self._topics = frozenset(full_name(c.topic, c.partition) for c in event.consumers)
+            case Verdict() if event.diagnosis.status != "healthy":
+                self._note_verdict(event.diagnosis)
+            case Parted():
+                self.outcome.note("tap and broker have parted")
+            case Trouble() if event.reason:
+                self.outcome.note("the trace could not be sealed for a time")
+            case Gap():
+                self.outcome.hidden |= event.dropped is None
+                self.outcome.dropped += event.dropped or 0
         self._show(event)
+
+    def _note_verdict(self, diagnosis: Diagnosis) -> None:
+        self.outcome.note(diagnosis.status)
+        if diagnosis.status == "stalled" and self.plan.ring:
+            self._stalls.append(_stalled(diagnosis))
 
     def end(self) -> None:
         """Ends the relay, lets the observer seal the rest, and hears it out."""
@@ -167,7 +184,7 @@ class Tapping:
                     self.outcome.note(what)
         self.relay.stop()
         for event in self.observing.finish():
-            if event["event"] not in ("snapshot", "counters"):
+            if not isinstance(event, Snapshot | Counted):
                 self.hear(event)
         self.screen.close()
         if self.outcome.dropped or self.outcome.hidden:
@@ -197,7 +214,7 @@ class Tapping:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _show(self, event: Mapping[str, Any]) -> None:
+    def _show(self, event: Event) -> None:
         self._writing = True
         try:
             self.screen.show(event)
@@ -213,22 +230,21 @@ class Tapping:
                 self._flush("a signal")
 
     def _count(self) -> None:
-        self._counters = {"event": "counters", "at": now(), "relay": self._of_relay(Relay.counters)}
+        self._counters = Counters(now_us(), self._of_relay(Relay.counters), None)
         self._counters_until = time.monotonic() + ANSWER_SECONDS
-        self.observing.ask("COUNTERS")
+        self.observing.ask(Count())
 
-    def _show_counters(self, of_observer: Event | None) -> None:
+    def _show_counters(self, of_observer: Counted | None) -> None:
         counters, self._counters = self._counters, None
         if counters is not None:
-            told = {k: v for k, v in (of_observer or {}).items() if k not in ("event", "at")}
-            self._show({**counters, "observer": told or None})
+            self._show(replace(counters, observer=of_observer))
 
     def _flush(self, reason: str) -> None:
         through = self._of_relay(Relay.rotate) or 0
         if self.plan.ring:
-            self.observing.keep(through, reason)
+            self.observing.ask_surely(Keep(through, reason))
         else:
-            self.observing.seal(through)
+            self.observing.ask_surely(Seal(through))
 
     def _keep_stalls(self) -> None:
         now_seconds = time.monotonic()
@@ -237,7 +253,7 @@ class Tapping:
             self._stalls, self._kept_at = [], now_seconds
             self._flush(f"{first} and {len(more)} more" if more else first)
 
-    def _of_relay(self, ask: Callable[[Relay], Any]) -> Any:
+    def _of_relay(self, ask: Callable[[Relay], Answer]) -> Answer | None:
         """What the relay answers; None where it does not, which is said and ends nothing."""
         try:
             return ask(self.relay)
@@ -254,7 +270,9 @@ class Tapping:
             self.plan.compare,
             topics=lambda: self._topics,
             settled=self.relay.flush,
-            tell=lambda samples: self.observing.ask("COMPARE", samples=samples),
+            tell=lambda samples: self.observing.ask(
+                Compare(None if samples is None else tuple(samples))
+            ),
             say=self.screen.say,
         )
         try:
@@ -289,11 +307,7 @@ class Tapping:
                     child.wait()
 
 
-def _stalled(event: Event) -> str:
-    code = event["findings"][0]["code"] if event["findings"] else "stalled"
-    return f"{event['subscription']} on {full_name(event['topic'], event['partition'])}: {code}"
-
-
-def now() -> str:
-    """This moment, as all events have it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _stalled(diagnosis: Diagnosis) -> str:
+    code = diagnosis.findings[0].code if diagnosis.findings else "stalled"
+    topic = full_name(diagnosis.topic, diagnosis.partition)
+    return f"{diagnosis.subscription} on {topic}: {code}"

@@ -1,0 +1,81 @@
+"""What a tap shows: where it listens, what its observer tells, what was counted, how it ended.
+
+It is shown on a Screen, which whoever starts the tap brings along.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.observer.events import Counted, Told
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Clients may come. trace_dir: None where the trace is temporary."""
+
+    at_us: int
+    service_url: str
+    upstream: str
+    trace_dir: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the relay and the observer have counted; None of one that does not answer."""
+
+    at_us: int
+    relay: dict[str, int] | None
+    observer: Counted | None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last one. seen: what was not healthy, in words. trace_dir: None where it is removed."""
+
+    at_us: int
+    exit_code: int
+    dropped: int
+    seen: tuple[str, ...]
+    trace_dir: str | None
+    subscriptions: tuple[Diagnosis, ...]
+
+
+Event = Listening | Told | Counters | End
+
+
+class Screen(Protocol):
+    """What a tap is shown on."""
+
+    def show(self, event: Event) -> None:
+        """Something that happened, or how all consumers stand."""
+
+    def say(self, text: str, /) -> object:
+        """Talk; nothing under --quiet."""
+
+    def warn(self, text: str, /) -> object:
+        """What a person has to know, also under --quiet. From any thread, like `say`."""
+
+    def look(self) -> None:
+        """Called again and again: whoever reads may have another window now."""
+
+    def hurry(self) -> None:
+        """The tap ends: whoever does not read now is not waited for."""
+
+    def close(self) -> None:
+        """Nothing more is shown; safe to be called twice."""
+
+
+def now_us() -> int:
+    """This moment, as all events have it: microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+def not_recorded(dropped: int | None) -> str:
+    """A gap, in a sentence. dropped: None where nobody knows how many."""
+    if dropped is None:
+        return "some commands were not recorded; nobody knows how many"
+    return f"{dropped} command{' was' if dropped == 1 else 's were'} not recorded"
