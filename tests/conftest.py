@@ -5,10 +5,8 @@ from __future__ import annotations
 import gc
 import re
 import secrets
-import shutil
 import signal
 import ssl
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from certificates import certified
 from support import eventually
 
 if TYPE_CHECKING:
@@ -145,22 +144,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for 127.0.0.1 and its key, in one folder."""
-    if not shutil.which("openssl"):
-        pytest.skip("needs the openssl binary")
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-days", "2", "-subj", "/CN=throw-away", "-addext",
-         "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    subprocess.run(
-        ["openssl", "pkey", "-in", folder / "key.pem", "-aes256", "-passout", "pass:x",
-         "-out", folder / "locked.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return folder
+    """A certificate for 127.0.0.1 and its key, in one folder: see certificates.certified."""
+    return certified(tmp_path_factory.mktemp("tls"), "127.0.0.1")
 
 
 @pytest.fixture

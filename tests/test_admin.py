@@ -481,7 +481,8 @@ def test_a_redirect_to_no_address_of_a_broker_is_told(location):
 def test_a_certificate_that_is_trusted_by_file_or_by_nobody(server_side, pem):
     with always(Reply(document=STATS), tls=server_side) as broker:
         assert refusal(Unreachable, broker.url, **TOKEN) == (
-            f"the certificate of {broker.url} is not trusted (self-signed certificate); "
+            f"the certificate of {broker.url} is not trusted (self-signed certificate in "
+            "certificate chain); "
             "give its authority with --tls-trust-certs, or --tls-allow-insecure"
         )
         assert broker.asked == []

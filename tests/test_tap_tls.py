@@ -7,7 +7,6 @@ import hmac
 import json
 import os
 import secrets
-import shutil
 import socket
 import ssl
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import certified
 from clients import LANGUAGES, starting
 from cluster import HOST, MODULAR, Broker, cluster, free_ports, leader, new_namespace, standalone
 from command_line import pulsar_doctor
@@ -77,20 +77,7 @@ class Secured:
 @pytest.fixture(scope="module")
 def localhost_pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An authority and a certificate of it for the name localhost alone."""
-    if not shutil.which("openssl"):
-        pytest.skip("needs the openssl binary")
-    folder = tmp_path_factory.mktemp("pem")
-    ec = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
-    for arguments in (
-        ("req", "-x509", *ec, "-subj", "/CN=throw-away authority",
-         "-keyout", "ca-key.pem", "-out", "ca.pem"),
-        ("req", *ec, "-subj", "/CN=broker", "-addext", "subjectAltName=DNS:localhost",
-         "-keyout", "key.pem", "-out", "request.pem"),
-        ("x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
-         "-copy_extensions", "copy", "-days", "2", "-out", "cert.pem"),
-    ):  # fmt: skip
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-    return folder
+    return certified(tmp_path_factory.mktemp("pem"), "localhost")
 
 
 @pytest.fixture(scope="module")
