@@ -17,6 +17,7 @@ import httpx
 import pytest
 from certificates import certified
 from support import eventually
+from wanting import skipped, untested
 
 if TYPE_CHECKING:
     import pulsar
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What this machine lacks for some tests: one line, and not a list that nobody reads."""
+    if line := untested(skipped(terminalreporter.stats.get("skipped", []))):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
+from wanting import wanting
 
-linux = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+linux = pytest.mark.skipif(not Path("/proc/self").exists(), reason=wanting("/proc"))
 LISTEN = "0A"
 
 

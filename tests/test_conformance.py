@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from wanting import wanting
 
-pytest.importorskip("pulsar", reason="needs the clients of the extra `consume`")
+pytest.importorskip("pulsar", reason=wanting("pulsar-client"))
 
 from conformance.__main__ import connected, missing
 from conformance.behaviours import in_order
@@ -42,8 +43,8 @@ def client_of(broker, stage) -> Iterator[Callable[[str], Client]]:
     with contextlib.ExitStack() as stack:
 
         def client_of(name: str) -> Client:
-            if reason := missing(name):
-                pytest.skip(reason)
+            if missing(name):
+                pytest.skip(wanting("py4j" if name == "java" else name))
             if name not in clients:
                 clients[name] = stack.enter_context(connected(name, broker, stage.service_url))
             return clients[name]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support import eventually
+from wanting import wanting
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import Frames
@@ -269,7 +270,7 @@ def test_a_folder_that_is_taken_away_costs_records_and_raises_nothing(tmp_path, 
     assert told(folder) == (2, [6])
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason=wanting("/dev/full"))
 def test_a_device_without_space_that_cannot_be_cut_either_is_left_for_the_next_file(tmp_path):
     with journaling(tmp_path, 1e9) as journal:
         journal.add([RECORD])

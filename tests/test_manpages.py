@@ -8,6 +8,7 @@ import tomllib
 
 import manpages
 import pytest
+from wanting import wanting
 
 from pulsar_doctor.columns import COLUMNS
 
@@ -39,7 +40,7 @@ def test_every_page_is_installed_where_man_finds_it() -> None:
     assert installed == {f"man/{name}": f"share/man/man{name[-1]}/{name}" for name in MADE}
 
 
-@pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason=wanting("mandoc"))
 @pytest.mark.parametrize("name", MADE)
 def test_mandoc_has_nothing_to_say(name: str) -> None:
     lint = subprocess.run(

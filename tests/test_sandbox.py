@@ -17,6 +17,7 @@ import httpx
 import pytest
 from documented import Like
 from support import eventually
+from wanting import wanting
 
 from pulsar_doctor import distribution, sandbox
 from pulsar_doctor.errors import DoctorError, InputError
@@ -24,7 +25,7 @@ from pulsar_doctor.sandbox import Sandbox
 from pulsar_doctor.settings import Settings
 from pulsar_doctor.standalone import with_settings
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc"))
 
 
 def processes(mention: Path) -> list[int]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import pytest
 from command_line import pulsar_doctor
+from wanting import wanting
 
-pytest.importorskip("pulsar", reason="needs the clients of the extra `consume`")
+pytest.importorskip("pulsar", reason=wanting("pulsar-client"))
 
 from conformance.__main__ import connected, missing
 from conformance.driver import Client, Consumer, Wanted
@@ -183,8 +184,8 @@ def stage(broker) -> Iterator[Stage]:
     ],
 )
 def test_flows_and_permits_of_a_real_client_are_those_of_the_simulator(broker, stage, name):
-    if reason := missing(name):
-        pytest.skip(reason)
+    if missing(name):
+        pytest.skip(wanting("py4j" if name == "java" else name))
     with connected(name, broker, stage.service_url) as client:
         played = play(stage, client)
     assert {p.case.name: p.seen for p in played} == {p.case.name: p.expected for p in played}

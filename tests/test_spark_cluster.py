@@ -33,6 +33,7 @@ from spark_cluster import (
     spark_cluster,
     wheel,
 )
+from wanting import wanting
 
 from pulsar_doctor.spark.java import spark_java_home
 
@@ -43,7 +44,7 @@ MAKERS = (slow, batches, limits, redeliveries, restarts)
 SMALL = {"spark.sql.shuffle.partitions": "2"}  # or small traces make a thousand tasks
 connects = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("pandas", "grpc", "grpc_status", "zstandard"))),
-    reason="needs what Spark Connect needs: pandas, grpcio-status, zstandard",
+    reason=wanting("what Spark Connect needs (pandas, grpcio-status, zstandard)"),
 )
 # A job that needs Python on the executors.
 WITH_PYTHON = """

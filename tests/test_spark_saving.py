@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from wanting import wanting
 
 from pulsar_doctor.errors import DoctorError, InputError
 
@@ -209,7 +210,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk]
     if os.getuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount")
+        pytest.skip(wanting("the right to mount"))
     yield disk
     subprocess.run(["umount", "--lazy", disk], check=True)  # Java may have a file open
 

@@ -22,13 +22,14 @@ from clients import HERE, LANGUAGES, RealClient, Watch, starting
 from clients.cutting import cut
 from cluster import standalone
 from support import eventually
+from wanting import wanting
 
 from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.tap.relaying import Relay, relaying
 
 pytestmark = [
     pytest.mark.broker,
-    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc")),
 ]
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -25,6 +25,7 @@ from cluster import (
 from support import eventually
 from talking import CONNECT_TO, REDIRECT, connecting, looked_up, talking
 from tapped import blocks_in, command_frame, rows_in
+from wanting import wanting
 
 from pulsar_doctor.tap.relaying import Relay, relaying
 
@@ -32,7 +33,7 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc")),
 ]
 
 PARTITIONS = 8

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wanting import wanting
 
 from pulsar_doctor import distribution
 
@@ -157,7 +158,7 @@ def command(language: str) -> list[str]:
     if language == "go":
         return [str(go_program())]
     if language == "java" and not find_spec("py4j"):
-        pytest.skip("needs py4j")
+        pytest.skip(wanting("py4j"))
     return [sys.executable, str(HERE / f"{language}_client.py")]
 
 
@@ -165,7 +166,7 @@ def command(language: str) -> list[str]:
 def go_program() -> Path:
     """The Go program, built once where a toolchain is at hand."""
     if not shutil.which("go"):
-        pytest.skip("needs a Go toolchain")
+        pytest.skip(wanting("go"))
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     program = Path(folder) / "client"
@@ -174,7 +175,7 @@ def go_program() -> Path:
         cwd=HERE / "go", capture_output=True, text=True, check=False,
     )  # fmt: skip
     if re.search("dial tcp|no such host|GOPROXY|proxy", built.stderr):
-        pytest.skip("the modules of the Go client cannot be had")
+        pytest.skip(wanting("the modules of the Go client"))
     assert built.returncode == 0, built.stderr
     return program
 

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from wanting import wanting
 
 PIDFD_GETFD = 438  # the same number on every architecture; Python has no name for it
 
@@ -45,6 +46,6 @@ def _ours(process: int, number: int) -> socket.socket:
     if descriptor < 0:
         error = ctypes.get_errno()
         if error in (1, 38):  # EPERM, ENOSYS
-            pytest.skip("needs pidfd_getfd, which is not allowed here")
+            pytest.skip(wanting("pidfd_getfd"))
         raise OSError(error, os.strerror(error))
     return socket.socket(fileno=descriptor)
