@@ -2,6 +2,8 @@
 
     with faulty.relays(tmp_path, "hang") as switch:  # what tap.relaying starts meanwhile
         switch.touch()  # from now on the fault shows
+    with faulty.here("mask"):  # this process, where no relay of its own is needed
+        ...
 
 As a script it is the Python that the relay is started with. The faults:
 
@@ -47,6 +49,24 @@ def relays(folder: Path, fault: str) -> Iterator[Path]:
         yield switch
     finally:
         sys.executable = before
+
+
+@contextlib.contextmanager
+def here(fault: str) -> Iterator[None]:
+    """This process has the fault meanwhile: `cutter` or `mask`."""
+    from pulsar_doctor import framing, masking
+    from pulsar_doctor import pulsar_wire_pb2 as wire
+
+    owners = (framing.Cutter, masking.Mask, wire)
+    before = [dict(vars(owner)) for owner in owners]
+    FAULTS[fault](Path())
+    try:
+        yield
+    finally:
+        for owner, names in zip(owners, before, strict=True):
+            for name, value in names.items():
+                if vars(owner)[name] is not value:
+                    setattr(owner, name, value)
 
 
 def census_of(switch: Path) -> Counter[str]:

@@ -21,7 +21,8 @@ from command_line import pulsar_doctor
 from processes import linux
 from support import eventually
 from tapped import Tapped, flow, frame, message, tapping
-from traffic import CODES, command
+from traffic import command
+from wanting import wanting
 
 from pulsar_doctor.sealing import open_trace
 
@@ -47,7 +48,7 @@ def undecodable(
         yield tapped
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", [2, 9])
 def test_a_command_that_breaks_the_decoder_passes_and_so_does_all_behind_it(undecodable, code):
     client, broker = undecodable.connected()
     said = flow(1) + marked(code, b"") + flow(2) + marked(code, bytes(3000)) + flow(3)
@@ -235,7 +236,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     except FileNotFoundError:
         done = False
     if not done:
-        pytest.skip("needs the right to mount a small file system")
+        pytest.skip(wanting("the right to mount"))
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from support import eventually
 from tapped import (
-    AUTH,
     CONNECT,
     CONNECTED,
     PONG,
@@ -26,9 +25,7 @@ from tapped import (
     Tapped,
     be_looked_for,
     command_frame,
-    connect_frame,
     flow,
-    frame,
     message,
     rows_in,
     tapping,
@@ -452,28 +449,6 @@ def tls(tmp_path: Path, pem: Path, server_side: ssl.SSLContext) -> Iterator[Tapp
         yield tapped
 
 
-def test_a_lookup_answer_of_a_tls_cluster_names_the_tls_port_in_both_fields(tls):
-    client, broker = tls.connected()
-    url, server = tls.another_broker()
-    plain_port = "pulsar://127.0.0.1:6650"
-    broker.send(
-        lookup_answer(broker_service_url=plain_port, broker_service_url_tls=f"pulsar+ssl://{url}")
-    )
-    assert client.read(len(both(url))) == both(url)
-    tls.client().send(connect_frame(url))
-    assert AUTH in tls.accept(server).read(len(CONNECT))
-    refused = tls.client().send(connect_frame("127.0.0.1:6650"))
-    assert refused.rest() == b""
-
-
-def test_a_broker_of_a_tls_cluster_without_a_tls_address_is_not_found(tls):
-    client, broker = tls.connected()
-    broker.send(lookup_answer(broker_service_url="pulsar://127.0.0.1:6650"))
-    told = wire.BaseCommand.FromString(read_frame(client)[8:]).lookup_response
-    assert (told.response, told.error, told.request_id) == (2, 6, 5)
-    assert told.message == "the broker that the lookup found told no TLS address"
-
-
 def test_a_redirect_is_followed_with_tls(tls):
     client, broker = tls.connected()
     url, server = tls.another_broker()
@@ -506,32 +481,6 @@ def test_a_redirect_to_a_broker_that_is_not_trusted_gives_it_nothing(tls, pem):
     assert "is for another host name" in told.message
 
 
-def test_a_close_and_a_move_name_tls_brokers(tls):
-    client, broker = tls.connected()
-    url, server = tls.another_broker()
-    broker.send(
-        command_frame(16, "close_consumer", assigned_broker_service_url_tls=f"pulsar+ssl://{url}")
-    )
-    assert read_frame(client) == command_frame(16, "close_consumer")
-    tls.client().send(connect_frame(url))
-    assert AUTH in tls.accept(server).read(len(CONNECT))
-    broker.send(command_frame(68, "topic_migrated", broker_service_url_tls=f"pulsar+ssl://{url}"))
-    told = wire.BaseCommand.FromString(read_frame(client)[8:]).topic_migrated
-    place = told.broker_service_url_tls.removeprefix("pulsar+ssl://")
-    tls.client(place).send(CONNECT)
-    assert tls.accept(server).read(len(CONNECT)) == CONNECT
-
-
 def read_frame(peer: Peer) -> bytes:
     size = peer.read(4)
     return size + peer.read(int.from_bytes(size, "big"))
-
-
-def test_credentials_asked_for_again_pass_untouched(tls):
-    client, broker = tls.connected()
-    challenge = frame(b"\x08\x24\xa2\x02\x08\x0a\x01v\x12\x03\x0a\x01x")
-    response = frame(b"\x08\x25\xaa\x02\x08\x0a\x01v\x12\x03\x12\x01" + b"y")
-    broker.send(challenge)
-    assert client.read(len(challenge)) == challenge
-    client.send(response)
-    assert broker.read(len(response)) == response

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_batches import CANARY, command_of, field, framed, frames_made, message
+from transcripts import Kept, now
 
 from pulsar_doctor.columns import values_of
-from pulsar_doctor.commands import rows_of
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.framing import Cutter, Frames
-from pulsar_doctor.journal import NO_CONNECTION, pack_block, read_blocks
+from pulsar_doctor.framing import Cutter
+from pulsar_doctor.journal import pack_block, read_blocks
 from pulsar_doctor.masking import Mask, Read
 from pulsar_doctor.relay.connection_journal import (
     UNMASKED_FRAMES_MOST,
@@ -25,29 +25,6 @@ MASK = Mask(b"salt")
 FLOW = framed(command_of(11, b"\x08\x01\x10\x05"))
 PING = framed(command_of(18, b""))
 KEYED = message(9, b"\x18\x05" + field(6, b"k"))
-
-
-class Kept:
-    """A journal in memory: blocks as they would be written."""
-
-    def __init__(self) -> None:
-        self.blocks: list[bytes] = []
-        self.seen = 0
-
-    def add(self, records, conn_id=NO_CONNECTION, direction=0):
-        self.before()
-        self.add_block(records, len(records), Read(0, 0, conn_id, direction, Frames()))
-
-    def add_block(self, records, count, read):
-        ts, mono_ns, conn_id, direction, _ = read
-        self.seen += count
-        self.blocks.append(
-            pack_block(records, ts=ts, mono_ns=mono_ns, conn_id=conn_id, direction=direction)
-        )
-
-    def rows(self):
-        read = [block for block, _ in read_blocks(b"".join(self.blocks))]
-        return [values_of(row) for block in read for row in rows_of(block)]
 
 
 @pytest.fixture
@@ -84,14 +61,14 @@ def test_the_rows_are_those_of_each_read_alone(reads, settled_after):
             frames = cut(stream)
         except Exception:  # no stream of frames: not what this is about
             continue
-        connections[conn_id].frames(frames, direction)
+        connections[conn_id].frames(frames, direction, now())
         read = unmasked._reads[-1][1] if unmasked._reads else None
         assert read is not None
         alone.add_block(MASK.pack_all(cut(stream)), len(frames), read)
         if number in settled_after:
             unmasked.settle()
     unmasked.settle()
-    assert together.rows() == alone.rows()
+    assert list(map(values_of, together.read())) == list(map(values_of, alone.read()))
     assert together.seen == alone.seen
     assert CANARY not in b"".join(together.blocks)
 
@@ -99,7 +76,7 @@ def test_the_rows_are_those_of_each_read_alone(reads, settled_after):
 def test_small_reads_of_several_connections_share_a_block(kept):
     unmasked, (first, second, _) = journals(kept)
     for connection, direction in ((first, 0), (second, 1), (first, 1)):
-        connection.frames(cut(FLOW + message(1)), direction)
+        connection.frames(cut(FLOW + message(1)), direction, now())
     assert kept.blocks == []
     unmasked.settle()
     assert len(kept.blocks) == 1
@@ -113,23 +90,23 @@ def test_small_reads_of_several_connections_share_a_block(kept):
 
 def test_rare_commands_and_events_keep_their_place(kept):
     _, (first, second, _) = journals(kept)
-    first.open("a:1", "b:1")
-    first.frames(cut(FLOW), 0)
-    second.frames(cut(FLOW), 0)
-    first.frames(cut(PING + FLOW), 0)
-    first.frames(cut(FLOW), 0)
-    first.close("the end")
-    names = [row[9] for row in kept.rows()]
+    first.open("a:1", "b:1", now())
+    first.frames(cut(FLOW), 0, now())
+    second.frames(cut(FLOW), 0, now())
+    first.frames(cut(PING + FLOW), 0, now())
+    first.frames(cut(FLOW), 0, now())
+    first.close("the end", now())
+    names = [row.command for row in kept.read()]
     assert names == ["OPEN", "FLOW", "FLOW", "PING", "FLOW", "FLOW", "CLOSE"]
 
 
 def test_enough_of_it_is_masked_at_once(kept):
     _, (first, *_) = journals(kept)
     for _ in range(UNMASKED_FRAMES_MOST - 1):
-        first.frames(cut(FLOW), 0)
+        first.frames(cut(FLOW), 0, now())
     assert kept.blocks == []
-    first.frames(cut(FLOW), 0)
-    assert len(kept.rows()) == UNMASKED_FRAMES_MOST
+    first.frames(cut(FLOW), 0, now())
+    assert len(kept.read()) == UNMASKED_FRAMES_MOST
 
 
 def test_what_cannot_be_masked_ends_the_observing_of_its_connection_only(kept, monkeypatch):
@@ -143,23 +120,27 @@ def test_what_cannot_be_masked_ends_the_observing_of_its_connection_only(kept, m
 
     monkeypatch.setattr(unmasked, "_mask", type("Broken", (), {})())
     unmasked._mask.pack_all, unmasked._mask.pack_reads = pack_all, MASK.pack_reads
-    first.frames(cut(FLOW), 0)
-    second.frames(bad, 1)
-    second.frames(cut(FLOW), 0)
-    first.frames(cut(FLOW), 0)
-    second.frames(cut(FLOW), 0)
-    first.close("the end")
-    told = [(row[4], row[9]) for row in kept.rows()]
+    first.frames(cut(FLOW), 0, now())
+    second.frames(bad, 1, now())
+    second.frames(cut(FLOW), 0, now())
+    first.frames(cut(FLOW), 0, now())
+    second.frames(cut(FLOW), 0, now())
+    first.close("the end", now())
+    told = [(row.conn_id, row.command) for row in kept.read()]
     assert told == [(0, "FLOW"), (1, "UNPARSED"), (0, "FLOW"), (0, "CLOSE")]
     assert (first.observed, second.observed) == (True, False)
 
 
 def test_what_came_before_a_frame_that_is_none_is_told_before_that(kept):
     _, (first, second, _) = journals(kept)
-    first.frames(cut(FLOW), 0)
-    second.frames(cut(FLOW), 0)
-    first.unparsed(ValueError("x"), 0)
-    assert [(row[4], row[9]) for row in kept.rows()] == [(0, "FLOW"), (1, "FLOW"), (0, "UNPARSED")]
+    first.frames(cut(FLOW), 0, now())
+    second.frames(cut(FLOW), 0, now())
+    first.unparsed(ValueError("x"), 0, now())
+    assert [(row.conn_id, row.command) for row in kept.read()] == [
+        (0, "FLOW"),
+        (1, "FLOW"),
+        (0, "UNPARSED"),
+    ]
 
 
 def test_a_block_of_reads_that_do_not_fit_its_frames_is_damage():

@@ -1,6 +1,7 @@
 """The relay: the process that moves bytes between clients and brokers and writes down what passes.
 
-`__main__.py` is the process, `sides.py` the hot path, `connection.py` what is decided of a client
-and its broker, `rewrites.py` all that is ever changed on the wire, `targets.py` who may be dialled,
-`journal_file.py` the disk. Nothing heavy is imported here.
+`__main__.py` is the process. What a client and its broker say is decided about in
+`conversation.py`, bytes in and bytes out; `passage.py` is its hot path, `rewrites.py` all that is
+ever changed on the wire. `sides.py` and `connection.py` are the sockets around it, `targets.py`
+says who may be dialled, `journal_file.py` is the disk. Nothing heavy is imported here.
 """

@@ -48,7 +48,7 @@ from pulsar_doctor.relay.events import (
 from pulsar_doctor.relay.journal_file import JournalFile, JournalLimits
 from pulsar_doctor.relay.lines import Misread, Strange, of_json
 from pulsar_doctor.relay.migrations import Listeners
-from pulsar_doctor.relay.sides import TO_BROKER, TO_CLIENT
+from pulsar_doctor.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.relay.sockets import in_words
 from pulsar_doctor.relay.targets import Targets
 

@@ -8,8 +8,9 @@ passes afterwards passes unseen, up to the CLOSE.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Sequence
 from itertools import groupby
+from typing import Protocol
 
 from pulsar_doctor.columns import CLOSE, OPEN, UNPARSED
 from pulsar_doctor.errors import DoctorError
@@ -17,9 +18,30 @@ from pulsar_doctor.framing import Frames
 from pulsar_doctor.journal import DIRECTIONS, pack_event
 from pulsar_doctor.masking import FREQUENT_CODES, Mask, Read
 from pulsar_doctor.redaction import redact
-from pulsar_doctor.relay.journal_file import JournalFile
 
 UNMASKED_FRAMES_MOST = 128  # masking so many keeps the loop for less than a millisecond
+
+
+Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
+
+
+class Journal(Protocol):
+    """Where all of it is written: see journal_file.JournalFile."""
+
+    before: Callable[[], None]
+
+    def add(
+        self,
+        records: Sequence[bytes],
+        conn_id: int,
+        direction: int = 0,
+        *,
+        now: Time | None = None,
+    ) -> None:
+        """A block of packed records."""
+
+    def add_block(self, records: Sequence[bytes], count: int, read: Read) -> None:
+        """A block of what was read."""
 
 
 class Unmasked:
@@ -28,17 +50,16 @@ class Unmasked:
     Masked when there is enough of it, and before anything else is done with the journal.
     """
 
-    def __init__(self, journal: JournalFile, mask: Mask) -> None:
+    def __init__(self, journal: Journal, mask: Mask) -> None:
         self._journal = journal
         self._mask = mask
         self._reads: list[tuple[ConnectionJournal, Read]] = []
         self._frames = 0
         journal.before = self.settle
 
-    def add(self, of: ConnectionJournal, frames: Frames, direction: int) -> None:
-        """What one read has completed, with the time of now."""
-        ts, mono_ns = time.time_ns() // 1000, time.monotonic_ns()
-        self._reads.append((of, Read(ts, mono_ns, of.conn_id, direction, frames)))
+    def add(self, of: ConnectionJournal, frames: Frames, direction: int, now: Time) -> None:
+        """What one read has completed."""
+        self._reads.append((of, Read(*now, of.conn_id, direction, frames)))
         self._frames += len(frames)
         if self._frames >= UNMASKED_FRAMES_MOST:
             self.settle()
@@ -71,7 +92,7 @@ class Unmasked:
             records = self._mask.pack_all(read.frames)
             self._journal.add_block(records, len(read.frames), read)
         except Exception as error:
-            of.unparsed(error, read.direction)
+            of.unparsed(error, read.direction, (read.ts, read.mono_ns))
 
 
 def _is_frequent(read: tuple[ConnectionJournal, Read]) -> bool:
@@ -84,24 +105,24 @@ class ConnectionJournal:
     observed: until something goes wrong.
     """
 
-    def __init__(self, journal: JournalFile, unmasked: Unmasked, conn_id: int) -> None:
+    def __init__(self, journal: Journal, unmasked: Unmasked, conn_id: int) -> None:
         self._journal = journal
         self._unmasked = unmasked
         self.conn_id = conn_id
         self.observed = True
         self.opened = False
 
-    def open(self, client_addr: str | None, broker_addr: str | None) -> None:
+    def open(self, client_addr: str | None, broker_addr: str | None, now: Time) -> None:
         """The broker is there; or it is known that none will be, then broker_addr is None."""
         self.opened = True
-        self._event(OPEN, client_addr=client_addr, broker_addr=broker_addr)
+        self._event(OPEN, now, client_addr=client_addr, broker_addr=broker_addr)
 
-    def frames(self, frames: Frames, direction: int) -> None:
+    def frames(self, frames: Frames, direction: int, now: Time) -> None:
         """What one read has completed. direction: index of journal.DIRECTIONS."""
         if self.observed:
-            self._unmasked.add(self, frames, direction)
+            self._unmasked.add(self, frames, direction, now)
 
-    def unparsed(self, error: Exception, direction: int) -> None:
+    def unparsed(self, error: Exception, direction: int, now: Time) -> None:
         """From here on nothing can be said of this connection; why is said once."""
         if not self.observed:
             return
@@ -111,11 +132,11 @@ class ConnectionJournal:
         self.observed = False
         why = str(error) if isinstance(error, DoctorError) else type(error).__name__
         why = f"no longer observed: {why}"
-        self._event(UNPARSED, direction=DIRECTIONS[direction], error_message=why)
+        self._event(UNPARSED, now, direction=DIRECTIONS[direction], error_message=why)
 
-    def close(self, why: str) -> None:
+    def close(self, why: str, now: Time) -> None:
         """The end of the connection."""
-        self._event(CLOSE, error_message=redact(why))
+        self._event(CLOSE, now, error_message=redact(why))
 
-    def _event(self, command: str, **values: str | None) -> None:
-        self._journal.add([pack_event(command, **values)], self.conn_id)
+    def _event(self, command: str, now: Time, **values: str | None) -> None:
+        self._journal.add([pack_event(command, **values)], self.conn_id, now=now)

@@ -9,11 +9,11 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from pulsar_doctor.masking import Mask
 from pulsar_doctor.relay.addresses import Address
 from pulsar_doctor.relay.connection_journal import ConnectionJournal, Unmasked
+from pulsar_doctor.relay.counters import Counters
 from pulsar_doctor.relay.dialling import Dialler
 from pulsar_doctor.relay.journal_file import JournalFile
 from pulsar_doctor.relay.sides import Side
@@ -25,22 +25,6 @@ CONNECTIONS_MOST = 10_000
 
 # Where a client finds the cluster that its topic has moved to: an address of the tap.
 Migrate = Callable[[tuple[Address, ...], asyncio.BaseTransport | None, Dialler], Address | None]
-
-
-@dataclass(slots=True)
-class Counters:
-    """What the relay counts, beside what its journal does."""
-
-    connections_opened: int = 0
-    connections_open: int = 0
-    connections_refused: int = 0
-    targets_refused: int = 0
-    unreachable: int = 0
-    tls_failed: int = 0
-    redirects_followed: int = 0
-    redirects_failed: int = 0
-    unparsed: int = 0
-    read_bytes: list[int] = field(default_factory=lambda: [0, 0])  # by direction, of ended sides
 
 
 class Connections:

@@ -30,7 +30,7 @@ from pulsar_doctor.masking import Read
 from pulsar_doctor.relay.journal_disk import Chunk, JournalDisk, JournalLimits, Time
 from pulsar_doctor.trace.folder import RELAY_LOCK
 
-__all__ = ["JournalFile", "JournalLimits"]
+__all__ = ["JournalFile", "JournalLimits", "moment"]
 
 BUFFER_BYTES_MOST = 1024 * 1024
 WAITING_BYTES_MOST = 16 * 1024 * 1024
@@ -110,16 +110,21 @@ class JournalFile:
         return self._dropped + self._disk.dropped
 
     def add(
-        self, records: Sequence[bytes], conn_id: int = NO_CONNECTION, direction: int = 0
+        self,
+        records: Sequence[bytes],
+        conn_id: int = NO_CONNECTION,
+        direction: int = 0,
+        *,
+        now: Time | None = None,
     ) -> None:
-        """A block of packed records, with the time of now.
+        """A block of packed records. now: when they were seen, None for this moment.
 
         The records of a block are written together or dropped together.
         """
         if not records:
             return
         self.before()
-        read = Read(*_now(), conn_id, direction, Frames())
+        read = Read(*(now or moment()), conn_id, direction, Frames())
         self.add_block(records, len(records), read)
 
     def add_block(self, records: Sequence[bytes], count: int, read: Read) -> None:
@@ -178,7 +183,7 @@ class JournalFile:
         return future
 
     def _add_beat(self) -> None:
-        self._append([], 0, Read(*_now(), NO_CONNECTION, 0, Frames()))
+        self._append([], 0, Read(*moment(), NO_CONNECTION, 0, Frames()))
 
     def _append(self, records: Sequence[bytes], count: int, read: Read) -> None:
         ts, mono_ns, conn_id, direction, _ = read
@@ -223,7 +228,8 @@ class JournalFile:
         self._ticks_done += 1
 
 
-def _now() -> Time:
+def moment() -> Time:
+    """The time of now, as a journal has it."""
     return time.time_ns() // 1000, time.monotonic_ns()
 
 

@@ -1,26 +1,23 @@
-"""Follows the redirects of topic lookups in the client's place.
+"""How the redirects of topic lookups are followed in the client's place: what is said, in order.
 
 A broker that does not know who owns a topic answers LOOKUP with another broker to ask. A client
 would connect to that one directly, past the tap; so the tap asks it, on a connection of its own
 that lasts for the one question, with the client's own CONNECT and LOOKUP, and the client gets the
-final answer.
+final answer. The connections are made in asking.py; no socket and no event loop are known here.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, cast
+from typing import Any
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.framing import Cutter, Frame
 from pulsar_doctor.relay import rewrites
 from pulsar_doctor.relay.addresses import Address, shown
-from pulsar_doctor.relay.dialling import Dialler
 from pulsar_doctor.relay.rewrites import LOOKUP_RESPONSE, framed
 
 HOPS_MOST = 20  # as the clients have it (maxLookupRedirects)
-FOLLOW_SECONDS = 10.0
 QUESTIONS_BYTES_MOST = 1024 * 1024  # of one connection
 ANSWER_BYTES_MOST = 1024 * 1024
 CONNECTED, ERROR, PING, AUTH_CHALLENGE = 3, 14, 18, 36
@@ -59,94 +56,89 @@ class Questions:
         return lookup
 
 
-async def follow(question: bytes, redirect: Any, greeting: bytes, dialler: Dialler) -> Any:
-    """The final LOOKUP_RESPONSE, a BaseCommand, to a question that was answered with a redirect.
+class Following:
+    """One redirect on its way to an answer. question: the client's LOOKUP. redirect: its answer.
 
-    question: the client's LOOKUP. greeting: the frame of its CONNECT. Raises Unfollowed.
+    greeting: the frame of the client's CONNECT. where: whom it was told to ask last, in words.
     """
-    asked = wire.BaseCommand.FromString(question)
-    tls = dialler.context is not None
-    where = "another broker"
-    try:
-        async with asyncio.timeout(FOLLOW_SECONDS):
-            for _ in range(HOPS_MOST):
-                broker = rewrites.broker_of(redirect, tls=tls)
-                if broker is None:
-                    raise Unfollowed("a redirect of this lookup names no broker to dial")
-                where = f"the broker {shown(broker)}"
-                dialler.targets.name(broker)
-                asked.lookup.authoritative = redirect.authoritative
-                answer = await _answer(broker, greeting, framed(asked.SerializeToString()), dialler)
-                if not rewrites.is_redirect(answer.lookup_response):
-                    return answer
-                redirect = answer.lookup_response
-    except TimeoutError:
-        raise Unfollowed(f"{where} did not answer a redirected lookup in time") from None
-    raise Unfollowed(f"this lookup was redirected more than {HOPS_MOST} times")
+
+    def __init__(self, question: bytes, redirect: Any, greeting: bytes, *, tls: bool) -> None:
+        self._asked = wire.BaseCommand.FromString(question)
+        self._redirect = redirect
+        self._greeting = greeting
+        self._tls = tls
+        self._hops = 0
+        self.where = "another broker"
+        self.answer: Any = None  # the final one, a BaseCommand
+
+    def next(self) -> tuple[Address, Inquiry]:
+        """Whom to ask now, and what. Raises Unfollowed where nobody can be asked."""
+        if self._hops >= HOPS_MOST:
+            raise Unfollowed(f"this lookup was redirected more than {HOPS_MOST} times")
+        self._hops += 1
+        broker = rewrites.broker_of(self._redirect, tls=self._tls)
+        if broker is None:
+            raise Unfollowed("a redirect of this lookup names no broker to dial")
+        self.where = f"the broker {shown(broker)}"
+        self._asked.lookup.authoritative = self._redirect.authoritative
+        return broker, Inquiry(self._greeting, framed(self._asked.SerializeToString()))
+
+    def heard(self, inquiry: Inquiry) -> None:
+        """What the broker said: the answer, or whom to ask next. Raises Unfollowed."""
+        said = inquiry.outcome
+        if isinstance(said, str):
+            raise Unfollowed(f"{self.where} {said}")
+        if rewrites.is_redirect(said.lookup_response):
+            self._redirect = said.lookup_response
+        else:
+            self.answer = said
+
+    def late(self) -> Unfollowed:
+        """Why there is no answer where nobody wants to wait any longer."""
+        return Unfollowed(f"{self.where} did not answer a redirected lookup in time")
 
 
-async def _answer(broker: Address, greeting: bytes, question: bytes, dialler: Dialler) -> Any:
-    asking = LookupConnection(greeting, question)
-    await dialler.connect(broker, lambda: asking)
-    return await asking.outcome(f"the broker {shown(broker)}")
+class Inquiry:
+    """A connection of the tap's own, for one LOOKUP. greeting and question: whole frames.
 
-
-class LookupConnection(asyncio.Protocol):
-    """A connection of the tap's own, for one LOOKUP. greeting and question: whole frames."""
+    outcome: the LOOKUP_RESPONSE, a BaseCommand, or in words what came instead; None for not yet.
+    """
 
     def __init__(self, greeting: bytes, question: bytes) -> None:
-        self._greeting = greeting
+        self.greeting = greeting  # what is said first
+        self.outcome: Any = None
         self._question = question
         self._cutter = Cutter()
-        self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-    async def outcome(self, where: str) -> Any:
-        """The LOOKUP_RESPONSE, a BaseCommand. Raises Unfollowed with what happened instead."""
-        try:
-            answer = await self._answer
-        finally:
-            if self._transport is not None:
-                self._transport.close()
-        if isinstance(answer, str):
-            raise Unfollowed(f"{where} {answer}")
-        return answer
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """First the client's CONNECT; the question when the broker has let us in."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        self._transport.write(self._greeting)
-
-    def data_received(self, data: bytes) -> None:
-        """Until the answer is here."""
+    def receive(self, data: bytes) -> bytes:
+        """What to say now that the broker has said this: the question, when it has let us in."""
+        out = b""
         try:
             for frame in self._cutter.feed(data):
-                self._heard(frame)
+                out += self._heard(frame)
             if self._cutter.position > ANSWER_BYTES_MOST:
                 self._over("talks without answering a redirected lookup")
         except Exception:  # FramingError, upb's DecodeError
             self._over("answers a redirected lookup with nonsense")
+        return out
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Too early, where there is no answer yet."""
+    def ended(self) -> None:
+        """The broker has hung up: too early, where there is no answer yet."""
         self._over("closed the connection before it answered a redirected lookup")
 
-    def _heard(self, frame: Frame) -> None:
+    def _heard(self, frame: Frame) -> bytes:
         if frame.code == CONNECTED:
-            self._write(self._question)
-        elif frame.code == LOOKUP_RESPONSE:
+            return self._question
+        if frame.code == PING:
+            return PONG
+        if frame.code == LOOKUP_RESPONSE:
             self._over(wire.BaseCommand.FromString(frame.command))
-        elif frame.code == PING:
-            self._write(PONG)
         elif frame.code == ERROR:
             self._over("refused the client when it was asked a redirected lookup")
         elif frame.code == AUTH_CHALLENGE:
             self._over("wants other credentials for a redirected lookup than the client first gave")
+        return b""
 
-    def _write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def _over(self, answer: Any) -> None:
-        if not self._answer.done():
-            self._answer.set_result(answer)
+    def _over(self, outcome: Any) -> None:
+        if self.outcome is None:
+            self.outcome = outcome
