@@ -944,7 +944,11 @@ def measured(engine: str, task: Task) -> Result | None:
     """Runs an engine in a process of its own; None where it failed, as for want of memory."""
     shutil.rmtree(task.out, ignore_errors=True)
     task.out.mkdir(parents=True)
-    told = {"engine": engine, "traces": [*map(str, task.traces)], "out": str(task.out)}
+    told: dict[str, Any] = {
+        "engine": engine,
+        "traces": [*map(str, task.traces)],
+        "out": str(task.out),
+    }
     told |= {"bucket_us": task.bucket_us, "cores": task.cores, "events": task.events}
     command = [sys.executable, __file__, "--work", json.dumps(told)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -1029,8 +1033,8 @@ def table_path(out: Path, name: str) -> str:
 
 def not_as_planted(folder: Path, out: Path, database: Any) -> Iterator[str]:
     """Stalls that were planted and not found as they were, or found and not planted."""
-    columns = ("trace_id", "incarnation", "consumer_name", "start_us", "end_us", "duration_us")
-    columns += ("ended_by", "unacked_at_start")
+    columns = ("trace_id", "incarnation", "consumer_name", "start_us", "end_us", "duration_us",
+               "ended_by", "unacked_at_start")  # fmt: skip
     told = json.loads((folder / "planted.json").read_text())
     planted = {tuple(stall[column] for column in columns) for stall in told}
     found = database.sql(

@@ -153,7 +153,9 @@ def main() -> None:
 
 def drained(loads: list[Load], all_ways: list[Way]) -> str:
     """A row for each load and way."""
-    rows = [("drain", "through", "messages/s", "min", "max", "CPU s / million")]
+    rows: list[tuple[str, ...]] = [
+        ("drain", "through", "messages/s", "min", "max", "CPU s / million")
+    ]
     for load in loads:
         for way in all_ways:
             rates = way.rates[load.name]

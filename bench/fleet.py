@@ -31,7 +31,12 @@ TITLES = (
 def cluster(subscriptions: int, suspects: int) -> Iterator[dict[str, Any]]:
     """A replayed cluster; what it says of itself."""
     script = Path(__file__).with_name("replayed_cluster.py")
-    command = [sys.executable, script, f"--subscriptions={subscriptions}", f"--suspects={suspects}"]
+    command = [
+        sys.executable,
+        str(script),
+        f"--subscriptions={subscriptions}",
+        f"--suspects={suspects}",
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout

@@ -319,6 +319,10 @@ def sealed(folder: Path) -> None:
         sealer.finish()
 
 
+def read_again(folder: Path) -> None:
+    deque(Trace(folder).rows(), 0)
+
+
 def replayed_from(folder: Path) -> None:
     trace = Trace(folder)
     replayed(folder, trace.meta, trace.parts())
@@ -329,7 +333,7 @@ STAGES: dict[str, Callable[[Path], None]] = {
     "+ rows": decoded,
     "+ ledgers": with_ledgers,
     "+ sealing": sealed,
-    "reading what is sealed": lambda folder: deque(Trace(folder).rows(), 0),
+    "reading what is sealed": read_again,
     "ledgers from what is sealed": replayed_from,
 }
 
@@ -388,9 +392,9 @@ def feed(folder: Path, rate: int, seconds: float) -> None:
     number, waiting = 1, 0
     ready: list[tuple[bytes, Block]] = []
     while waiting < rate * seconds:
-        block = next(blocks)
-        ((found, _),) = read_blocks(block)
-        ready.append((block[len(block) - int.from_bytes(block[:4], "little") :], found))
+        packed = next(blocks)
+        ((found, _),) = read_blocks(packed)
+        ready.append((packed[len(packed) - int.from_bytes(packed[:4], "little") :], found))
         waiting += len(found.records)
     ready.reverse()
     with relay_alive(folder):

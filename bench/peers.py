@@ -53,7 +53,7 @@ def crc32c(data: bytes) -> int:
 
 def framed(command: Any, behind: bytes = b"") -> bytes:
     """A frame of this command."""
-    body = command.SerializeToString()
+    body: bytes = command.SerializeToString()
     return struct.pack(">II", 4 + len(body) + len(behind), len(body)) + body + behind
 
 

@@ -105,7 +105,9 @@ def main() -> None:
                 way.pings.append(peers.ping(way.port, way.broker, options.pings))
             if run < 0:
                 for way in all_ways:
-                    way.rates.clear(), way.cpu.clear(), way.pings.clear()
+                    way.rates.clear()
+                    way.cpu.clear()
+                    way.pings.clear()
             print(f"run {run + 1} of {options.runs} is done", file=sys.stderr, flush=True)
     print(replayed(all_ways))
     print()

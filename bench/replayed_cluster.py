@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -265,9 +266,7 @@ async def play(subscriptions: int, suspects: int) -> None:
     all_topics = {topic.full: topic for topic in topics(subscriptions, suspects)}
     cluster = Cluster(all_topics, [recording(name, now_ms) for name in STUCK])
     for broker in range(2):
-        server = await asyncio.start_server(
-            lambda r, w, broker=broker: serve(cluster, broker, r, w), "127.0.0.1", 0
-        )
+        server = await asyncio.start_server(partial(serve, cluster, broker), "127.0.0.1", 0)
         cluster.ports.append(server.sockets[0].getsockname()[1])
     loaded = sum(topic.loaded for topic in all_topics.values())
     told = {"ports": cluster.ports, "topics": len(all_topics), "loaded": loaded}

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import accumulate, cycle, islice
 from pathlib import Path
 from typing import Any
@@ -210,8 +211,10 @@ class Tile:
         self.producers = self.open()
         for number, topic in enumerate(TOPICS):
             request = self.request()
-            producer = {"topic": f"persistent://{topic}", "producer_id": number}
-            self.say(self.producers, TO_BROKER, said("PRODUCER", request_id=request, **producer))
+            producer = said(
+                "PRODUCER", request_id=request, topic=f"persistent://{topic}", producer_id=number
+            )
+            self.say(self.producers, TO_BROKER, producer)
             self.say(self.producers, TO_CLIENT, said("PRODUCER_SUCCESS", request_id=request))
         for client in self.clients:
             self.subscribe(client)
@@ -328,7 +331,7 @@ class Tile:
         """As many entries as there are permits, `most` at most; when that was."""
         if client.receiver_queue_size == 0:
             most = 1
-        messages = []
+        messages: list[Said] = []
         while client.permits > 0 and len(messages) < most:
             held = client.queue.next()
             client.received.append(held)
@@ -488,7 +491,7 @@ class Tile:
             end = ends[number % len(ends)]
             if self.last and number % 4 == 0:
                 us, end = 0, "not_yet"
-            self.at(start_us, lambda us=us, end=end: self.stall(us, end))
+            self.at(start_us, partial(self.stall, us, end))
 
     def at(self, us: int, action: Callable[[], None]) -> None:
         heapq.heappush(self.due, (us, len(self.due) + self.rows, action))

@@ -48,7 +48,12 @@ def verdict(
     """A verdict with what belongs to its status; `more` are fields of the diagnosis."""
     severe: dict[Status, Severity] = {"stalled": "stalled", "warning": "warning"}
     findings = (finding(severity=severe[status]),) if status in severe else ()
-    told = {"partition": None, "type": "Shared", "backlog": 498, "findings": findings}
+    told: dict[str, Any] = {
+        "partition": None,
+        "type": "Shared",
+        "backlog": 498,
+        "findings": findings,
+    }
     if status == "unknown":
         told["not_told"] = ("broker-read-stuck: one sample does not show whether it moves",)
         told["unknown"] = (Unknown("one sample does not show whether it moves"),)

@@ -233,7 +233,7 @@ def cluster(
          "numJournalCallbackThreads": "1"},
         "160m",
     )  # fmt: skip
-    pair = []
+    pair: list[Broker] = []
     for number in range(brokers):
         port, web_port = ports[2 * number : 2 * number + 2]
         settings = NO_PRESSURE | {
@@ -242,19 +242,20 @@ def cluster(
             "brokerServicePort": str(port), "webServicePort": str(web_port),
             "loadManagerClassName": load_manager,
         }  # fmt: skip
-        one = node(f"broker{number}", "broker.conf", settings | dict(conf(number)), "256m")
-        nodes[-1] = Broker(one.folder, one.command, one.environ, None, port, web_port, token)
-        pair.append(nodes[-1])
+        bare = node(f"broker{number}", "broker.conf", settings | dict(conf(number)), "256m")
+        broker = Broker(bare.folder, bare.command, bare.environ, None, port, web_port, token)
+        nodes[-1] = broker
+        pair.append(broker)
     try:
         zookeeper.start()
         zookeeper.wait(lambda: listens(zookeeper_port))
         initialize(home, zookeeper.environ, store, pair[0])
         bookie.start()
         bookie.wait(lambda: listens(bookie_port))
-        for one in pair:
-            one.start()
-        for one in pair:
-            one.wait(one.healthy)
+        for broker in pair:
+            broker.start()
+        for broker in pair:
+            broker.wait(broker.healthy)
         yield Cluster(home, java_home, pair, load_manager)
     finally:
         for one in reversed(nodes):

@@ -318,7 +318,7 @@ FRAME_BYTES = NAMES.index("frame_bytes")
 def a_damaged_journal_loses_rows_and_gains_none(tape: Tape) -> None:
     """Bits are flipped, pieces cut out, swapped or doubled, behind the header."""
     damage = Tape(tape.piece(40))
-    blocks = []
+    blocks: list[bytes] = []
     while not tape.over and len(blocks) < 4:
         frames = Cutter().feed(_framed(_command(tape).SerializeToString()) * tape.number(3))
         blocks.append(block_of(MASK.pack_all(frames), at=len(blocks)))

@@ -6,7 +6,7 @@ import fcntl
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, Row, values_of
@@ -32,7 +32,7 @@ def record(name: str, metadata: dict[str, Any] | None = None, **fields: Any) -> 
     head = None if metadata is None else wire.MessageMetadata(**metadata).SerializeToString()
     payload_bytes = None if head is None else 100
     frame_bytes = 8 + len(encoded) + (payload_bytes or 0)
-    return MASK.pack(Frame(code, encoded, head, frame_bytes, payload_bytes, None))
+    return MASK.pack(Frame(code, encoded, head, frame_bytes, payload_bytes, 0))
 
 
 class Wire:
@@ -44,7 +44,7 @@ class Wire:
         self.step_us = step_us
         self.ahead_us = 0  # of the wall clock, once it has been set
 
-    def say(self, direction: str, *records: bytes, conn_id: int = 0) -> Wire:
+    def say(self, direction: str, *records: bytes, conn_id: int = 0) -> Self:
         """One block of any records."""
         self.blocks.append(
             pack_block(
@@ -58,18 +58,18 @@ class Wire:
         self.now_us += self.step_us
         return self
 
-    def wait(self, seconds: float) -> Wire:
+    def wait(self, seconds: float) -> Self:
         """Time goes on, and the journal says so."""
         self.now_us += int(seconds * 1_000_000)
         return self.say(TO_BROKER, conn_id=NO_CONNECTION)
 
-    def open(self, conn_id: int = 0) -> Wire:
+    def open(self, conn_id: int = 0) -> Self:
         event = pack_event("OPEN", client_addr="10.0.0.7:5000", broker_addr="10.0.0.1:6650")
         self.say(TO_BROKER, event, conn_id=conn_id)
         connect = record("CONNECT", client_version="Pulsar-CPP-v3.7.0")
         return self.say(TO_BROKER, connect, conn_id=conn_id)
 
-    def close(self, conn_id: int = 0) -> Wire:
+    def close(self, conn_id: int = 0) -> Self:
         return self.say(TO_CLIENT, pack_event("CLOSE"), conn_id=conn_id)
 
     def subscribe(
@@ -81,7 +81,7 @@ class Wire:
         subscription: str = "billing",
         sub_type: int = 1,
         conn_id: int = 0,
-    ) -> Wire:
+    ) -> Self:
         subscribe = record(
             "SUBSCRIBE",
             topic=topic,
@@ -94,13 +94,13 @@ class Wire:
         self.say(TO_BROKER, subscribe, conn_id=conn_id)
         return self.say(TO_CLIENT, record("SUCCESS", request_id=consumer_id), conn_id=conn_id)
 
-    def flow(self, permits: int, consumer_id: int = 1, conn_id: int = 0) -> Wire:
+    def flow(self, permits: int, consumer_id: int = 1, conn_id: int = 0) -> Self:
         flow = record("FLOW", consumer_id=consumer_id, message_permits=permits)
         return self.say(TO_BROKER, flow, conn_id=conn_id)
 
     def messages(
         self, entries: Iterable[int], consumer_id: int = 1, *, batch: int = 1, conn_id: int = 0
-    ) -> Wire:
+    ) -> Self:
         """All of them in one block, as one read of the socket brings them."""
         metadata = {"publish_time": self.now_us // 1000}
         if batch > 1:
@@ -116,7 +116,7 @@ class Wire:
         ]
         return self.say(TO_CLIENT, *records, conn_id=conn_id)
 
-    def ack(self, entries: Sequence[int], consumer_id: int = 1, conn_id: int = 0) -> Wire:
+    def ack(self, entries: Sequence[int], consumer_id: int = 1, conn_id: int = 0) -> Self:
         ids = [wire.MessageId(ledger_id=7, entry_id=entry) for entry in entries]
         ack = record("ACK", consumer_id=consumer_id, ack_type=0, message_id=ids)
         return self.say(TO_BROKER, ack, conn_id=conn_id)

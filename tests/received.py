@@ -89,7 +89,7 @@ def available(admin: Any, topic: str) -> list[int]:
 
 def rest_of(consumer: BlockingConsumer, *, acknowledge: bool = True) -> list[Message]:
     """All that comes, up to a moment in which nothing does."""
-    got = []
+    got: list[Message] = []
     while (message := consumer.receive(NO_MORE if got else ENOUGH)) is not None:
         got.append(message)
         if acknowledge:
@@ -160,5 +160,6 @@ def outstanding_of(rows: list[Row]) -> dict[int | None, list[int]]:
     found: dict[int | None, list[int]] = defaultdict(lambda: [0])
     for row in rows:
         one = found[row.consumer_id]
-        one.append(one[-1] + (row.permits if row.command == "FLOW" else -(row.permits or 0)))
+        permits = row.permits or 0
+        one.append(one[-1] + (permits if row.command == "FLOW" else -permits))
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import formatdate
@@ -117,7 +117,7 @@ class Replay:
         return Reply(document=step[part], headers=date) if step[part] is not None else GONE
 
 
-KINDS = {
+KINDS: dict[str, Callable[[Replay, str], Reply]] = {
     "partitions": Replay.partitions,
     "stats": Replay.stats,
     "internalStats": Replay.internal,

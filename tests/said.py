@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from journals import TOPIC, Wire, record
 
@@ -34,7 +34,7 @@ def words_of(bits: int) -> list[int]:
 class Said(Wire):
     """As Wire. `moment` is how a block comes to share the microsecond of the one before it."""
 
-    def moment(self) -> Said:
+    def moment(self) -> Self:
         """What is said next is said at the same microsecond."""
         self.now_us -= self.step_us
         return self
@@ -49,7 +49,7 @@ class Said(Wire):
         sub_type: int = SHARED,
         conn_id: int = 0,
         request_id: int | None = None,
-    ) -> Said:
+    ) -> Self:
         """SUBSCRIBE, not answered yet."""
         fields: dict[str, Any] = {} if name is None else {"consumer_name": name}
         subscribe = record(
@@ -64,16 +64,16 @@ class Said(Wire):
         self.say(TO_BROKER, subscribe, conn_id=conn_id)
         return self
 
-    def granted(self, request_id: int = 1, conn_id: int = 0) -> Said:
+    def granted(self, request_id: int = 1, conn_id: int = 0) -> Self:
         self.say(TO_CLIENT, record("SUCCESS", request_id=request_id), conn_id=conn_id)
         return self
 
-    def refused(self, request_id: int = 1, conn_id: int = 0) -> Said:
+    def refused(self, request_id: int = 1, conn_id: int = 0) -> Self:
         error = record("ERROR", request_id=request_id, error=BUSY, message="already connected")
         self.say(TO_CLIENT, error, conn_id=conn_id)
         return self
 
-    def attached(self, consumer_id: int = 1, name: str | None = "slow", **settings: Any) -> Said:
+    def attached(self, consumer_id: int = 1, name: str | None = "slow", **settings: Any) -> Self:
         """SUBSCRIBE and its SUCCESS."""
         self.asked(consumer_id, name, **settings)
         return self.granted(consumer_id, settings.get("conn_id", 0))
@@ -87,7 +87,7 @@ class Said(Wire):
         open_bits: int | None = None,
         again: int = 0,
         conn_id: int = 0,
-    ) -> Said:
+    ) -> Self:
         """MESSAGEs in one block. again: redelivery_count; open_bits: of their ack_set."""
         metadata: dict[str, Any] = {"publish_time": self.now_us // 1000}
         if batch > 1:
@@ -115,7 +115,7 @@ class Said(Wire):
         open_bits: int | None = None,
         corrupt: bool = False,
         conn_id: int = 0,
-    ) -> Said:
+    ) -> Self:
         fields: dict[str, Any] = {"validation_error": CHECKSUM} if corrupt else {}
         ack = record(
             "ACK",
@@ -127,7 +127,7 @@ class Said(Wire):
         self.say(TO_BROKER, ack, conn_id=conn_id)
         return self
 
-    def given_back(self, ids: Sequence[Id] = (), consumer_id: int = 1, conn_id: int = 0) -> Said:
+    def given_back(self, ids: Sequence[Id] = (), consumer_id: int = 1, conn_id: int = 0) -> Self:
         """By their ids; without any, all that is not acknowledged."""
         back = record(
             "REDELIVER_UNACKNOWLEDGED_MESSAGES",
@@ -139,38 +139,38 @@ class Said(Wire):
 
     def closing(
         self, consumer_id: int = 1, conn_id: int = 0, *, command: str = "CLOSE_CONSUMER"
-    ) -> Said:
+    ) -> Self:
         """The client closes it, or gives up the subscription; not answered yet."""
         close = record(command, consumer_id=consumer_id, request_id=500 + consumer_id)
         self.say(TO_BROKER, close, conn_id=conn_id)
         return self
 
-    def closed(self, consumer_id: int = 1, conn_id: int = 0, **how: Any) -> Said:
+    def closed(self, consumer_id: int = 1, conn_id: int = 0, **how: Any) -> Self:
         """The client closes it."""
         self.closing(consumer_id, conn_id, **how)
         return self.granted(500 + consumer_id, conn_id)
 
-    def unloaded(self, consumer_id: int = 1, conn_id: int = 0) -> Said:
+    def unloaded(self, consumer_id: int = 1, conn_id: int = 0) -> Self:
         """The broker closes it: an unload, or a seek."""
         self.say(TO_CLIENT, record("CLOSE_CONSUMER", consumer_id=consumer_id), conn_id=conn_id)
         return self
 
-    def seek(self, to: Id, consumer_id: int = 1, conn_id: int = 0) -> Said:
+    def seek(self, to: Id, consumer_id: int = 1, conn_id: int = 0) -> Self:
         seek = record("SEEK", consumer_id=consumer_id, request_id=900, message_id=message_id(to))
         self.say(TO_BROKER, seek, conn_id=conn_id)
         return self.granted(900, conn_id).unloaded(consumer_id, conn_id)
 
-    def lost(self, dropped: int = 3) -> Said:
+    def lost(self, dropped: int = 3) -> Self:
         """Commands are missing from here on."""
         self.say(TO_BROKER, pack_event(GAP, dropped=dropped), conn_id=NO_CONNECTION)
         return self
 
-    def unparsed(self, conn_id: int = 0) -> Said:
+    def unparsed(self, conn_id: int = 0) -> Self:
         """What follows on this connection cannot be read."""
         self.say(TO_BROKER, pack_event(UNPARSED), conn_id=conn_id)
         return self
 
-    def took(self, of: Id, name: str = "slow", topic: str = TOPIC) -> Said:
+    def took(self, of: Id, name: str = "slow", topic: str = TOPIC) -> Self:
         """The application took a message."""
         ledger_id, entry_id = of if isinstance(of, tuple) else (7, of)
         taken = pack_event(
@@ -179,7 +179,7 @@ class Said(Wire):
         self.say(TO_BROKER, taken, conn_id=NO_CONNECTION)
         return self
 
-    def produced(self, topic: str = TOPIC, conn_id: int = 0) -> Said:
+    def produced(self, topic: str = TOPIC, conn_id: int = 0) -> Self:
         """What consumers have nothing to do with."""
         self.say(
             TO_BROKER,

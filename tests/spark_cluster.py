@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from cluster import HOST, Node, free_ports, listens
+from cluster import Node, free_ports, listens
 
 from pulsar_doctor.spark.java import spark_java_home
+from pulsar_doctor.standalone import HOST
 
 WORKERS = 2
 WORKER_MEMORY = "700m"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -17,7 +18,6 @@ from pulsar_doctor.cli import cli
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 HEAVY = ("rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf")
-TO_BE_CUT = ("tap", "observer")
 HELP = f"""
 import sys
 from pulsar_doctor.cli import run
@@ -67,7 +67,7 @@ def test_no_name_of_a_type_stands_for_two_things() -> None:
 
 
 def test_nothing_but_the_command_line_draws_on_the_report() -> None:
-    """Result values live below it. The tap's screens and events are cut apart elsewhere."""
+    """Result values live below it."""
     drawn = [
         f"{module.relative_to(ROOT)}: {node.module}.{alias.name}"
         for module in sorted((ROOT / "pulsar_doctor").rglob("*.py"))
@@ -75,9 +75,24 @@ def test_nothing_but_the_command_line_draws_on_the_report() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if f"{node.module}.{alias.name}".startswith("pulsar_doctor.report")
-        and module.relative_to(ROOT).parts[1] not in ("report", "cli", *TO_BE_CUT)
+        and module.relative_to(ROOT).parts[1] not in ("report", "cli")
     ]
     assert not drawn
+
+
+@pytest.mark.parametrize(
+    "path", ["bench/fleet.py", "tests/command_line.py", "tests/conformance/tools.py"]
+)
+def test_a_type_error_is_found_in_what_measures_and_in_what_tests_stand_on(
+    path: str, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text((ROOT / path).read_text() + '\nPLANTED: int = "a text"\n')
+    ran = subprocess.run(
+        [BIN / "mypy", "--shadow-file", ROOT / path, wrong],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert re.search(rf"^{path}:\d+: error: .*\[assignment\]$", ran.stdout, re.M), ran.stdout
 
 
 def subcommands(group: click.Group, *path: str) -> list[tuple[str, ...]]:

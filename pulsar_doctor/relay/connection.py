@@ -24,6 +24,7 @@ from pulsar_doctor.relay.journal_file import moment
 from pulsar_doctor.relay.passage import TO_BROKER
 from pulsar_doctor.relay.sides import Broker, Client, Side
 from pulsar_doctor.relay.sockets import peer_address, peer_of
+from pulsar_doctor.relay.targets import TargetRefused
 
 
 def accept(connections: Connections, dialler: Dialler) -> Client:

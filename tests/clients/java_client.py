@@ -95,7 +95,8 @@ class Orders:
                 raise TimeoutError("no message")
             return message, message.getData()
 
-        return received(order, take, ACKS, consumer)
+        answer: dict[str, Any] = received(order, take, ACKS, consumer)
+        return answer
 
     def seek(self, order: dict[str, Any]) -> dict[str, Any]:
         self.consumers[order["name"]].seek(self.api.MessageId.earliest)

@@ -118,7 +118,8 @@ def received(
     """Takes messages and acknowledges each as ordered; the answer."""
     how = order.get("ack", "individual")
     acknowledge = acks.get(how) if how != "cumulative" else None
-    digest, numbers = hashlib.sha256(), []
+    digest = hashlib.sha256()
+    numbers: list[int] = []
     first = order.get("every_from")
     missing = set(range(first, first + order["count"])) if first is not None else set()
     while missing if first is not None else len(numbers) < order["count"]:

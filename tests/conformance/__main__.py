@@ -13,6 +13,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from conformance import go_driver, java_driver, tools
 from conformance.behaviours import in_order
@@ -43,8 +44,10 @@ def connected(name: str, broker: Sandbox, service_url: str) -> Iterator[Client]:
             java = java_driver.Java(broker.home, broker.java_home)
             stack.callback(java.close)
             client: Client = java_driver.JavaClient(service_url, java)
+        elif name == "go":
+            client = go_driver.GoClient(service_url)
         else:
-            client = {"python": PythonClient, "go": go_driver.GoClient}[name](service_url)
+            client = PythonClient(service_url)
         stack.callback(client.close)
         yield client
 
@@ -62,14 +65,13 @@ def fill(table: Table, name: str, broker: Sandbox, only: tuple[str, ...]) -> Non
     with staging(broker) as stage:
         if name == "tools":
             table.tools = {
-                command: tried(lambda command=command: tools.measure(stage, command))
-                for command in tools.COMMANDS
+                command: tried(partial(tools.measure, stage, command)) for command in tools.COMMANDS
             }
             return
         with connected(name, broker, stage.service_url) as client:
             for each in chosen(only):
                 began = time.monotonic()
-                table.add(each, name, tried(lambda each=each: measure(each, stage, client)))
+                table.add(each, name, tried(partial(measure, each, stage, client)))
                 took = time.monotonic() - began
                 print(f"{name}: {each}, {took:.1f} s", file=sys.stderr, flush=True)
             told = [*sorted(stage.versions), f"({client.package})" if client.package else ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from conformance.driver import Client, Consumer, Taken, Wanted
@@ -40,12 +41,26 @@ behaviour("batches-10", "5 batches of 100 at RQS 10")(partial(overshoot, 10, 5))
 behaviour("batches-1000", "30 batches of 100 at RQS 1,000")(partial(overshoot, 1000, 30))
 
 
+def settled(stage: Stage, true: Callable[[], bool]) -> None:
+    """Waits until that is so, of what has passed the relay by then."""
+
+    def now() -> bool:
+        stage.settle()
+        return true()
+
+    stage.until(now)
+
+
+def come_since(stage: Stage, topic: str, before: int) -> bool:
+    return len(stage.of(topic, "MESSAGE")) > before
+
+
 def half_acknowledge(stage: Stage, topic: str, consumer: Consumer) -> list[Taken]:
     """Takes a batch of 10, acknowledges five of it; returns the other five."""
     taken = consumer.receive(10)
     assert len(taken) == 10, taken
     consumer.ack(taken[:5])
-    stage.until(lambda: stage.settle() or stage.ledger(topic).acknowledged == 5)
+    settled(stage, lambda: stage.ledger(topic).acknowledged == 5)
     return taken[5:]
 
 
@@ -59,9 +74,7 @@ def half_acked(stage: Stage, client: Client) -> Measured:
     for _ in range(ROUNDS):
         before = len(stage.of(topic, "MESSAGE"))
         consumer.nack(rest[:1])  # the entry comes again as a whole, and once
-        stage.until(
-            lambda before=before: stage.settle() or len(stage.of(topic, "MESSAGE")) > before
-        )
+        settled(stage, partial(come_since, stage, topic, before))
         stage.quiet(topic)  # what a client credits on arrival must not mix with what is taken
         rest = consumer.receive(5)
         stage.quiet(topic)

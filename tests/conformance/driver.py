@@ -100,8 +100,11 @@ class Client(Protocol):
     """A client library, connected to one service URL."""
 
     name: str
-    package: str | None  # what it is installed as, where its version on the wire does not tell
     can: frozenset[str]  # features that not all have, see behaviours
+
+    @property
+    def package(self) -> str | None:
+        """What it is installed as, where its version on the wire does not tell."""
 
     def subscribe(self, wanted: Wanted) -> Consumer:
         """Attaches a consumer at the earliest message. Raises Refused."""

@@ -64,7 +64,7 @@ class JavaConsumer:
         self._waiting: Future[Any] | None = None
 
     def receive(self, count: int = 1, seconds: float = RECEIVE_SECONDS) -> list[Taken]:
-        taken = []
+        taken: list[Taken] = []
         while len(taken) < count:
             message = self._one(seconds)
             if message is None:

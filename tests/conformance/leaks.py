@@ -14,10 +14,11 @@ from conformance.table import Measured, balance, behaviour
 
 BATCH = 8  # more than half of a queue of 10: that one would stand still
 ODD = 6
+Entry = dict[str, Any]  # what a raw producer is asked for
 
 
 def leak(
-    name: str, entries: list[dict], stage: Stage, client: Client, queue: int = 10, **wanted: Any
+    name: str, entries: list[Entry], stage: Stage, client: Client, queue: int = 10, **wanted: Any
 ) -> Measured:
     """Odd entries, then good ones: how many permits are missing in the end."""
     topic = stage.topic(name)
@@ -35,9 +36,11 @@ def leak(
     )
 
 
-SINGLES = [{"encrypted": True}] * ODD
-BATCHED = [{"encrypted": True, "batch": BATCH, "payload": batch_payload(*[b"x"] * BATCH)}]
-CRUSHED = {"compressed": (ZLIB, 100), "payload": b"this cannot be decompressed" * 3}
+SINGLES: list[Entry] = [{"encrypted": True}] * ODD
+BATCHED: list[Entry] = [
+    {"encrypted": True, "batch": BATCH, "payload": batch_payload(*[b"x"] * BATCH)}
+]
+CRUSHED: Entry = {"compressed": (ZLIB, 100), "payload": b"this cannot be decompressed" * 3}
 
 for _name, _title, _entries, _more in (
     ("no-key-discard", f"{ODD} singles that cannot be decrypted, DISCARD, RQS 10", SINGLES, {}),
@@ -98,12 +101,12 @@ behaviour("spoiled-batch", f"a batch of {BATCH} with a broken checksum, RQS 40")
 )
 
 
-def chunked(uuid: str, of: int, *numbers: int) -> list[dict]:
+def chunked(uuid: str, of: int, *numbers: int) -> list[Entry]:
     return [{"chunk": (uuid, number, of)} for number in numbers]
 
 
 WHOLE = [entry for at in range(3) for entry in chunked(f"u{at}", 4, 0, 1, 2, 3)]
-for _name, _title, _entries, _wanted in (
+CHUNKS: list[tuple[str, str, list[Entry], dict[str, Any]]] = [
     ("chunks", "3 whole messages of 4 chunks", WHOLE, {}),
     ("chunk-last-twice", "last chunk twice", chunked("u", 3, 0, 1, 2, 2), {}),
     ("chunk-middle-twice", "a chunk in the middle twice", chunked("u", 3, 0, 1, 1, 2), {}),
@@ -119,7 +122,8 @@ for _name, _title, _entries, _wanted in (
      + [e for at in range(3) for e in chunked(f"u{at}", 3, 1, 2)], {"chunks_most": 1}),
     ("chunk-crushed", "3 messages of 2 chunks that cannot be decompressed",
      [e | CRUSHED for at in range(3) for e in chunked(f"u{at}", 2, 0, 1)], {}),
-):  # fmt: skip
+]  # fmt: skip
+for _name, _title, _entries, _wanted in CHUNKS:
     behaviour(_name, f"chunks: {_title}")(
         partial(leak, _name, _entries, type="exclusive", **_wanted)
     )

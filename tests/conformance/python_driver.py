@@ -29,7 +29,7 @@ class PythonConsumer:
         self._waiting: Future[Any] | None = None
 
     def receive(self, count: int = 1, seconds: float = RECEIVE_SECONDS) -> list[Taken]:
-        taken = []
+        taken: list[Taken] = []
         while len(taken) < count:
             message = self._one(seconds)
             if message is None:

@@ -21,6 +21,10 @@ def again(stage: Stage, topic: str, before: int) -> None:
     stage.quiet(topic, 0.5)
 
 
+def has_begun(consumer: Consumer, callbacks: int) -> bool:
+    return consumer.begun() >= callbacks
+
+
 @behaviour("unload", "unload with 3 of 30 taken, RQS 10: FLOWs after the new SUBSCRIBE")
 def unload(stage: Stage, client: Client) -> Measured:
     topic = stage.topic("unload")
@@ -133,7 +137,7 @@ def listener_disturbed(cut: bool, stage: Stage, client: Client) -> Measured:
             meddler.cut() if cut else stage.unload(topic)
             again(stage, topic, round_ + 1)
             consumer.let(1)
-            stage.until(lambda seen=round_ + 2: consumer.begun() >= seen)
+            stage.until(partial(has_begun, consumer, round_ + 2))
         consumer.let(10_000)
         stage.quiet(topic, 0.5)
         off = drained(stage, topic, 10)
