@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,13 +13,16 @@ from wanting import wanting
 
 pytest.importorskip("pulsar", reason=wanting("pulsar-client"))
 
+from conformance import published as published_now
 from conformance.__main__ import connected, missing
 from conformance.behaviours import in_order
 from conformance.driver import Client
-from conformance.expected import EXPECTED
+from conformance.expected import CELLS, EXPECTED, MEASURED
+from conformance.published import README, as_json, published, take_over, with_table
 from conformance.raw_producer import RawConsumer
+from conformance.report import Table
 from conformance.stage import Stage, staging
-from conformance.table import BEHAVIOURS, measure
+from conformance.table import BEHAVIOURS, Measured, balance, measure
 
 # The rest takes minutes and is run by hand: -m slow.
 QUICK = {
@@ -63,7 +68,8 @@ def cases(quick: bool) -> list[tuple[str, str]]:
 
 def check(stage: Stage, client: Client, name: str, expected: dict[str, Any]) -> None:
     measured = measure(name, stage, client)
-    seen = {key: measured.values.get(key) for key in expected}
+    told = json.loads(json.dumps(measured.values))  # tuples and keys as measured.json has them
+    seen = {key: told.get(key) for key in expected}
     assert seen == expected, measured.text
 
 
@@ -85,6 +91,34 @@ def test_every_behaviour_has_an_expectation_for_every_client_that_has_the_featur
     everywhere = {name for name, each in BEHAVIOURS.items() if each.needs is None}
     assert all(everywhere <= set(rows) for rows in EXPECTED.values())
     assert set(BEHAVIOURS) == set().union(*EXPECTED.values())
+
+
+def test_the_table_of_the_readme_is_what_was_measured_and_what_is_expected():
+    assert MEASURED.read_text("utf-8") == as_json()
+    written = README.read_text("utf-8")
+    assert published().markdown() in written
+    assert with_table(written) == written
+
+
+def test_a_text_of_the_table_says_the_balance_that_is_expected():
+    cells = [cell for row in CELLS.values() for cell in row.values() if "imbalance" in cell]
+    assert len(cells) > 90
+    assert [c["text"] for c in cells if balance(c["imbalance"]) not in c["text"]] == []
+
+
+def test_a_measurement_takes_the_place_of_what_was(monkeypatch):
+    table = Table(versions={"go": "Pulsar-Go-v9"})
+    told = {"first": 2, "ahead": 0, "steps": [(1, 1)], "seconds": 0.7}
+    table.add("refill-1", "go", Measured("2, then | 1", told))
+    monkeypatch.setattr(published_now, "CELLS", copy.deepcopy(published_now.CELLS))
+    monkeypatch.setattr(published_now, "VERSIONS", dict(published_now.VERSIONS))
+    take_over(table)
+    written = README.read_text("utf-8")
+    made = with_table(written)
+    assert '"go": {"text": "2, then | 1", "first": 2, "ahead": 0, "steps": [[1, 1]]}' in as_json()
+    changed = [line for line in made.splitlines() if line not in written.splitlines()]
+    rows = [line for line in changed if "Pulsar-Go-v9" not in line]
+    assert [row.rpartition(" taken | ")[2] for row in rows] == [r"2, then \| 1 |"]
 
 
 def test_a_flow_of_0_closes_the_connection(broker, stage):

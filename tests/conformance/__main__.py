@@ -18,6 +18,7 @@ from functools import partial
 from conformance import go_driver, java_driver, tools
 from conformance.behaviours import in_order
 from conformance.driver import Client
+from conformance.published import publish
 from conformance.python_driver import PythonClient
 from conformance.report import Table
 from conformance.stage import staging
@@ -88,6 +89,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--client", action="append", choices=CLIENTS)
     parser.add_argument("--only", action="append", default=[], metavar="PREFIX")
     parser.add_argument("-o", "--output", choices=["text", "markdown", "json"], default="text")
+    parser.add_argument(
+        "--publish", action="store_true", help="put it into measured.json and the README, too"
+    )
     options = parser.parse_args(arguments)
     table = Table()
     with running(batch_index_acks=True) as broker:
@@ -97,6 +101,8 @@ def main(arguments: list[str]) -> int:
             else:
                 fill(table, name, broker, tuple(options.only))
     print({"text": table.text, "markdown": table.markdown, "json": table.json}[options.output]())
+    if options.publish and not table.failed:
+        publish(table)
     return int(table.failed)
 
 

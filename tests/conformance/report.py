@@ -59,7 +59,7 @@ class Table:
     def markdown(self) -> str:
         """A table a section, clients in columns, versions in the header."""
         heads = [self.versions.get(client, client) for client in self._clients]
-        lines = [f"Broker: {BROKER}. Measured by `cd tests && python -m conformance -o markdown`."]
+        lines = [f"Broker: {BROKER}. Measured by `cd tests && python -m conformance --publish`."]
         for section in SECTIONS:
             rows = [name for name in in_section(section) if name in self.cells]
             if rows:
