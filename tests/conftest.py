@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import lanes
 import pytest
 from certificates import certified
 from support import eventually
@@ -34,17 +35,38 @@ FEW_RANGES = {  # so that a test reaches the limits, and does not wait for a cur
     "managedLedgerPersistIndividualAckAsLongArray": "true",
 }
 
+GUARD = lanes.Guard()
+
 
 def pytest_configure() -> None:
     """A run in the background may begin with SIGINT ignored, and what it starts inherits that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses the broker carries the mark `broker`."""
+    """Whoever uses the broker carries the mark `broker`; the pure ones carry theirs, and go first.
+
+    First, while nothing runs yet that another test has started.
+    """
     for item in items:
         if BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
+        if lanes.is_pure(item) and item.get_closest_marker("slow") is None:
+            item.add_marker("pure")
+    items.sort(key=lambda item: item.get_closest_marker("pure") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with GUARD.over(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with GUARD.over(item):
+        return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -54,7 +76,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Sandbox]:
+def outside() -> None:
+    """Of a test that goes outside where lanes.py cannot read that it does."""
+
+
+@pytest.fixture(scope="session")
+def broker(outside: None) -> Iterator[Sandbox]:
     from pulsar_doctor.sandbox import running
 
     with running(batch_index_acks=True, reuse=False) as sandbox:
@@ -62,7 +89,7 @@ def broker() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
-def default_broker() -> Iterator[Sandbox]:
+def default_broker(outside: None) -> Iterator[Sandbox]:
     """It drops acks of parts of batches, as a broker does by default, and persists few ranges."""
     from pulsar_doctor.sandbox import running
 
@@ -71,7 +98,7 @@ def default_broker() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(params=["broker", "default_broker"])
-def either_broker(request: pytest.FixtureRequest) -> Sandbox:
+def either_broker(request: pytest.FixtureRequest, outside: None) -> Sandbox:
     """One that keeps acks of parts of batches, and one that drops them."""
     sandbox: Sandbox = request.getfixturevalue(request.param)
     return sandbox
@@ -136,7 +163,7 @@ def admin(broker: Sandbox) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(outside: None) -> Iterator[SparkSession]:
     """One local Spark for the whole run, started by the first test that asks for it."""
     from pulsar_doctor.spark.session import Where, session
 

@@ -227,6 +227,7 @@ def test_nothing_listens_there():
     )
 
 
+@pytest.mark.usefixtures("outside")
 def test_there_is_no_such_host():
     assert refusal(Unreachable, "http://broker.invalid:8080").startswith(
         "there is no host broker.invalid ("

@@ -207,7 +207,7 @@ def test_an_error_among_the_receipts_of_acks_is_redacted():
 
 
 @given(st.lists(frames_made(), max_size=8), st.lists(st.integers(min_value=0), max_size=8))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_stream_cut_anyhow_gives_the_rows_that_its_frames_give_one_by_one(made, cuts):
     stream = b"".join(made)
     blocks = together(stream, tuple(cuts))
@@ -216,7 +216,7 @@ def test_any_stream_cut_anyhow_gives_the_rows_that_its_frames_give_one_by_one(ma
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_messages_of_any_kind_are_read_alike_in_any_company(kinds, data):
     bodies = [data.draw(known[9]) for _ in range(2)] + [
         wire.Message(consumer_id=1, message_id=wire.MessageId(ledger_id=1, entry_id=2)),

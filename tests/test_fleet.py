@@ -356,6 +356,7 @@ def test_without_the_right_to_list_tenants_namespaces_are_to_be_named():
         survey(broker.url, Scope())
 
 
+@pytest.mark.usefixtures("outside")
 def test_a_cluster_that_does_not_answer_is_one_sentence():
     with pytest.raises(AdminError, match="nothing listens at"):
         survey("http://127.0.0.1:1", Scope())

@@ -84,7 +84,7 @@ cuts = st.lists(st.integers(min_value=0), max_size=12)
 
 
 @given(streams, cuts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_cut_of_a_stream_gives_the_same_frames(made, cuts):
     stream = b"".join(one[0] for one in made)
     end = 0
@@ -98,7 +98,7 @@ def test_any_cut_of_a_stream_gives_the_same_frames(made, cuts):
 
 
 @given(streams, cuts, st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_held_frames_are_never_passed_in_part_and_no_byte_waits_without_need(made, cuts, bytewise):
     stream = b"".join(one[0] for one in made)
     held = []  # where the held frames begin and end, and which bytes of others tell no type yet
@@ -209,7 +209,7 @@ def test_a_frame_may_be_as_long_as_the_broker_allows_and_no_longer():
 
 
 @given(st.binary(max_size=200), cuts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_nonsense_gives_frames_or_a_framing_error_and_nothing_else(stream, cuts):
     cutter = Cutter(HELD)
     try:

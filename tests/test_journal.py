@@ -207,7 +207,7 @@ commands = st.builds(
 
 
 @given(commands | st.binary(max_size=80), st.none() | st.binary(max_size=60))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_packing_never_raises_and_its_record_can_always_be_read(command, metadata):
     sent = frame(command, metadata)
     read = record_of(MASK.pack(sent))
@@ -217,7 +217,7 @@ def test_packing_never_raises_and_its_record_can_always_be_read(command, metadat
 
 
 @given(st.binary(max_size=120))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_blanking_keeps_the_length_and_nothing_of_the_values(values):
     command = command_of(90, field(1, values))
     shape = command_of(90, field(1, bytes(len(values))))

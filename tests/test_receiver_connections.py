@@ -184,6 +184,7 @@ def test_what_is_no_service_url_is_said(url):
         pass
 
 
+@pytest.mark.usefixtures("outside")
 def test_where_nobody_listens_is_said():
     with (
         connected("pulsar://127.0.0.1:1", Settings()) as running,

@@ -278,7 +278,7 @@ def settle(lives: Lives) -> None:
         lives.acknowledge(cumulative=False)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(steps, st.integers(1, 25), st.sampled_from([1, 2, 3, 10]))
 def test_whatever_read_survives_nothing_is_lost_nothing_comes_twice_and_permits_agree(
     taken, entries, queue
@@ -293,7 +293,7 @@ def test_whatever_read_survives_nothing_is_lost_nothing_comes_twice_and_permits_
     assert not lives.epochs.holds
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(steps, st.integers(1, 25), st.sampled_from([1, 3, 10]))
 def test_cumulative_acknowledgements_cover_nothing_that_was_not_handed_out(taken, entries, queue):
     lives = Lives(entries, queue)

@@ -342,6 +342,7 @@ def test_a_cluster_that_wants_a_certificate_is_said_to(pem, server_side):
         require_reachable(f"pulsar+ssl://127.0.0.1:{port}", trust)
 
 
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize(
     ("url", "said"),
     [

@@ -309,7 +309,7 @@ def test_every_cut_of_a_file_is_read_up_to_the_last_whole_line(
     assert samples_of(whole) == (6, ())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_every_cut_of_unpacked_lines_too(
     grown: tuple[Path, list[int]], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -324,7 +324,7 @@ def test_every_cut_of_unpacked_lines_too(
     assert (told[0] if told else 0) == max(0, whole_lines - 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_is_read_or_refused(
     grown: tuple[Path, list[int]], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -745,7 +745,7 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:
     assert str(refusal(lambda: read([folder]))) == f"cannot read {folder}: Is a directory"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(content=st.binary(max_size=60), packed=st.booleans(), headed=st.booleans())
 def test_any_bytes_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, packed: bool, headed: bool

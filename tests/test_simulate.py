@@ -166,7 +166,7 @@ def scenarios(draw):
 
 
 @given(scenarios())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_permits_are_conserved_at_every_row_and_every_message_is_done_once(made):
     what, queue = made
     if impossible(what, queue):

@@ -29,6 +29,7 @@ from pulsar_doctor.spark.session import Where, session, settings
 MODULE = "--add-modules=jdk.incubator.vector"
 
 
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize(
     ("where", "code", "said"),
     [

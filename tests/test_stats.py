@@ -497,7 +497,7 @@ def use(stats: TopicStats) -> None:
     window.last.age(0)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.integers(0, len(DOCUMENTS) - 1), st.lists(damage(), min_size=1, max_size=4))
 @example(0, [([], "replace", None)])
 def test_a_damaged_document_is_read_or_refused(
@@ -524,7 +524,7 @@ def of_keys(stats: Any, keys: set[str]) -> dict[str, Any]:
     return {name: getattr(stats, name) for name in fields if camel(name) in keys}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.recursive(SCALARS, lambda inner: st.dictionaries(st.text(), inner) | st.lists(inner)))
 @example({"a": {}, "b": {"c": 1}})
 def test_any_json_is_read_or_refused(document: Any) -> None:

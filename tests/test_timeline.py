@@ -600,7 +600,7 @@ def written(timeline: Timeline) -> Any:
     return json.loads(json.dumps(timeline.state()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows=traffic())
 def test_a_timeline_goes_on_from_its_saved_state_at_any_point(rows: list[Row]) -> None:
     whole = Timeline("t", TOLD)

@@ -213,12 +213,13 @@ def test_verify_tells_of_a_damaged_journal_before_and_after_sealing(tmp_path: Pa
         assert found.problems[0].startswith(".journal-000001.pdj was damaged: ")
 
 
-def test_every_flipped_bit_of_a_segment_is_found(trace: Path) -> None:
+@pytest.mark.parametrize("bits", [40, pytest.param(1000, marks=pytest.mark.slow)])
+def test_every_flipped_bit_of_a_segment_is_found(trace: Path, bits: int) -> None:
     file = trace / "seg-000002.parquet"
     whole = file.read_bytes()
     rows = values(segments.read_rows(file))
     chance = random.Random(20)
-    for _ in range(200):
+    for _ in range(bits):
         bit = chance.randrange(len(whole) * 8)
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8

@@ -103,7 +103,7 @@ def kept_trace(path: Path) -> Path:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("damages", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("damages", [25, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("made", [whole_trace, ring_trace, kept_trace])
 def test_whatever_is_damaged_is_found_or_does_no_harm(
     tmp_path: Path, made: Callable[[Path], Path], damages: int

@@ -41,7 +41,7 @@ def cut(stream):
     return Cutter().feed(stream)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     reads=st.lists(
         st.tuples(

@@ -361,6 +361,7 @@ def test_the_exact_backlog_is_asked_for_as_the_counter_drifts():
         enter(Settings(admin_url=web.url, sandbox=True), PLAN, Consent(), thrown_away=False)
 
 
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize(
     "told",
     [
@@ -380,6 +381,7 @@ def test_an_address_that_nobody_gave_is_not_taken_for_the_same_cluster(told):
         look(both, PLAN)
 
 
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize(
     ("visit", "left"),
     [

@@ -1,0 +1,152 @@
+"""Which tests are pure: no broker, no Spark, no sockets, no processes. `pytest -m pure` runs those.
+
+Nobody marks them. A test is pure unless what it is made of (its function, its fixtures, whatever
+they reach in this folder) names something that goes outside, or it uses the fixture `outside`.
+Where that reading is wrong the guard says so: in a pure test a socket that binds, connects or
+sends, and a process, fail the test, even where the code that opened them swallows the error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import pytest
+
+TESTS = str(Path(__file__).parent)
+OUTSIDE = "outside"  # the fixture of those of which it cannot be read
+
+# Modules, functions and attributes of other people that go outside, by the names that code uses.
+GOING = frozenset(
+    {"subprocess", "socket", "socketserver", "multiprocessing", "pty", "pulsar", "_pulsar",
+     "start_server", "start_unix_server", "open_connection", "create_server", "create_connection",
+     "create_subprocess_exec", "HTTPServer", "ThreadingHTTPServer"}
+)  # fmt: skip
+# What the hooks of the interpreter tell of sockets and processes.
+FORBIDDEN = frozenset(
+    {"socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname",
+     "socket.sendto", "socket.sendmsg", "subprocess.Popen", "os.exec", "os.fork", "os.forkpty",
+     "os.posix_spawn", "os.spawn", "os.system"}
+)  # fmt: skip
+
+
+def is_pure(item: pytest.Item) -> bool:
+    """Whether nothing that this test reaches goes outside."""
+    if OUTSIDE in getattr(item, "fixturenames", ()):
+        return False
+    return not any(goes_outside(each) for each in _made_of(item))
+
+
+def _made_of(item: pytest.Item) -> Iterator[object]:
+    """The function of a test, what it is called with, and its fixtures."""
+    yield getattr(item, "function", None)
+    yield from getattr(getattr(item, "callspec", None), "params", {}).values()
+    fixtures: Any = getattr(item, "_fixtureinfo", None)
+    for name, found in fixtures.name2fixturedefs.items() if fixtures else ():
+        yield from (each.func for each in found if name in fixtures.names_closure)
+
+
+_clean: dict[int, object] = {}  # what does not go outside; kept, so that no id is given twice
+_going: dict[int, object] = {}
+
+
+def goes_outside(what: object) -> bool:
+    """Whether a function, a class or a table of these tests names it, or reaches one that does."""
+    seen: dict[int, object] = {}
+    ahead = [what]
+    while ahead:
+        each = ahead.pop()
+        if id(each) in _going:
+            _going[id(what)] = what
+            return True
+        if id(each) in seen or id(each) in _clean:
+            continue
+        seen[id(each)] = each
+        for function in _parts(each):
+            for name, found in _named(function.__code__, function.__globals__):
+                if name in GOING:
+                    _going[id(each)] = each
+                    _going[id(what)] = what
+                    return True
+                ahead.append(found)
+    _clean.update(seen)
+    return False
+
+
+def _parts(what: object) -> Iterable[FunctionType]:
+    what = getattr(what, "__wrapped__", what)
+    if isinstance(what, MethodType):
+        what = what.__func__
+    if isinstance(what, FunctionType) and what.__code__.co_filename.startswith(TESTS):
+        yield what
+    elif isinstance(what, type) and _is_ours(what.__module__):
+        for base in what.__mro__:
+            for each in vars(base).values():
+                yield from _parts(_function_of(each))
+    elif isinstance(what, Mapping):
+        for each in what.values():
+            yield from _parts(each)
+    elif isinstance(what, (list, tuple)):
+        for each in what:
+            yield from _parts(each)
+
+
+def _function_of(member: object) -> object:
+    """What stands behind a property, a cached one, a static or a class method."""
+    for name in ("fget", "func", "__func__"):
+        member = getattr(member, name, None) or member
+    return member
+
+
+def _is_ours(module: str) -> bool:
+    return (getattr(sys.modules.get(module), "__file__", None) or "").startswith(TESTS)
+
+
+def _named(code: CodeType, known: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The names in this code, of what is within it, and what they stand for."""
+    names: list[Mapping[str, object]] = [known]
+    for name in code.co_names:
+        for each in [space[name] for space in names if name in space]:
+            yield name, each
+            if isinstance(each, ModuleType) and _is_ours(each.__name__):
+                names.append(vars(each))
+        yield name, None
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _named(inner, known)
+
+
+class Guard:
+    """Knows whether a pure test is running, and fails it for what no pure test does."""
+
+    def __init__(self) -> None:
+        self._watching = False
+        self._done: list[str] = []
+        sys.addaudithook(self._heard)  # for good: an interpreter forgets none
+
+    def _heard(self, event: str, _arguments: tuple[object, ...]) -> None:
+        if self._watching and event in FORBIDDEN:
+            self._done.append(event)
+            raise WentOutside(event)
+
+    @contextmanager
+    def over(self, item: pytest.Item) -> Iterator[None]:
+        """While a test is set up, or runs."""
+        self._watching = item.get_closest_marker("pure") is not None
+        try:
+            yield
+        except WentOutside:
+            pass  # it is told below
+        finally:
+            self._watching = False
+            done, self._done = self._done, []
+        if done:
+            pytest.fail(f"this test is pure, and it goes outside ({done[0]}): see tests/lanes.py")
+
+
+class WentOutside(BaseException):
+    """Not an Exception: code under test does not take it for a failure of its own."""

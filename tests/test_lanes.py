@@ -1,0 +1,124 @@
+"""What is pure is read from what a test is made of, and a pure test cannot go outside unseen."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+import lanes
+import pytest
+from command_line import environment
+from http_broker import Reply, serving
+
+from pulsar_doctor.columns import COLUMNS
+
+TESTS = """
+import subprocess, threading, urllib.request
+import pytest
+
+def test_that_stays(): pass
+
+def test_that_looks_up(): urllib.request.urlopen("http://127.0.0.1:1/")
+
+def test_that_starts_a_process_and_swallows_it():
+    try:
+        subprocess.run(["true"])
+    except BaseException:
+        pass
+
+def test_that_starts_one_in_a_thread():
+    thread = threading.Thread(target=test_that_starts_a_process_and_swallows_it)
+    thread.start()
+    thread.join()
+
+@pytest.fixture
+def server(): subprocess.run(["true"])
+
+def test_that_is_set_up_by_one(server): pass
+
+@pytest.mark.usefixtures("outside")
+def test_that_says_so(): subprocess.run(["true"])
+
+def test_that_comes_after(): pass
+"""
+
+
+@pytest.mark.parametrize("chosen", [(), ("-m", "pure")], ids=["all", "pure"])
+def test_a_pure_test_that_goes_outside_fails_whatever_it_does_with_the_error(
+    tmp_path: Path, chosen: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    here = Path(__file__).parent
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "conftest",
+        "-c",
+        here.parent / "pyproject.toml",
+    ]
+    ran = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "-v", *chosen, tmp_path],
+        env=environment() | {"PYTHONPATH": f"{here}:{here.parent}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    outcomes = dict(re.findall(r"::test_that_(\w+) (PASSED|FAILED|ERROR) ", ran.stdout))
+    assert outcomes == {
+        "stays": "PASSED",
+        "looks_up": "FAILED",
+        "starts_a_process_and_swallows_it": "FAILED",
+        "starts_one_in_a_thread": "FAILED",
+        "is_set_up_by_one": "ERROR",
+        "comes_after": "PASSED",
+        **({} if chosen else {"says_so": "PASSED"}),
+    }
+    assert len(re.findall(r"^E +Failed: this test is pure, and it goes", ran.stdout, re.M)) == 4
+
+
+def runs() -> None:
+    subprocess.run(["true"], check=True)
+
+
+def serves() -> None:
+    serving(answer=lambda asked: Reply())
+
+
+class Running:
+    @cached_property
+    def it(self) -> None:
+        return runs()
+
+
+TABLE: dict[str, list[Callable[[], None]]] = {"serve": [serves]}
+
+
+def by_a_table() -> None:
+    TABLE["serve"][0]()
+
+
+def in_turns(times: int) -> None:
+    if times:
+        turned(times - 1)
+    Running()
+
+
+def turned(times: int) -> None:
+    in_turns(times)
+
+
+def stays() -> int:
+    return len([column for column in COLUMNS if column.name in TESTS])
+
+
+@pytest.mark.parametrize("function", [runs, serves, by_a_table, in_turns, turned, Running])
+def test_what_reaches_something_that_goes_outside_goes_there(function: object) -> None:
+    assert lanes.goes_outside(function)
+
+
+def test_what_reaches_nothing_of_it_stays() -> None:
+    assert not lanes.goes_outside(stays)
