@@ -1,4 +1,4 @@
-"""The manual pages, made from the command line and the table of columns.
+"""The manual pages, made from the command line, the table of columns and docs/trace.md.
 
 `python tests/manpages.py` writes man/; a test fails while what lies there is not what this makes.
 """
@@ -21,75 +21,8 @@ RELEASED = {"0.1.0": "2026-11-21"}  # a version's pages bear its date, whenever 
 PROGRAM = "pulsar-doctor"
 WIDTH = 78
 HEADINGS = ("Example:", "Examples:")  # of examples, inside of a help text
-
-FORMAT = """\
-A trace is a folder. The relay of `tap` or `consume` writes a journal, the observer seals it into
-Parquet files, which never change again. Payloads, keys, properties and credentials are never
-recorded.
-
-Names that begin with a dot or an underscore are invisible to Spark, so that the folder itself reads
-as a table; other readers take seg-*.parquet. Rows are in the order of seq. Readers give the schema
-explicitly: new columns come at the end and may be null, and a segment that an older version sealed
-does not have them.
-"""
-
-FILES = {
-    "_meta.json": """version of the schema and of the program, the tap's and the broker's address
-        without credentials, the clocks, what was told of consumers, and `broker`: version and
-        configuration of the broker that the REST API answered for when the trace began, of that
-        only what says how it keeps acknowledgements; empty where it was not told (it needs a
-        superuser)""",
-    "_segments.jsonl": """a line for each sealed segment: its name, rows, first and last seq, bytes,
-        SHA-256, and how many of its rows are a GAP of how many commands; a segment that is not
-        listed here is not part of the trace. In a ring the first line tells what has expired: the
-        last segment of it, the rows, of these the GAPs with their commands, and until when. Each
-        line has a CRC-32 of its own""",
-    "seg-000001.parquet": """a sealed segment, in zstd, with a checksum on each page; one begins
-        at 500,000 commands, at 64 MiB of journal, or every 60 seconds (`tap --seal-every`)""",
-    ".journal-000002.pdj": """what is not sealed yet: blocks, one for each read of a socket, each
-        with its time and a CRC-32; removed once it is sealed""",
-    ".state-000001": """the ledgers as they stood at the end of that segment, so that sealing goes
-        on without reading it again. A ring keeps those from where it starts; without them the
-        numbers of a consumer that subscribed before that are null. May be removed otherwise""",
-    "_ring.json": """of a ring: how much it keeps, and the shares of its bytes""",
-    "_kept/": """what was kept of a ring, each a trace of its own with the time and the last segment
-        in its name. Its files are hard links to those of the ring until these expire. It has the
-        same trace_id: a row of the ring and of what was kept of it, or of two that overlap, is the
-        same where trace_id and seq are. _kept.json in it says why""",
-    ".relay.lock, .seal.lock": "held by whoever writes the journal, and by whoever seals it",
-}
-
-RECOVERY = """\
-Whoever opens a trace seals what a crash left. Whole blocks count, a torn tail is cut and said.
-Commands that could not be recorded (a full disk) are told by a row GAP: seen = written + dropped +
-expired, always. `pulsar-doctor trace verify` compares every checksum, counts the rows, and works
-the ledgers out again from the commands.
-
-A ring (`tap --ring`, `--max-bytes`) drops whole segments, the oldest first: the trace simply starts
-later, seq goes on without a gap. By time a segment goes when all of it is older than the ring, so
-that never less is kept, unless the bytes allow no more. The bytes are those of the folder on the
-disk, journals, ledgers and _kept/ included, at every moment: a quarter is the journals', the rest
-one half the ring's and one half that of what was kept of it.
-"""
-
-LEDGER = """\
-available_permits is the broker's number, the sum of FLOW less what MESSAGE spent.
-unsent_permits_min is the client's: taken by the application and not yet given back as FLOW, at
-least so many, and exactly where TAKEN tells (`consume`). Both belong to one incarnation of a
-consumer, from SUBSCRIBE to its close, and stand on every command of it, as they are after that
-command. After a GAP they are null until the consumer subscribes again.
-
-A time without permits has its end on one row: starved_us tells how long it lasted, starved_from
-since when. Two rows end that of another than their own incarnation and have no starved_from: a
-SUBSCRIBE that takes over the consumer_id of a consumer that was not closed, and a connection's
-CLOSE, which belongs to none and tells the longest of those that it ends.
-"""
-
-READING = """\
-spark.read.parquet("incident.ptrace")
-duckdb -c "from 'incident.ptrace/seg-*.parquet' select command, count(*) group by all"
-pulsar-doctor trace show incident.ptrace -o jsonl
-"""
+TRACE = FOLDER.parent / "docs" / "trace.md"  # what the page of section 5 tells in words
+FILE = re.compile(r"^- `([^`]+)`: (.*?)(?=\n- |\Z)", re.M | re.S)
 
 
 def pages() -> dict[str, str]:
@@ -174,18 +107,29 @@ def _inner(context: click.Context) -> Iterator[str]:
 
 def _trace_format() -> str:
     name = f"{PROGRAM}-trace"
-    files = [line for name, text in FILES.items() for line in _entry(rf"\fI{_code(name)}\fR", text)]
+    told = _chapters(TRACE.read_text("utf-8"))
+    files = [
+        line
+        for name, text in FILE.findall(told["Files"])
+        for line in _entry(rf"\fI{_code(name)}\fR", text)
+    ]
     columns = [line for column in COLUMNS for line in _entry(_column_head(column), column.meaning)]
     return _page(
         _head(name, 5, "what pulsar-doctor records of the wire"),
-        _section("DESCRIPTION", _paragraphs(FORMAT)),
+        _section("DESCRIPTION", _paragraphs(told["Description"])),
         _section("FILES", files),
         _section("COLUMNS", [*_wrapped(f"Version {SCHEMA_VERSION} of the schema."), *columns]),
-        _section("LEDGER", _paragraphs(LEDGER)),
-        _section("RECOVERY", _paragraphs(RECOVERY)),
-        _section("EXAMPLES", _verbatim(READING.splitlines())),
+        _section("LEDGER", _paragraphs(told["Ledger"])),
+        _section("RECOVERY", _paragraphs(told["Recovery"])),
+        _section("EXAMPLES", _verbatim(told["Examples"].splitlines()[1:-1])),
         _section("SEE ALSO", _references([(PROGRAM, 1), (f"{PROGRAM}-tap", 1), (name, 1)])),
     )
+
+
+def _chapters(markdown: str) -> dict[str, str]:
+    """Title -> text, of what begins with ##."""
+    begun = [part.partition("\n") for part in markdown.split("\n## ")[1:]]
+    return {title: text.strip() for title, _, text in begun}
 
 
 def _column_head(column: Column) -> str:

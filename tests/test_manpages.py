@@ -34,6 +34,13 @@ def test_every_column_stands_in_the_description_of_a_trace() -> None:
         assert rf"\fB{column.name}\fR" in MADE["pulsar-doctor-trace.5"]
 
 
+def test_every_file_and_column_of_a_trace_is_an_entry_of_its_page() -> None:
+    described = manpages.TRACE.read_text("utf-8").count("\n- `")
+    assert described > 5
+    page = MADE["pulsar-doctor-trace.5"]
+    assert page.count("\n.TP\n") == described + len(COLUMNS)
+
+
 def test_every_page_is_installed_where_man_finds_it() -> None:
     project = tomllib.loads((manpages.FOLDER.parent / "pyproject.toml").read_text())
     installed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
