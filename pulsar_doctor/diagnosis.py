@@ -13,16 +13,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pulsar_doctor.answers import (
+    SEVERITIES,
+    Finding,
+    Found,
+    Limits,
+    NotTold,
+    Outcome,
+    Threshold,
+    Unknown,
+)
 from pulsar_doctor.consumers import Consumer, Subscription
-from pulsar_doctor.durations import duration, seconds_of
+from pulsar_doctor.durations import seconds_of
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger import PERMITS_MOST, Forecast
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger import PERMITS_MOST
 from pulsar_doctor.spelling import near
-from pulsar_doctor.stats.observed import Observed
 
-Severity = Literal["stalled", "warning", "info"]
 Status = Literal["stalled", "warning", "healthy", "unknown"]
-SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
 FailOn = Literal["stalled", "warning", "never"]
 FAILS: dict[FailOn, set[Status]] = {
     "stalled": {"stalled"},
@@ -30,115 +39,14 @@ FAILS: dict[FailOn, set[Status]] = {
     "never": set(),
 }
 
-WIRE = "a trace of the wire"
-STATS = "the broker's stats"
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One number that a finding rests on."""
-
-    name: str
-    value: int | float | str | None
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One root cause, with its numbers and what to do. confidence: from 0 to 1."""
-
-    code: str
-    severity: Severity
-    confidence: float
-    consumer: str | None
-    summary: str
-    evidence: tuple[Measure, ...]
-    remedy: str
-
-    @property
-    def explain(self) -> str:
-        """The command that prints more about it."""
-        return f"pulsar-doctor explain {self.code}"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The rule's cause is there."""
-
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Clear:
-    """The rule's cause is not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The evidence does not decide, and why. consumer: its label, None for the subscription."""
-
-    reason: str
-    consumer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NotTold:
-    """This source can never tell, and why; makes nothing unknown."""
-
-    reason: str
-
-
-Outcome = Found | Clear | Unknown | NotTold
-CLEAR = Clear()
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """All that is known of one subscription. Any part may be missing, but not all."""
-
-    wire: Subscription | None = None
-    stats: Observed | None = None
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """Which sources there are, in the words of a rule's `needs`."""
-        told = {WIRE: self.wire is not None, STATS: self.stats is not None}
-        return frozenset(part for part, is_told in told.items() if is_told)
-
-    @property
-    def of(self) -> Subscription | Observed:
-        """The part that names the subscription."""
-        named = self.wire or self.stats
-        assert named is not None
-        return named
-
-
-def backlog_measure(observed: Observed) -> Measure:
-    """The backlog that a finding rests on: the broker's counter, unless that is wrong."""
-    name = "backlog_by_positions" if observed.backlog.wrong else "msg_backlog"
-    return Measure(name, observed.backlog.entries, "entries")
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """A number that a rule turns on; `--set rule.name=value` changes it. unit: as it is shown."""
-
-    name: str
-    default: float
-    unit: str
-    meaning: str
-
-
-Limits = Mapping[str, float]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One file of rules/. needs: any one of these parts of the evidence. explains: other codes."""
+    """One file of rules/. needs: any one of these sources. explains: other codes."""
 
     code: str
     text: str
-    check: Callable[[Evidence, Limits], Outcome]
+    check: Callable[[SubscriptionView, Limits], Outcome]
     needs: frozenset[str]
     thresholds: tuple[Threshold, ...] = ()
     explains: frozenset[str] = frozenset()
@@ -178,31 +86,24 @@ class _Weighed:
     not_told: list[str] = field(default_factory=list)
 
 
-def diagnose(evidence: Evidence, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
+def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
     """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
-    named = evidence.of
     weighed = _Weighed()
-    parts = evidence.parts
     for rule in rules:
-        if rule.needs & parts:
-            _weigh(weighed, rule, _ask(rule, evidence, limits[rule.code]))
-        else:
-            weighed.not_told.append(f"{rule.code}: needs {' or '.join(sorted(rule.needs))}")
+        _weigh(weighed, rule, _ask(rule, view, limits[rule.code]))
     findings = tuple(sorted(_root_causes(weighed.findings), key=_worst_first))
     not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
     return Diagnosis(
-        topic=named.topic,
-        partition=named.partition,
-        subscription=named.subscription,
-        type=named.type,
+        topic=view.topic,
+        partition=view.partition,
+        subscription=view.subscription,
+        type=view.type,
         status=_status(findings, bool(weighed.unknown)),
         findings=findings,
         not_told=(*not_decided, *weighed.not_told),
         unknown=tuple(unknown for _, unknown in weighed.unknown),
-        incarnations=frozenset(c.incarnation for c in evidence.wire.consumers)
-        if evidence.wire
-        else frozenset(),
-        backlog=evidence.stats.backlog.entries if evidence.stats else None,
+        incarnations=view.incarnations,
+        backlog=view.backlog.entries if view.backlog else None,
     )
 
 
@@ -210,7 +111,7 @@ def diagnose_wire(
     subscriptions: Iterable[Subscription], rules: Sequence[Rule], limits: RuleLimits
 ) -> list[Diagnosis]:
     """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
-    return [diagnose(Evidence(wire), rules, limits) for wire in subscriptions]
+    return [diagnose(by_wire.subscription_view(wire), rules, limits) for wire in subscriptions]
 
 
 def _weigh(weighed: _Weighed, rule: Rule, outcome: Outcome) -> None:
@@ -222,13 +123,11 @@ def _weigh(weighed: _Weighed, rule: Rule, outcome: Outcome) -> None:
         weighed.not_told.append(f"{rule.code}: {outcome.reason}")
 
 
-def _ask(rule: Rule, evidence: Evidence, limits: Limits) -> Outcome:
-    wire = evidence.wire
-    if wire is not None and not any(consumer.ledger.ready for consumer in wire.consumers):
-        return Unknown("the broker has accepted no consumer: see the ERROR after its SUBSCRIBE")
-    if wire is not None and any(consumer.ledger.uncertain for consumer in wire.consumers):
-        return Unknown("commands are missing from the trace, so its ledger is not known")
-    return rule.check(evidence, limits)
+def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Outcome:
+    if not rule.needs & view.sources:
+        return NotTold(f"needs {' or '.join(sorted(rule.needs))}")
+    missing = view.refused or view.gap
+    return Unknown(missing) if missing else rule.check(view, limits)
 
 
 def _root_causes(found: Sequence[tuple[Rule, Finding]]) -> Iterator[Finding]:
@@ -276,21 +175,6 @@ def exit_code(diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled") -> in
     return DoctorError.exit_code if "unknown" in found else 0
 
 
-def found(answers: Iterable[Finding | Unknown | NotTold]) -> Outcome:
-    """One answer of many: the findings, or what was not decided, or not told; otherwise clear."""
-    collected = tuple(answers)
-    if not collected:
-        return CLEAR
-    findings = tuple(answer for answer in collected if isinstance(answer, Finding))
-    if findings:
-        return Found(findings)
-    for kind in (Unknown, NotTold):
-        for answer in collected:
-            if isinstance(answer, kind):
-                return answer
-    return CLEAR
-
-
 def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
     """The thresholds of the rules. changes: texts `rule.threshold=value`, durations with a unit.
 
@@ -318,15 +202,3 @@ def _number(text: str, threshold: Threshold, change: str) -> float:
         return float(text) if seconds is None else seconds
     wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
     raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")
-
-
-def next_flow(forecast: Forecast) -> str:
-    """When the next FLOW comes, as a person says it."""
-    at_most = "at most " if forecast.at_most and forecast.messages > 1 else ""
-    messages = "message" if forecast.messages == 1 else "messages"
-    text = f"next FLOW after {at_most}{forecast.messages} more {messages}"
-    if forecast.pace is None or forecast.seconds is None:
-        return f"{text}, cannot tell when"
-    each = f"{duration(forecast.pace.seconds)} each"
-    told = ", as told" if forecast.pace.source == "as told" else ""
-    return f"{text}, in about {duration(forecast.seconds)} at {each}{told}"

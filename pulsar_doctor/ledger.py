@@ -9,6 +9,8 @@ from collections import OrderedDict  # drops its oldest without walking over wha
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pulsar_doctor.durations import duration
+
 BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
 PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
@@ -63,6 +65,17 @@ class Forecast:
     def seconds(self) -> float | None:
         """Until the next FLOW."""
         return None if self.pace is None else self.messages * self.pace.seconds
+
+    def __str__(self) -> str:
+        """As a person says it."""
+        at_most = "at most " if self.at_most and self.messages > 1 else ""
+        messages = "message" if self.messages == 1 else "messages"
+        text = f"next FLOW after {at_most}{self.messages} more {messages}"
+        if self.pace is None or self.seconds is None:
+            return f"{text}, cannot tell when"
+        each = f"{duration(self.pace.seconds)} each"
+        told = ", as told" if self.pace.source == "as told" else ""
+        return f"{text}, in about {duration(self.seconds)} at {each}{told}"
 
     @property
     def seconds_until_positive(self) -> float | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis import Limits, Measure, Threshold
+from pulsar_doctor.answers import Limits, Measure, Threshold
 from pulsar_doctor.durations import duration
 from pulsar_doctor.standing import Standing
 from pulsar_doctor.stats.observed import COMPACTION, SINGLE_ACTIVE, Between, Observed
@@ -111,17 +111,22 @@ class Starving:
     @property
     def wait(self) -> Wait | None:
         """When the next FLOW comes; None while no pace is known."""
-        pace = self.pace_seconds
-        if pace is None or self.held is None:
+        pace, until = self.pace_seconds, self.until_flow
+        return None if pace is None or until is None else Wait(until, pace)
+
+    @property
+    def until_flow(self) -> int | None:
+        """Messages to take until the next FLOW, at most; None where what it holds is not told."""
+        if self.held is None:
             return None
         known = self._messages_by_queue
         if known is not None:
-            return Wait(known, pace)
-        most = max(1, self.held.most + self.permits)
+            return known
+        most, pace = max(1, self.held.most + self.permits), self.pace_seconds
         starved = self.standing.starved
-        told = starved is not None and starved.exact
-        since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told else 0
-        return Wait(max(1, (most - since_flow) // 2), pace)
+        told = starved is not None and starved.exact and pace is not None and pace > 0
+        since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told and pace else 0
+        return max(1, (most - since_flow) // 2)
 
     @property
     def _messages_by_queue(self) -> int | None:
@@ -191,7 +196,7 @@ class Starving:
         return (
             Measure("available_permits", self.permits, "permits"),
             Measure("unacked_messages", self.standing.unacked, "messages"),
-            Measure("held_entries_most", _held_entries(self.standing), "entries"),
+            Measure("held_entries_most", held_entries(self.standing), "entries"),
             Measure("receiver_queue_size", self.receiver_queue_size, "messages"),
             Measure("msg_out_counter", now.msg_out_counter, "messages"),
             Measure("next_flow_after", wait.messages if wait else None, "messages"),
@@ -212,7 +217,7 @@ def starving(standing: Standing, limits: Limits | None = None) -> Starving | Non
     if permits is None or permits > 0 or not standing.active or quiet_is_fine(standing.observed):
         return None
     size = int((limits or {}).get(RECEIVER_QUEUE_SIZE.name, RECEIVER_QUEUE_SIZE.default))
-    return Starving(standing, permits, _held(standing), None if size < 0 else size)
+    return Starving(standing, permits, held_by(standing), None if size < 0 else size)
 
 
 def quiet_is_fine(observed: Observed) -> bool:
@@ -222,7 +227,7 @@ def quiet_is_fine(observed: Observed) -> bool:
     return observed.backlog.empty is True
 
 
-def _held(standing: Standing) -> Between | None:
+def held_by(standing: Standing) -> Between | None:
     """Messages that this consumer holds."""
     if standing.unacked is not None:
         messages = max(0, standing.unacked)
@@ -238,6 +243,6 @@ def _held(standing: Standing) -> Between | None:
     return Between(held.least, most if sent is None else min(most, sent))
 
 
-def _held_entries(standing: Standing) -> int | None:
+def held_entries(standing: Standing) -> int | None:
     held = standing.observed.held
     return None if held is None or standing.unacked is not None else held.most

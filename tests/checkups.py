@@ -9,8 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pulsar_doctor.answers import Finding, Measure, Severity, Unknown
 from pulsar_doctor.checkup import Checkup
-from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Severity, Status, Unknown
+from pulsar_doctor.diagnosis import Diagnosis, Status
 from pulsar_doctor.report.formats import write
 from pulsar_doctor.report.wanted import Wanted
 

@@ -28,8 +28,8 @@ INTERNAL = InternalStats(last_confirmed_entry=(6, 2), ledgers=LEDGERS)
         (-1, None, 0, 0, None, -1),
         (-1, 0, 0, 0, True, -1),
         (None, None, 0, 0, None, None),
-        (None, 0, 0, 0, True, None),  # what is not told stays so
-        (None, 3, 0, 0, False, None),
+        (None, 0, 0, 0, True, 0),  # the counter is not told, the positions are
+        (None, 3, 0, 0, False, 3),
         (0, None, 2, 3, False, None),
         (0, 3, 0, 3, False, 3),
         (7, 0, 0, 3, True, 0),

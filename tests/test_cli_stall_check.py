@@ -60,23 +60,29 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 HOGGING = {
     "code": "prefetch-hogging", "severity": "stalled", "confidence": 0.9, "consumer": "slow",
     "summary": (
-        "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them untouched in "
-        "its queue, while fast has had nothing to do for 60 s with 1000 permits; next FLOW after "
-        "at most 500 more messages, in about 83 h at 10 min each, as told"
+        "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them in its queue, "
+        "with 0 permits, and needs at least 83 h for them, while fast has had nothing to do for "
+        "60 s with 1000 permits; next FLOW after at most 500 more messages, in about 83 h at "
+        "10 min each, as told"
     ),
     "evidence": [
         {"name": "available_permits", "value": 0, "unit": "permits"},
         {"name": "unacked_messages", "value": 1000, "unit": "messages"},
+        {"name": "held_entries_most", "value": 1000, "unit": "entries"},
         {"name": "queued_min", "value": 501, "unit": "messages"},
         {"name": "receiver_queue_size", "value": 1000, "unit": "messages"},
         {"name": "flows", "value": 1, "unit": "commands"},
-        {"name": "next_flow_after", "value": 500, "unit": "messages"},
+        {"name": "msg_out_counter", "value": 1000, "unit": "messages"},
+        {"name": "next_flow_after", "value": 500, "unit": "messages", "bound": "at most"},
         {"name": "next_flow_in", "value": 300_000, "unit": "seconds"},
-        {"name": "permits_after", "value": 500, "unit": "messages"},
+        {"name": "permits_after", "value": 500, "unit": "messages", "bound": "at most"},
         {"name": "pace", "value": 600, "unit": "seconds/message"},
         {"name": "pace_source", "value": "as told", "unit": ""},
-        {"name": "quiet_for", "value": 60.009, "unit": "seconds"},
+        {"name": "quiet_for", "value": 60.005, "unit": "seconds"},
+        {"name": "since_last_flow", "value": 60.01, "unit": "seconds"},
         {"name": "subscription_unacked", "value": 1000, "unit": "messages"},
+        {"name": "acknowledged", "value": None, "unit": "messages"},
+        {"name": "time_to_drain", "value": 300_600, "unit": "seconds"},
         {"name": "idle_consumers", "value": 1, "unit": "consumers"},
         {"name": "idle_permits", "value": 1000, "unit": "permits"},
         {"name": "idle_for", "value": 60.005, "unit": "seconds"},

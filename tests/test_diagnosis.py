@@ -7,32 +7,34 @@ from typing import Any
 import pytest
 from wire_script import played
 
-from pulsar_doctor.consumers import Subscription
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
     CLEAR,
     WIRE,
-    Diagnosis,
-    Evidence,
-    FailOn,
     Finding,
     Found,
     Limits,
     NotTold,
     Outcome,
-    Rule,
     Severity,
-    Status,
     Threshold,
     Unknown,
+    found,
+)
+from pulsar_doctor.consumers import Subscription
+from pulsar_doctor.diagnosis import (
+    Diagnosis,
+    FailOn,
+    Rule,
+    Status,
     diagnose,
     exit_code,
-    found,
     limits_of,
-    next_flow,
     verdict_of,
 )
 from pulsar_doctor.durations import duration
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger import Forecast, Pace
 from pulsar_doctor.rules import load, named
 
@@ -55,7 +57,7 @@ def wire(*lines: str, at: str = "1s") -> Subscription:
 
 
 def judge(*rules: Rule, subscription: Subscription | None = None) -> Diagnosis:
-    return diagnose(Evidence(subscription or wire()), rules, limits_of(rules))
+    return diagnose(by_wire.subscription_view(subscription or wire()), rules, limits_of(rules))
 
 
 def of(status: Status) -> Diagnosis:
@@ -233,13 +235,13 @@ def test_set_that_cannot_be_is_wrong_usage(change: str, says: str) -> None:
 def test_a_rule_gets_its_own_thresholds() -> None:
     seen: list[Limits] = []
 
-    def check(evidence: Evidence, limits: Limits) -> Outcome:
+    def check(view: SubscriptionView, limits: Limits) -> Outcome:
         seen.append(limits)
         return CLEAR
 
     waits = Threshold("wait", 5.0, "seconds", "how long")
     rules = [Rule("x", "x", check, frozenset({WIRE}), (waits,))]
-    diagnose(Evidence(wire()), rules, limits_of(rules, ["x.wait=9s"]))
+    diagnose(by_wire.subscription_view(wire()), rules, limits_of(rules, ["x.wait=9s"]))
     assert seen == [{"wait": 9.0}]
 
 
@@ -269,7 +271,7 @@ def test_a_code_that_is_unknown_brings_those_that_are_written_alike() -> None:
     ],
 )
 def test_next_flow_as_a_person_says_it(ahead: Forecast, text: str) -> None:
-    assert next_flow(ahead) == text
+    assert str(ahead) == text
 
 
 @pytest.mark.parametrize(

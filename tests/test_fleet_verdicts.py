@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from replayed import HEALTHY, cluster, states
 
-from pulsar_doctor.diagnosis import CLEAR, STATS, Clear, Diagnosis, Evidence, Limits, Rule
+from pulsar_doctor.answers import CLEAR, STATS, Clear, Limits
+from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.examination import Asking, Judge, of_fleet
 from pulsar_doctor.examination.live import AT_ONCE

@@ -13,7 +13,8 @@ import pytest
 from scenarios import SCENARIOS
 from scenarios.table import HEALTHY, stalled
 
-from pulsar_doctor.diagnosis import Diagnosis, Evidence, diagnose, limits_of
+from pulsar_doctor.diagnosis import Diagnosis, diagnose, limits_of
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.rules import load
 from pulsar_doctor.samples import read
 from pulsar_doctor.stats.observed import Observed
@@ -45,7 +46,9 @@ def recorded(version: str, name: str) -> Observed:
 
 
 def judged(name: str, observed: Observed) -> Diagnosis:
-    return diagnose(Evidence(stats=observed), RULES, limits_of(RULES, SCENARIOS[name].settings))
+    return diagnose(
+        by_stats.subscription_view(observed), RULES, limits_of(RULES, SCENARIOS[name].settings)
+    )
 
 
 def of(

@@ -1,7 +1,9 @@
 """Each rule against its transcripts: tests/rules/<code>.yaml, written as the wire shows it.
 
 A case has `wire` (see wire_script) and `at` (the moment of judgement), or `stats` (see
-stats_script), and may have `told` and `set`.
+stats_script), and may have `told` and `set`. With both it is one incident told both ways: by each
+alone, and by both together, the answer is the same, but where `weaker` names a source with what it
+says alone: `unknown`, `not told`, `silent`, or a severity.
 It says what the rule alone answers: `finds` (severity, confidence, consumer, says, evidence),
 `silent: true`, or `unknown` or `not_told` (`true` or a part of the reason); and may say what all
 rules together answer: `overall` (the status), `codes`.
@@ -17,7 +19,10 @@ import yaml
 from stats_script import observed
 from wire_script import played
 
-from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, diagnose, limits_of
+from pulsar_doctor.diagnosis import Diagnosis, Rule, diagnose, limits_of
+from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.merge import merged
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.rules import load
 
 FOLDER = Path(__file__).parent / "rules"
@@ -25,7 +30,7 @@ RULES = {rule.code: rule for rule in load()}
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the quick one, where it was built
 CASES = {path.stem: yaml.load(path.read_text(), LOADER) for path in sorted(FOLDER.glob("*.yaml"))}
 ANSWERS = {"finds", "silent", "unknown", "not_told"}
-KEYS = ANSWERS | {"name", "stats", "wire", "at", "told", "set", "overall", "codes"}
+KEYS = ANSWERS | {"name", "stats", "wire", "at", "told", "set", "overall", "codes", "weaker"}
 
 
 def each_case() -> list[Any]:
@@ -36,15 +41,21 @@ def each_case() -> list[Any]:
     ]
 
 
-def judged(case: dict[str, Any], rules: list[Rule]) -> Diagnosis:
-    return diagnose(evidence_of(case), rules, limits_of(load(), case.get("set", ())))
+def judged(case: dict[str, Any], view: SubscriptionView, rules: list[Rule]) -> Diagnosis:
+    return diagnose(view, rules, limits_of(load(), case.get("set", ())))
 
 
-def evidence_of(case: dict[str, Any]) -> Evidence:
+def views_of(case: dict[str, Any]) -> dict[str, SubscriptionView]:
+    """By each source, and by both where there are two."""
+    views = {}
     if "stats" in case:
-        return Evidence(stats=observed(case["stats"]))
-    [wire] = played(case["wire"], case["at"], case.get("told")).subscriptions()
-    return Evidence(wire)
+        views["stats"] = by_stats.subscription_view(observed(case["stats"]))
+    if "wire" in case:
+        [wire] = played(case["wire"], case["at"], case.get("told")).subscriptions()
+        views["wire"] = by_wire.subscription_view(wire)
+    if len(views) == 2:
+        views["both"] = merged(views["stats"], views["wire"])
+    return views
 
 
 @pytest.mark.parametrize("code", [*RULES, *(set(CASES) - set(RULES))])
@@ -59,7 +70,15 @@ def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -
 def test_transcript(code: str, case: dict[str, Any]) -> None:
     assert set(case) <= KEYS, set(case) - KEYS
     assert len(ANSWERS & set(case)) == 1, f"a case has one of {sorted(ANSWERS)}"
-    alone = judged(case, [RULES[code]])
+    for source, view in views_of(case).items():
+        if source in case.get("weaker", {}):
+            assert_weaker(code, case, view, case["weaker"][source])
+        else:
+            assert_answer(code, case, view)
+
+
+def assert_answer(code: str, case: dict[str, Any], view: SubscriptionView) -> None:
+    alone = judged(case, view, [RULES[code]])
     if "finds" in case:
         assert_finds(alone, code, case["finds"])
     else:
@@ -69,11 +88,22 @@ def test_transcript(code: str, case: dict[str, Any]) -> None:
         assert bool(reasons) == ("silent" not in case), reasons
         for answer in ("unknown", "not_told"):
             assert answer not in case or case[answer] is True or case[answer] in reasons, reasons
-    together = judged(case, list(RULES.values()))
+    together = judged(case, view, list(RULES.values()))
     if "overall" in case:
         assert together.status == case["overall"], [f.code for f in together.findings]
     if "codes" in case:
         assert [finding.code for finding in together.findings] == case["codes"]
+
+
+def assert_weaker(code: str, case: dict[str, Any], view: SubscriptionView, says: str) -> None:
+    """One source alone tells less than the other: `unknown`, `not told` or a lesser severity."""
+    alone = judged(case, view, [RULES[code]])
+    if says in ("unknown", "not told", "silent"):
+        assert alone.findings == ()
+        assert alone.status == ("unknown" if says == "unknown" else "healthy"), alone.not_told
+        assert bool(alone.not_told) == (says != "silent")
+    else:
+        assert [finding.severity for finding in alone.findings] == [says]
 
 
 def assert_finds(diagnosis: Diagnosis, code: str, wanted: dict[str, Any]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from recorded import NAMES, recording
 
-from pulsar_doctor.diagnosis import Diagnosis, Evidence, diagnose, limits_of
+from pulsar_doctor.diagnosis import Diagnosis, diagnose, limits_of
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.rules import load
 from pulsar_doctor.stats.fields import snake
 from pulsar_doctor.stats.internal import internal_stats
@@ -38,7 +39,7 @@ def verdicts(samples: list[dict[str, Any]]) -> list[Diagnosis]:
         )
     )
     topic = TopicWindow("persistent://public/default/orders", None, window)
-    return [diagnose(Evidence(stats=o), RULES, LIMITS) for o in topic.subscriptions()]
+    return [diagnose(by_stats.subscription_view(o), RULES, LIMITS) for o in topic.subscriptions()]
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from journals import relay_alive, slow_consumer, write_trace
 from support import eventually
 
-from pulsar_doctor.diagnosis import Measure
+from pulsar_doctor.answers import Measure
 from pulsar_doctor.observer.events import ASKS, EVENTS, Begin, Count, Gap, Sealed, Told
 from pulsar_doctor.relay.connections import Counters
 from pulsar_doctor.relay.events import ANSWERS, QUESTIONS, Config, Flush, Rotated

@@ -14,8 +14,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from pulsar_doctor.answers import Finding, Measure
 from pulsar_doctor.comparison import Move
-from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status
+from pulsar_doctor.diagnosis import Diagnosis, Status
 from pulsar_doctor.observer.events import (
     Counted,
     Gap,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor.waiting import REFILL_WAIT, SLOW_WAIT
+from pulsar_doctor.answers import REFILL_WAIT, SLOW_WAIT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -11,7 +11,8 @@ import click
 from pulsar_doctor.cli._options import output_option, talk_options
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis import Rule, Threshold
+    from pulsar_doctor.answers import Threshold
+    from pulsar_doctor.diagnosis import Rule
 
 SCHEMA = "pulsar-doctor/explain/1"
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pulsar_doctor.consumers import Subscription, full_name
-from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule, RuleLimits, diagnose
+from pulsar_doctor.diagnosis import Diagnosis, Rule, RuleLimits, diagnose
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.stats.observed import Observed, TopicWindow
 
 NAMED_MOST = 10  # of what is there, where something else was asked for
@@ -51,7 +52,7 @@ class Judge:
                 yield observed
 
     def _verdict(self, observed: Observed) -> Diagnosis:
-        return diagnose(Evidence(stats=observed), self.rules, self.limits)
+        return diagnose(by_stats.subscription_view(observed), self.rules, self.limits)
 
 
 @dataclass(slots=True)

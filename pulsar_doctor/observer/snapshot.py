@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pulsar_doctor import waiting
 from pulsar_doctor.consumers import Consumer, split_partition
 from pulsar_doctor.diagnosis import Diagnosis, Status, verdict_of
+from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger import Ledger
 from pulsar_doctor.observer.events import LivingConsumer, NextFlow, Snapshot
 from pulsar_doctor.timeline import Timeline
@@ -58,7 +58,7 @@ def _age(moment_ns: int | None, now_ns: int) -> float | None:
 def _next_flow(ledger: Ledger, now_ns: int) -> NextFlow | None:
     if ledger.zero_queue or ledger.uncertain:
         return None
-    ahead = waiting.forecast(ledger, now_ns)
+    ahead = by_wire.forecast(ledger, now_ns)
     if ahead is None:
         return None
     seconds = None if ahead.seconds is None else round(ahead.seconds, 3)

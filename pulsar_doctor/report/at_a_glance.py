@@ -12,7 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.diagnosis import Diagnosis, Finding
+from pulsar_doctor.answers import Finding
+from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.printable import printable
 from pulsar_doctor.report.block import Pen
 from pulsar_doctor.report.folding import Alike, Folded

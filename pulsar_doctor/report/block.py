@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pulsar_doctor.answers import Finding
 from pulsar_doctor.consumers import NON_PERSISTENT
-from pulsar_doctor.diagnosis import Diagnosis, Finding
+from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.printable import printable
 from pulsar_doctor.report.folding import Alike, Folded, partitions
 from pulsar_doctor.report.words import backlog, culprit, numbers

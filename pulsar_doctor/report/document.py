@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+from pulsar_doctor.answers import Finding
 from pulsar_doctor.checkup import Checkup
-from pulsar_doctor.diagnosis import Diagnosis, Finding
+from pulsar_doctor.diagnosis import Diagnosis
 from pulsar_doctor.ledger import Starvation
 
 
@@ -37,7 +37,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence,
         "consumer": finding.consumer,
         "summary": finding.summary,
-        "evidence": [asdict(measure) for measure in finding.evidence],
+        "evidence": [measure.document() for measure in finding.evidence],
         "remedy": finding.remedy,
         "explain": finding.explain,
     }

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from pulsar_doctor.answers import Finding
 from pulsar_doctor.checkup import STATUSES
 from pulsar_doctor.consumers import PERSISTENT
-from pulsar_doctor.diagnosis import Diagnosis, Finding, Status
+from pulsar_doctor.diagnosis import Diagnosis, Status
 from pulsar_doctor.printable import listed, printable
 
 HEALTHY_SHOWN_MOST = 10  # by name; more are only counted

@@ -7,7 +7,6 @@ from datetime import datetime
 from itertools import groupby
 
 from pulsar_doctor.columns import TAKEN, Row
-from pulsar_doctor.diagnosis import next_flow
 from pulsar_doctor.timeline import Timeline
 
 SHOWN = {
@@ -44,7 +43,7 @@ class LiveLines:
         for consumer in self.timeline.living:
             if consumer.incarnation == row.incarnation:
                 ahead = consumer.ledger.forecast()
-                return next_flow(ahead) if ahead and not consumer.ledger.zero_queue else ""
+                return str(ahead) if ahead and not consumer.ledger.zero_queue else ""
         return ""
 
     def flush(self) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from pulsar_doctor.analysis import TableRow
-from pulsar_doctor.diagnosis import next_flow
 from pulsar_doctor.durations import duration
 from pulsar_doctor.printable import many
 from pulsar_doctor.report.paper import console_on
@@ -136,7 +135,7 @@ def _consumer(consumer: ConsumerOutcome) -> str:
     )
     if consumer.forecast is None:
         return text
-    return f"{text}; {next_flow(consumer.forecast)}"
+    return f"{text}; {consumer.forecast!s}"
 
 
 def _formula_lines(report: Simulated) -> Iterator[str]:

@@ -6,9 +6,10 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
+from pulsar_doctor.answers import Finding, Measure
 from pulsar_doctor.checkup import STATUSES
 from pulsar_doctor.consumers import full_name
-from pulsar_doctor.diagnosis import Diagnosis, Finding, Measure, Status
+from pulsar_doctor.diagnosis import Diagnosis, Status
 from pulsar_doctor.durations import duration
 from pulsar_doctor.printable import printable
 
@@ -62,8 +63,8 @@ def _numbers(evidence: Iterable[Measure]) -> Iterator[str]:
             said = f"{value:.3g}"
         else:
             said = printable(str(value))
-        per = measure.unit.partition("/")[2]
-        yield f"{measure.name.replace('_', ' ')} {said}{' a ' + per if per else ''}"
+        per, bound = measure.unit.partition("/")[2], f"{measure.bound} " if measure.bound else ""
+        yield f"{measure.name.replace('_', ' ')} {bound}{said}{' a ' + per if per else ''}"
 
 
 def in_detail(diagnosis: Diagnosis) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The rules: each file is one root cause, and its presence is its registration.
 
 A rule's file has the docstring that `pulsar-doctor explain CODE` prints, THRESHOLDS, NEEDS,
-EXPLAINS (codes that are its consequences), and `check(evidence, limits)`.
+EXPLAINS (codes that are its consequences), and `check(view, limits)`.
 """
 
 from __future__ import annotations

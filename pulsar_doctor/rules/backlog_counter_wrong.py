@@ -25,11 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.consumers import full_name
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
     CLEAR,
     STATS,
-    Evidence,
     Finding,
     Limits,
     Measure,
@@ -38,8 +36,7 @@ from pulsar_doctor.diagnosis import (
     Threshold,
     found,
 )
-from pulsar_doctor.stats.backlog import Backlog
-from pulsar_doctor.stats.observed import COMPACTION, Observed
+from pulsar_doctor.evidence.subscription import SubscriptionView
 
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
 NEEDS = frozenset({STATS})
@@ -52,37 +49,28 @@ REMEDY = (
 SURE = {1: 0.6, 2: 0.8}  # by samples that show it; with more of them it is certain
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found for a subscription whose counter and positions cannot both be right."""
-    observed = evidence.stats
-    assert observed is not None
-    if observed.now.is_durable is False or observed.subscription == COMPACTION:
-        return CLEAR
-    return found(_answers(observed, limits))
+    return CLEAR if view.keeps_nothing else found(_answers(view, limits))
 
 
-def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | NotTold]:
-    backlog = observed.backlog
-    if backlog.wrong and _difference(backlog) >= limits["least"]:
-        yield _finding(observed)
-    elif observed.one_sample and backlog.doubtful and _difference(backlog) >= limits["least"]:
+def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | NotTold]:
+    backlog = view.backlog
+    if backlog is None or backlog.off < limits["least"]:
+        return
+    if backlog.wrong:
+        yield _finding(view)
+    elif backlog.doubtful and not view.watched:
         yield NotTold(
             f"the backlog's counter says {backlog.counter} and the positions {backlog.positions}; "
             "one sample does not show whether it is wrong, or was read at another moment"
         )
 
 
-def _difference(backlog: Backlog) -> float:
-    """How far the counter is off; infinite where nothing tells what is right."""
-    if backlog.counter is None or backlog.positions is None:
-        return float("inf")
-    return abs(backlog.counter - backlog.positions)
-
-
-def _finding(observed: Observed) -> Finding:
-    backlog, ranges = observed.backlog, observed.acknowledged_ranges
-    named = observed.persistent is not None
-    topic = full_name(observed.topic, observed.partition) if named else "TOPIC"
+def _finding(view: SubscriptionView) -> Finding:
+    backlog = view.backlog
+    assert backlog is not None
+    topic = view.full_topic if view.persistent is not None else "TOPIC"
     return Finding(
         code="backlog-counter-wrong",
         severity="warning",
@@ -90,22 +78,21 @@ def _finding(observed: Observed) -> Finding:
         consumer=None,
         summary=(
             f"the broker's counter tells a backlog of {backlog.counter} entries, "
-            f"{_really(observed)}"
+            f"{_really(backlog.positions, backlog.ranges)}"
         ),
         evidence=(
             Measure("msg_backlog", backlog.counter, "entries"),
             Measure("backlog_by_positions", backlog.positions, "entries"),
-            Measure("non_contiguous_deleted_messages_ranges", ranges, "ranges"),
+            Measure("non_contiguous_deleted_messages_ranges", backlog.ranges, "ranges"),
             Measure("samples", backlog.shown_wrong, "samples"),
         ),
         remedy=REMEDY.format(topic=topic),
     )
 
 
-def _really(observed: Observed) -> str:
-    backlog, ranges = observed.backlog, observed.acknowledged_ranges
-    if backlog.positions is not None:
-        return f"and by the positions {backlog.positions} are not acknowledged"
+def _really(positions: int | None, ranges: int | None) -> str:
+    if positions is not None:
+        return f"and by the positions {positions} are not acknowledged"
     if ranges:
         return f"and {ranges} acknowledged ranges lie behind entries that are not acknowledged"
     return "which cannot be"

@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.ack_waiting import AckWait, acks_to_release, rhythm, without_ack
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
+    CLEAR,
     STATS,
-    Evidence,
     Finding,
     Limits,
     Measure,
@@ -33,13 +32,17 @@ from pulsar_doctor.diagnosis import (
     Severity,
     Threshold,
     Unknown,
-    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import Standing, standings
-from pulsar_doctor.stats.observed import SHARING, Observed
-from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
+from pulsar_doctor.evidence.consumer import ConsumerView, least, told
+from pulsar_doctor.evidence.subscription import (
+    SHARING,
+    SubscriptionView,
+    UnackedLimit,
+    backlog_measure,
+)
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "a release further away than this is a stall"),
@@ -64,56 +67,47 @@ REMEDY = (
 NAMED_MOST = 3
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found for the subscription as a whole, where its release is far away or not in sight."""
-    assert evidence.stats is not None
-    if evidence.stats.type not in SHARING:
-        return found(())
-    return found(_judge(evidence.stats, limits))
+    if view.type not in SHARING or view.unacked_limit is None:
+        return CLEAR
+    return found(_judge(view, view.unacked_limit, limits))
 
 
-def _judge(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
-    now, limit = observed.now, observed.limits.max_unacked_messages_per_subscription
-    flag, unacked = now.blocked_subscription_on_unacked_msgs, now.unacked_messages
-    if flag is None and unacked != 0 and not _delivered(observed):
+def _judge(
+    view: SubscriptionView, limit: UnackedLimit, limits: Limits
+) -> Iterator[Finding | Unknown]:
+    unacked = told(view.unacked)
+    if limit.blocked is None and unacked != 0 and not limit.delivered:
         yield Unknown("blocked_subscription_on_unacked_msgs is not told")
-    if not flag or now.consumers == ():
+    if not limit.blocked or view.consumers == ():
         return
-    if unacked is None or now.consumers is None:
+    if unacked is None or view.consumers is None:
         missing = "unacked_messages" if unacked is None else "consumers"
         yield Unknown(f"the subscription is said to be blocked, its {missing} are not told")
-    elif _flows(observed, limits):
+    elif limit.flows and not _long(limit, limits):
         return
-    elif unacked <= 0 or (limit is not None and unacked < limit // 2):
-        yield from _stale(observed, unacked, limit)
+    elif unacked <= 0 or (limit.most is not None and unacked < limit.most // 2):
+        yield from _stale(view, limit, unacked)
     else:
-        wait = _wait(observed, acks_to_release(unacked, limit))
+        wait = limit.acks.until(acks_to_release(unacked, limit.most))
         verdict = wait.verdict(limits)
         if isinstance(verdict, Unknown):
             yield Unknown(f"the subscription is blocked with {unacked} unacked; {verdict.reason}")
         elif verdict is not None:
-            yield _finding(observed, wait, verdict)
+            yield _finding(view, limit, wait, verdict)
 
 
-def _delivered(observed: Observed) -> int:
-    return sum(standing.delivered or 0 for standing in standings(observed))
+def _long(limit: UnackedLimit, limits: Limits) -> bool:
+    quiet = limit.acks.quiet
+    return quiet is not None and quiet.seconds >= limits["refill_wait"]
 
 
-def _flows(observed: Observed, limits: Limits) -> bool:
-    """Whether new messages are sent although every sample says that it is blocked."""
-    flags = (s.blocked_subscription_on_unacked_msgs for s in observed.course.values if s)
-    read = observed.cursor.moved(lambda cursor: cursor.read_position)
-    acked = _acked(observed) if read is None else read
-    quiet = _quiet(observed)
-    lately = quiet is None or quiet.ms < limits["refill_wait"] * 1000
-    return bool(_delivered(observed) and acked and lately) and all(flags)
-
-
-def _stale(observed: Observed, unacked: int, limit: int | None) -> Iterator[Unknown]:
+def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Iterator[Unknown]:
     """Of a flag that does not fit what the subscription holds."""
-    if observed.left is not None and observed.left.most == 0:
+    if view.left is not None and view.left.most == 0:
         return
-    of = "" if limit is None else f" of a limit of {limit or 'none'}"
+    of = "" if limit.most is None else f" of a limit of {limit.most or 'none'}"
     yield Unknown(
         f"the subscription is said to be blocked with {unacked} unacked{of}: the flag may have "
         "stayed behind, or the broker is at maxUnackedMessagesPerBroker; if nothing arrives, "
@@ -121,77 +115,43 @@ def _stale(observed: Observed, unacked: int, limit: int | None) -> Iterator[Unkn
     )
 
 
-def _wait(observed: Observed, needed: int) -> AckWait:
-    told = [s.returned for s in standings(observed) if s.returned is not None]
-    acked = _acked(observed)
-    # What is given back is counted as returned too, and comes again at once: only acks release.
-    acknowledged = 0 if acked is False else (sum(told) if told else None)
-    paces = [1 / pace for s in standings(observed) if (pace := rhythm(s)) is not None]
-    return AckWait(
-        needed,
-        acknowledged,
-        acked,
-        observed.window.span_ms,
-        _quiet(observed),
-        batches=any((s.now.avg_messages_per_entry or 1) > 1 for s in standings(observed)),
-        rhythm_seconds=1 / sum(paces) if paces else None,
-    )
-
-
-def _acked(observed: Observed) -> bool | None:
-    told = [observed.course.passed("last_acked_timestamp_ms")]
-    told += [standing.acked for standing in standings(observed)]
-    known = [acked for acked in told if acked is not None]
-    return any(known) if known else None
-
-
-def _quiet(observed: Observed) -> Age | None:
-    """Since the last ack of anybody."""
-    ages = [without_ack(s) for s in standings(observed) if s.unacked != 0]
-    known = [age for age in ages if age is not None]
-    return min(known, key=lambda age: age.ms) if known and len(known) == len(ages) else None
-
-
-def _finding(observed: Observed, wait: AckWait, severity: Severity) -> Finding:
-    now, limits = observed.now, observed.limits
-    quiet = None if wait.quiet is None else wait.quiet.ms / 1000
+def _finding(
+    view: SubscriptionView, limit: UnackedLimit, wait: AckWait, severity: Severity
+) -> Finding:
+    quiet, unacked = wait.acks.quiet, told(view.unacked)
     more = f"the broker sends again after at most {wait.needed} more acks"
-    when = f"none came for {wait.quiet}" if wait.quiet else "none came"
+    when = f"none came for {quiet}" if quiet else "none came"
     if wait.seconds is not None:
-        ago = f" (last ack or message {wait.quiet} ago)" if wait.quiet else ""
+        ago = f" (last ack or message {quiet} ago)" if quiet else ""
         when = f"in about {duration(wait.seconds)}{ago}"
     return Finding(
         code="blocked-on-unacked-subscription",
         severity=severity,
-        confidence=0.7 if observed.one_sample else 0.9,
+        confidence=0.9 if limit.watched else 0.7,
         consumer=None,
         summary=(
-            f"the subscription is at its limit with {now.unacked_messages} unacknowledged "
-            f"messages, held by {_holders(observed)}; {more}, {when}"
+            f"the subscription is at its limit with {unacked} unacknowledged "
+            f"messages, held by {_holders(view)}; {more}, {when}"
         ),
         evidence=(
             Measure("blocked_subscription_on_unacked_msgs", "true", ""),
-            Measure("unacked_messages", now.unacked_messages, "messages"),
-            Measure(
-                "max_unacked_messages_per_subscription",
-                limits.max_unacked_messages_per_subscription,
-                "messages",
-            ),
-            backlog_measure(observed),
-            Measure("acknowledged", wait.acknowledged, "messages"),
+            Measure("unacked_messages", unacked, "messages"),
+            Measure("max_unacked_messages_per_subscription", limit.most, "messages"),
+            backlog_measure(view),
+            Measure("acknowledged", wait.acks.acknowledged, "messages"),
             Measure("release_after", wait.needed, "acks"),
             Measure("release_in", wait.seconds, "seconds"),
-            Measure("quiet_for", quiet, "seconds"),
+            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
         remedy=REMEDY,
     )
 
 
-def _holders(observed: Observed) -> str:
-    def holds(standing: Standing) -> int:
-        return standing.unacked or 0
+def _holders(view: SubscriptionView) -> str:
+    def holds(consumer: ConsumerView) -> int:
+        return least(consumer.held) or 0
 
-    most_first = sorted(standings(observed), key=holds, reverse=True)
-    named = [f"{standing.label} ({holds(standing)})" for standing in most_first[:NAMED_MOST]]
+    most_first = sorted(view.consumers or (), key=holds, reverse=True)
+    named = [f"{consumer.label} ({holds(consumer)})" for consumer in most_first[:NAMED_MOST]]
     others = len(most_first) - len(named)
     return ", ".join(named) + (f" and {others} more" if others else "")

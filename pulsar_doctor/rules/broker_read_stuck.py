@@ -34,34 +34,28 @@ Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
     STATS,
-    Evidence,
     Finding,
     Limits,
     Measure,
     Outcome,
     Threshold,
     Unknown,
-    backlog_measure,
     found,
 )
-from pulsar_doctor.dispatcher import (
-    THROTTLED,
-    Case,
-    Face,
-    Reading,
-    held_back,
-    may_receive,
-    moves,
-    readings_of,
-    ready_throughout,
-)
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import Standing, standings
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.evidence.consumer import (
+    ConsumerView,
+    rounded,
+    since_last_delivery,
+    since_last_request,
+    told,
+)
+from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
+from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView, backlog_measure
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
 SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the client reads or not
@@ -79,28 +73,50 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found where the broker should read and does not; unknown where that cannot be told apart."""
-    assert evidence.stats is not None
-    return found(_answers(evidence.stats, limits))
+    return found(_answers(view, limits))
 
 
-def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
-    left = observed.left
-    if observed.persistent is False or (left is not None and left.most == 0):
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything that a doubt is judged by: who could receive, and how the broker reads."""
+
+    view: SubscriptionView
+    ready: Sequence[ConsumerView]
+    reads: BrokerReads
+    limits: Limits
+
+    @property
+    def newest_alone_tells(self) -> bool:
+        """Whether the topic's samples show the standstill, and the last one's flags how it came."""
+        reads, limits = self.reads, self.limits
+        if not reads.newest or reads.unread_before <= 0:
+            return False
+        looked = reads.samples >= limits["samples"] and reads.window_seconds >= limits["still_for"]
+        return looked or reads.window_seconds >= limits["retried_within"]
+
+    @property
+    def stands(self) -> float:
+        """Seconds for which nothing was sent or asked for, at least."""
+        last = since_last_delivery(self.ready), since_last_request(self.ready)
+        ages = [age.seconds for age in last if age is not None]
+        return max(min(ages, default=0.0), self.reads.seconds or 0.0)
+
+
+def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown]:
+    reads, consumers = view.reads, view.consumers or ()
+    if reads is None or _moves(view, reads) or _held_back(view):
         return
-    if moves(observed) or held_back(observed):
-        return
-    active = [standing for standing in standings(observed) if standing.active]
-    if observed.now.consumers is None or (active and all(s.permits is None for s in active)):
+    active = [consumer for consumer in consumers if consumer.active is not False]
+    if view.consumers is None or (active and all(each.permits is None for each in active)):
         yield Unknown("nothing moves, and who could receive is not told")
-    ready = tuple(standing for standing in active if may_receive(standing.now))
+    ready = tuple(consumer for consumer in active if consumer.may_receive)
     if not ready:
         return
-    readings = tuple(readings_of(observed))
-    if not readings and observed.now.is_durable is False:
+    if not reads.states and view.durable is False:
         return  # a reader: what it holds and what is left cannot be told apart
-    case = Case(observed, ready, readings, limits)
+    case = Case(view, ready, reads, limits)
     doubt = next((reason for ask in DOUBTS if (reason := ask(case))), None)
     if doubt is None:
         yield _finding(case)
@@ -108,140 +124,153 @@ def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown]:
         yield Unknown(f"{_who(ready)}, and nothing moves: {doubt}")
 
 
+def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
+    """Whether anything was delivered or read, or has been just now."""
+    sent = view.delivered or any(consumer.delivered for consumer in view.consumers or ())
+    return bool(sent) or reads.moved or view.just_delivered
+
+
+def _held_back(view: SubscriptionView) -> bool:
+    """Whether it is known what keeps the broker from reading; other rules speak of these."""
+    if view.unacked_limit is not None and view.unacked_limit.blocked:
+        return True
+    if view.throttling is not None and view.throttling.lately:
+        return True
+    keys, replay = view.key_order, told(view.replay) or 0
+    if keys is None or replay <= 0:
+        return False
+    return keys.draining or not all(consumer.may_receive for consumer in view.consumers or ())
+
+
 def _one_sample(case: Case) -> str | None:
-    if not case.observed.one_sample:
+    if case.view.watched:
         return None
     return "one sample does not decide, a healthy reader looks so too; take several (--window 10s)"
 
 
-def _no_readings(case: Case) -> str | None:
-    if case.readings:
+def _no_states(case: Case) -> str | None:
+    if case.reads.states:
         return None
     return "only the internal stats tell whether the broker reads (--internal-stats)"
 
 
 def _too_few(case: Case) -> str | None:
-    span = case.span
-    if span is None:
+    seconds, states = case.reads.seconds, len(case.reads.states)
+    if seconds is None:
         return "the time between the samples is not told (--interval)"
-    enough = len(case.readings) >= case.limits["samples"] and span >= case.limits["still_for"]
-    if enough or case.last_alone_tells:
+    enough = states >= case.limits["samples"] and seconds >= case.limits["still_for"]
+    if enough or case.newest_alone_tells:
         return None
-    return f"{len(case.readings)} samples over {duration(span)} are too few; take a longer window"
+    return f"{states} samples over {duration(seconds)} are too few; take a longer window"
 
 
 def _not_told(case: Case) -> str | None:
-    blocked = [case.observed.now.blocked_subscription_on_unacked_msgs]
-    blocked += [standing.now.blocked_consumer_on_unacked_msgs for standing in case.ready]
-    if any(_left_not_told(case, reading) for reading in case.readings):
+    limit = case.view.unacked_limit
+    blocked = [limit and limit.blocked, *(consumer.blocked for consumer in case.ready)]
+    if any(_left_not_told(case, state) for state in case.reads.states):
         return "what is left to send is not told"
-    if case.observed.type not in SINGLE_ACTIVE and None in blocked:
+    if case.view.type not in SINGLE_ACTIVE and None in blocked:
         return "whether it is blocked on unacknowledged messages is not told"
-    if any(reading.face is None for reading in case.readings):
+    if any(state.face is None for state in case.reads.states):
         return "this broker does not tell whether a read is pending"
-    if case.observed.course.growth(attrgetter("msg_out_counter")) is None:
+    if case.view.delivered is None:
         return "how much was delivered is not told"
     return None
 
 
-def _left_not_told(case: Case, reading: Reading) -> bool:
+def _left_not_told(case: Case, state: ReadState) -> bool:
     """What waits to be sent again does not matter on Shared where something is unread."""
-    if reading.unread is None:
+    if state.unread is None:
         return True
-    return reading.replay is None and not (case.observed.type == "Shared" and reading.unread)
+    return state.replay is None and not (case.view.type == "Shared" and state.unread)
 
 
 def _not_throughout(case: Case) -> str | None:
-    if case.left_least <= 0:
+    if case.reads.left_least <= 0:
         return "not in every sample was something left to send"
-    if any(ready_throughout(standing) for standing in case.ready):
+    if any(consumer.may_receive_throughout for consumer in case.ready):
         return None
     return "no consumer had permits in every sample"
 
 
 def _just_asked(case: Case) -> str | None:
-    asked, still = case.asked, case.limits["still_for"]
-    changed = case.observed.course.moved(attrgetter("active_consumer_name"))
-    if changed:
+    asked, still = since_last_request(case.ready), case.limits["still_for"]
+    if case.reads.switched:
         return "the active consumer has just changed"
-    if asked is None or asked.ms >= still * 1000:
+    if asked is None or asked.seconds >= still:
         return None
     return f"it asked or connected {asked} ago"
 
 
 def _who_is_active(case: Case) -> str | None:
     """Consumers may share a name, or tell none, and then the active one is not told."""
-    consumers = standings(case.observed)
-    if case.observed.type not in SINGLE_ACTIVE or len(consumers) == 1:
+    consumers = case.view.consumers or ()
+    if case.view.type not in SINGLE_ACTIVE or len(consumers) == 1:
         return None
-    active = sum(standing.active for standing in consumers)
-    if active == 1 and all(standing.now.consumer_name for standing in consumers):
+    active = sum(consumer.active is not False for consumer in consumers)
+    if active == 1 and all(consumer.name for consumer in consumers):
         return None
     return "which of its consumers is the active one is not told"
 
 
 def _reads(case: Case) -> str | None:
-    if any(reading.face is Face.UNDER_WAY for reading in case.readings):
+    if any(state.face is Face.UNDER_WAY for state in case.reads.states):
         return (
             "a read is under way and takes long; see the latency of the bookies and the broker's "
             "log for failed reads"
         )
-    if case.face is None:
+    if case.reads.face is None:
         return "the flags of its read differ from sample to sample, so it tries; see its log"
     return None
 
 
 def _replay_only(case: Case) -> str | None:
     """What waits to be sent again may be bound to a consumer: by its key, or as a chunk."""
-    if case.observed.type == "Key_Shared" and any(reading.replay for reading in case.readings):
+    keys = case.view.key_order
+    if keys is not None and any(state.replay for state in case.reads.states):
         return "the messages to be sent again may be bound to one of the Key_Shared consumers"
-    if (
-        case.observed.type == "Key_Shared"
-        and case.observed.now.consumers_after_mark_delete_position
-    ):
+    if keys is not None and keys.joined:
         return "Key_Shared consumers that joined lately may have to wait for earlier messages"
-    if case.unread_least > 0:
+    if case.reads.unread_least > 0:
         return None
-    everybody = all(may_receive(standing.now) for standing in standings(case.observed))
-    if case.face is Face.NONE_PENDING and everybody:
+    everybody = all(consumer.may_receive for consumer in case.view.consumers or ())
+    if case.reads.face is Face.NONE_PENDING and everybody:
         return None
     return "only messages to be sent again are left, and who may have them is not told"
 
 
 def _transaction(case: Case) -> str | None:
     """A reader must not pass an open transaction: it waits although there are entries."""
-    open_ones = case.observed.window.last.topic.ongoing_txn_count
+    open_ones = case.reads.open_transactions
     if open_ones:
         return f"{open_ones} transactions are open, and a reader waits for their end"
-    if open_ones is None and case.face is Face.ASLEEP:
+    if open_ones is None and case.reads.face is Face.ASLEEP:
         return "it may wait for a transaction; whether one is open is not told"
     return None
 
 
 def _paused(case: Case) -> str | None:
-    now = case.observed.now
-    limit = case.observed.limits.max_unacked_ranges_to_persist or RANGES_LIMIT
-    ranges = case.observed.acknowledged_ranges
-    if case.observed.type not in SINGLE_ACTIVE and now.msg_delayed != 0:
+    ranges = case.view.ranges
+    if case.view.type not in SINGLE_ACTIVE and told(case.view.delayed) != 0:
         return "delayed messages can pause the dispatcher"
-    if ranges is not None and ranges >= limit:
-        return f"{ranges} acknowledged ranges can pause the dispatcher until fewer are left"
+    if ranges is not None and ranges.count >= (ranges.limit or RANGES_LIMIT):
+        return f"{ranges.count} acknowledged ranges can pause the dispatcher until fewer are left"
     return None
 
 
 def _throttled(case: Case) -> str | None:
-    if case.face is not Face.NONE_PENDING:
+    if case.reads.face is not Face.NONE_PENDING:
         return None  # a throttled read is not marked as pending
-    if any(getattr(case.observed.now, name) is not None for name in THROTTLED):
+    if case.view.throttling is not None:
         return None
     return "a dispatch rate limit looks the same, and this broker does not count throttled reads"
 
 
 def _deaf_client(case: Case) -> str | None:
     """On Exclusive and Failover the next read waits until the last messages are on the wire."""
-    if case.observed.type not in SINGLE_ACTIVE or case.face is not Face.NONE_PENDING:
+    if case.view.type not in SINGLE_ACTIVE or case.reads.face is not Face.NONE_PENDING:
         return None
-    sent = [standing.now.bytes_out_counter for standing in case.ready]
+    sent = [told(consumer.sent_bytes) for consumer in case.ready]
     much = any(count is None or count > SOCKET_BYTES for count in sent)
     if not much or case.stands >= case.limits["retried_within"]:
         return None
@@ -253,7 +282,7 @@ def _deaf_client(case: Case) -> str | None:
 
 DOUBTS: tuple[Callable[[Case], str | None], ...] = (
     _one_sample,
-    _no_readings,
+    _no_states,
     _too_few,
     _not_told,
     _who_is_active,
@@ -268,58 +297,54 @@ DOUBTS: tuple[Callable[[Case], str | None], ...] = (
 )
 
 
-def _who(ready: Sequence[Standing]) -> str:
-    permits = sum(standing.permits or 0 for standing in ready)
+def _who(ready: Sequence[ConsumerView]) -> str:
     names = ready[0].label if len(ready) == 1 else f"{len(ready)} consumers"
-    return f"{names} could receive, with {permits} permits"
+    return f"{names} could receive, with {_permits(ready)} permits"
+
+
+def _permits(ready: Sequence[ConsumerView]) -> int:
+    return sum(told(consumer.permits) or 0 for consumer in ready)
 
 
 def _sure(case: Case) -> float:
     """Lower where a failed read may be tried again soon, and where more cannot be seen."""
-    entries = case.readings[-1].sample.internal, case.readings[0].sample.internal
-    last, first = (internal.last_confirmed_entry if internal else None for internal in entries)
+    reads = case.reads
     sure = 0.9 if case.stands >= case.limits["retried_within"] else 0.75
-    if case.unread_least == 0 or (case.face is Face.ASLEEP and last == first):
+    if reads.unread_least == 0 or (reads.face is Face.ASLEEP and not reads.extended):
         sure -= 0.15  # a replay that nobody counts; a bound of reading that nobody tells
-    elif len(case.readings) < case.limits["samples"]:
+    elif len(reads.states) < case.limits["samples"]:
         sure -= 0.15
     return round(sure, 2)
 
 
 def _finding(case: Case) -> Finding:
-    window, reading, cursor = case.observed.window, case.readings[-1], case.readings[-1].cursor
-    assert case.face is not None
-    assert cursor.read_position is not None
-    position = "{}:{}".format(*cursor.read_position)
+    reads, state = case.reads, case.reads.states[-1]
+    assert reads.face is not None
     return Finding(
         code="broker-read-stuck",
         severity="stalled",
         confidence=_sure(case),
         consumer=None,
         summary=(
-            f"{_who(case.ready)}, {case.left_least} or more entries are left to send, and in "
-            f"{len(window.samples)} samples over {duration((window.span_ms or 0) / 1000)} nothing "
-            f"moved: {case.face.value}, the read position stays at {position}"
+            f"{_who(case.ready)}, {reads.left_least} or more entries are left to send, and in "
+            f"{reads.samples} samples over {duration(reads.window_seconds)} nothing "
+            f"moved: {reads.face.value}, the read position stays at {reads.position}"
         ),
         evidence=(
-            Measure("available_permits", sum(s.permits or 0 for s in case.ready), "permits"),
-            Measure("unread_entries", reading.unread, "entries"),
-            Measure("msg_in_replay", case.observed.now.msg_in_replay, "entries"),
-            backlog_measure(case.observed),
-            Measure("read_position", position, ""),
-            Measure("subscription_have_pending_read", _yes(reading), ""),
-            Measure("waiting_read_op", _flag(cursor.waiting_read_op), ""),
-            Measure("pending_read_ops", cursor.pending_read_ops, "reads"),
-            Measure("samples", len(case.readings), "samples"),
-            Measure("stands_for_least", round(case.stands, 3), "seconds"),
+            Measure("available_permits", _permits(case.ready), "permits"),
+            Measure("unread_entries", state.unread, "entries"),
+            Measure("msg_in_replay", told(case.view.replay), "entries"),
+            backlog_measure(case.view),
+            Measure("read_position", reads.position, ""),
+            Measure("subscription_have_pending_read", _flag(state.pending), ""),
+            Measure("waiting_read_op", _flag(state.waits), ""),
+            Measure("pending_read_ops", state.under_way, "reads"),
+            Measure("samples", len(reads.states), "samples"),
+            Measure("stands_for_least", rounded(case.stands), "seconds"),
         ),
         remedy=REMEDY,
     )
 
 
-def _yes(reading: Reading) -> str | None:
-    return _flag(reading.cursor.subscription_have_pending_read)
-
-
-def _flag(told: bool | None) -> str | None:
-    return None if told is None else str(told).lower()
+def _flag(flag: bool | None) -> str | None:
+    return None if flag is None else str(flag).lower()

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
     STATS,
-    Evidence,
     Finding,
     Limits,
     Measure,
@@ -30,10 +29,10 @@ from pulsar_doctor.diagnosis import (
     Outcome,
     Threshold,
     Unknown,
-    backlog_measure,
     found,
 )
-from pulsar_doctor.stats.observed import Observed
+from pulsar_doctor.evidence.consumer import told
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
 NEEDS = frozenset({STATS})
@@ -44,14 +43,13 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found where most of the backlog is not due yet."""
-    assert evidence.stats is not None
-    return found(_answers(evidence.stats, limits))
+    return found(_answers(view, limits))
 
 
-def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
-    delayed, backlog = observed.now.msg_delayed, observed.backlog.entries
+def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
+    delayed, backlog = told(view.delayed), view.backlog.entries if view.backlog else None
     if delayed is None:
         yield NotTold("this source does not count delayed messages")
     elif delayed <= 0:
@@ -59,10 +57,10 @@ def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | Unknown |
     elif backlog is None:
         yield Unknown(f"{delayed} entries are not due yet, of a backlog that is not told")
     elif delayed >= limits["share"] * backlog:
-        yield _finding(observed, delayed, max(delayed, backlog))
+        yield _finding(view, delayed, max(delayed, backlog))
 
 
-def _finding(observed: Observed, delayed: int, backlog: int) -> Finding:
+def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
     others = backlog - delayed
     rest = f"{others} are" if others > 1 else "one is" if others else "nothing else is"
     return Finding(
@@ -73,7 +71,7 @@ def _finding(observed: Observed, delayed: int, backlog: int) -> Finding:
         summary=f"{delayed} of {backlog} entries in the backlog are not due yet, {rest} due",
         evidence=(
             Measure("msg_delayed", delayed, "entries"),
-            replace(backlog_measure(observed), value=backlog),
+            replace(backlog_measure(view), value=backlog),
             Measure("due_entries", others, "entries"),
         ),
         remedy=REMEDY,

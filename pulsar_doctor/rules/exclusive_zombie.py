@@ -4,13 +4,13 @@ When a machine dies without closing its connection, the broker goes on listing t
 the connection has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 s).
 Its messages, its keys, or its place as the active consumer are kept for it meanwhile.
 
-Stats cannot prove that. It is a suspicion where two consumers have the same name, on different
-connections, and the older one has neither acknowledged nor asked for anything since before the
-newer one connected, for `silent_for` at least, while it holds messages: a restarted application
-beside its dead predecessor. Names that clients make up never repeat; a name that was configured
-twice does, and then both work, or the older one has nothing to do. Where others wait behind it (its
-key hashes drain, or it is the active consumer of Failover with no permits) it is a stall, otherwise
-a warning.
+Nothing that the broker tells can prove that. It is a suspicion where two consumers have the same
+name, on different connections, and the older one has neither acknowledged nor asked for anything
+since before the newer one connected, for `silent_for` at least, while it holds messages: a
+restarted application beside its dead predecessor. Names that clients make up never repeat; a name
+that was configured twice does, and then both work, or the older one has nothing to do. Where others
+wait behind it (its key hashes drain, or it is the active consumer of Failover with no permits) it
+is a stall, otherwise a warning.
 
 An Exclusive subscription lists one consumer at most: there a zombie and a hung application look
 the same, and nothing is guessed.
@@ -23,29 +23,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
+    CLEAR,
     STATS,
-    Evidence,
+    WIRE,
     Finding,
     Limits,
     Measure,
     Outcome,
     Threshold,
     Unknown,
-    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import Standing, standings
-from pulsar_doctor.stats.observed import Observed
-from pulsar_doctor.stats.topic import ConsumerStats
+from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
 
 THRESHOLDS = (
     Threshold("silent_for", 10.0, "seconds", "a consumer silent for less is not suspected"),
 )
-NEEDS = frozenset({STATS})
+NEEDS = frozenset({STATS, WIRE})
 # Not permits-exhausted, which is surer than a suspicion and stands beside it.
 EXPLAINS = frozenset({"inactive-failover", "key-shared-blocked", "not-acknowledging"})
 REMEDY = (
@@ -55,49 +54,48 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found for a consumer that seems to be dead beside its successor; never surer than 0.5."""
-    observed = evidence.stats
-    assert observed is not None
-    if observed.type not in SEVERAL:
-        return found(())
-    everybody = standings(observed)
+    if view.type not in SEVERAL:
+        return CLEAR
+    everybody = view.consumers or ()
     return found(
         answer
         for older in everybody
         for newer in _successors(older, everybody)
-        for answer in _judge(older, newer, limits)
+        for answer in _judge(view, older, newer, limits)
     )
 
 
-def _successors(older: Standing, everybody: Sequence[Standing]) -> Iterator[Standing]:
+def _successors(older: ConsumerView, everybody: Sequence[ConsumerView]) -> Iterator[ConsumerView]:
     """The next consumer of the same name that connected later, on another connection."""
-    since, name = older.now.connected_since_ms, older.now.consumer_name
+    since = older.connected
     later = [
-        (connected, standing.number, standing)
-        for standing in everybody
-        if name and since is not None and standing.now.consumer_name == name
-        if (connected := standing.now.connected_since_ms) is not None and connected > since
+        (-each.connected.ms, each.number, each)
+        for each in everybody
+        if older.name and since is not None and each.name == older.name
+        if each.connected is not None and each.connected.ms < since.ms
     ]
     if later:
         yield min(later)[2]
 
 
-def _judge(older: Standing, newer: Standing, limits: Limits) -> Iterator[Finding | Unknown]:
-    silence, came = older.without_work, newer.now.connected_since_ms
-    last = _last_sign(older.now)
-    if came is None or last is None or last >= came or older.granted:
+def _judge(
+    view: SubscriptionView, older: ConsumerView, newer: ConsumerView, limits: Limits
+) -> Iterator[Finding | Unknown]:
+    silence, came, last = older.since_work, newer.connected, older.last_sign
+    if came is None or last is None or last.ms <= came.ms or older.asked:
         return
-    if not _holds(older, newer) or _connection_works(older, came):
+    if not _holds(view, older, newer) or _connection_works(older, came.ms):
         return
-    if not _flow_is_told(older.now):
+    if not older.flow_told:
         yield Unknown(
             f"two consumers are called {older.label}; whether the older one still asks for "
             "messages is not told by these stats",
             older.label,
         )
-    elif silence is not None and silence.ms >= limits["silent_for"] * 1000:
-        yield _finding(older, newer)
+    elif silence is not None and silence.seconds >= limits["silent_for"]:
+        yield _finding(view, older, newer)
     elif silence is None or not silence.exact:
         yield Unknown(
             f"two consumers are called {older.label}; for how long the older one has been silent "
@@ -106,65 +104,45 @@ def _judge(older: Standing, newer: Standing, limits: Limits) -> Iterator[Finding
         )
 
 
-def _last_sign(consumer: ConsumerStats) -> int | None:
-    """When it last acknowledged, asked for more or connected."""
-    signs = (
-        consumer.last_acked_timestamp_ms,
-        consumer.last_consumed_flow_timestamp_ms,
-        consumer.connected_since_ms,
-    )
-    return max((moment for moment in signs if moment is not None), default=None)
-
-
-def _flow_is_told(consumer: ConsumerStats) -> bool:
-    name = "last_consumed_flow_timestamp_ms"
-    return consumer.last_consumed_flow_timestamp_ms is not None or name in consumer.never
-
-
-def _holds(older: Standing, newer: Standing) -> bool:
+def _holds(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> bool:
     """Whether messages are kept for the older one."""
-    observed = older.observed
-    if observed.type == "Failover":
-        return _is_active(older, newer) and _something_is_held(observed)
-    return (older.unacked or 0) > 0
+    if view.type == "Failover":
+        return _is_active(older, newer) and _something_is_held(view, older)
+    return (least(older.held) or 0) > 0
 
 
-def _is_active(older: Standing, newer: Standing) -> bool:
+def _is_active(older: ConsumerView, newer: ConsumerView) -> bool:
     """Of two of one name only one is active: the one that messages were sent to."""
-    name = older.observed.now.active_consumer_name
-    sent = (older.now.msg_out_counter or 0) > 0
-    return name == older.now.consumer_name and sent and newer.now.msg_out_counter == 0
+    return bool(older.active) and (least(older.sent) or 0) > 0 and most(newer.sent) == 0
 
 
-def _something_is_held(observed: Observed) -> bool:
-    held = observed.held
-    return observed.backlog.empty is False and (held is None or held.most > 0)
+def _something_is_held(view: SubscriptionView, older: ConsumerView) -> bool:
+    if view.backlog is not None and view.backlog.empty is not False:
+        return False
+    return most(older.held_entries) != 0 and not older.holds_nothing
 
 
-def _connection_works(older: Standing, since_ms: int) -> bool:
+def _connection_works(older: ConsumerView, since_ms: int) -> bool:
     """Whether a consumer on its connection, maybe the newer one, has shown life since then."""
-    topic = older.observed.window.last.topic
-    return any(
-        consumer.address == older.now.address and (_last_sign(consumer) or 0) >= since_ms
-        for subscription in (topic.subscriptions or {}).values()
-        for consumer in subscription.consumers or ()
-        if consumer.address is not None
-    )
+    sign = older.connection_sign
+    return sign is not None and sign.ms <= since_ms
 
 
-def _stands_in_the_way(older: Standing) -> bool:
-    if older.observed.type == "Failover":
-        return (older.permits or 0) <= 0
-    hashes = older.now.draining_hashes or ()
-    return any((each.unack_msgs or 0) > 0 and (each.blocked_attempts or 0) > 0 for each in hashes)
+def _stands_in_the_way(view: SubscriptionView, older: ConsumerView) -> bool:
+    if view.type == "Failover":
+        return (most(older.permits) or 0) <= 0
+    return older.keys_wait
 
 
-def _finding(older: Standing, newer: Standing) -> Finding:
-    blocks, silence = _stands_in_the_way(older), older.without_work
+def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> Finding:
+    blocks, silence = _stands_in_the_way(view, older), older.since_work
     assert silence is not None
-    after = (newer.now.connected_since_ms or 0) - (older.now.connected_since_ms or 0)
-    holds = f"holds {older.unacked} unacknowledged messages"
-    if older.unacked is None:
+    assert older.connected is not None
+    assert newer.connected is not None
+    after = older.connected.seconds - newer.connected.seconds
+    held = told(older.held)
+    holds = f"holds {held} unacknowledged messages"
+    if view.type == "Failover":
         holds = "is the active one"
     return Finding(
         code="exclusive-zombie",
@@ -172,18 +150,18 @@ def _finding(older: Standing, newer: Standing) -> Finding:
         confidence=0.5 if blocks else 0.3,
         consumer=older.label,
         summary=(
-            f"a suspicion: {older.label} at {older.now.address or 'an address that is not told'} "
+            f"a suspicion: {older.label} at {older.address or 'an address that is not told'} "
             f"{holds} and has been silent for {silence}; a consumer of the same name came "
-            f"{duration(after / 1000)} after it on another connection"
+            f"{duration(after)} after it on another connection"
         ),
         evidence=(
-            Measure("address", older.now.address, ""),
-            Measure("connected_since", older.now.connected_since, ""),
-            Measure("successor_connected_since", newer.now.connected_since, ""),
-            Measure("available_permits", older.permits, "permits"),
-            Measure("unacked_messages", older.unacked, "messages"),
-            backlog_measure(older.observed),
-            Measure("silent_for", silence.ms / 1000, "seconds"),
+            Measure("address", older.address, ""),
+            Measure("connected_since", older.connected_since, ""),
+            Measure("successor_connected_since", newer.connected_since, ""),
+            Measure("available_permits", told(older.permits), "permits"),
+            Measure("unacked_messages", held, "messages"),
+            backlog_measure(view),
+            Measure("silent_for", silence.seconds, "seconds"),
         ),
         remedy=REMEDY,
     )

@@ -25,19 +25,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
     STATS,
-    Evidence,
     Finding,
     Limits,
     Measure,
     NotTold,
     Outcome,
     Threshold,
-    backlog_measure,
     found,
 )
-from pulsar_doctor.stats.observed import Observed
+from pulsar_doctor.evidence.ranges import AckedRanges
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 
 DEFAULT = 10_000.0
 
@@ -54,51 +53,48 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found where ranges would be lost at an unload."""
-    assert evidence.stats is not None
-    return found(_answers(evidence.stats, limits))
+    return found(_answers(view, limits))
 
 
-def _answers(observed: Observed, limits: Limits) -> Iterator[Finding | NotTold]:
-    ranges = observed.acknowledged_ranges
-    if observed.now.is_durable is False or observed.persistent is False:
+def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | NotTold]:
+    ranges = view.ranges
+    if view.durable is False or view.persistent is False:
         return
     if ranges is None:
         yield NotTold("this source does not count acknowledged ranges")
         return
-    limit = _limit(observed, limits)
-    if ranges > limit + 1:
-        yield _finding(observed, ranges, limit)
+    limit = _limit(ranges, limits)
+    if ranges.count > limit + 1:
+        yield _finding(view, ranges, limit)
 
 
-def _limit(observed: Observed, limits: Limits) -> int:
-    told = observed.limits.max_unacked_ranges_to_persist
+def _limit(ranges: AckedRanges, limits: Limits) -> int:
     chosen = limits["persisted_ranges"]
-    return int(chosen) if told is None or chosen != DEFAULT else told
+    return int(chosen) if ranges.limit is None or chosen != DEFAULT else ranges.limit
 
 
-def _finding(observed: Observed, ranges: int, limit: int) -> Finding:
-    now = observed.now
-    again = ranges - limit - 1
+def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding:
+    again = ranges.count - limit - 1
     return Finding(
         code="holes-over-limit",
         severity="warning",
         confidence=0.9,
         consumer=None,
         summary=(
-            f"{ranges} acknowledged ranges, of which the broker persists {limit + 1}: at the next "
-            f"unload at least {again} acknowledged {'entry is' if again == 1 else 'entries are'} "
-            "delivered again"
+            f"{ranges.count} acknowledged ranges, of which the broker persists {limit + 1}: at the "
+            f"next unload at least {again} acknowledged "
+            f"{'entry is' if again == 1 else 'entries are'} delivered again"
         ),
         evidence=(
-            Measure("non_contiguous_deleted_messages_ranges", ranges, "ranges"),
+            Measure("non_contiguous_deleted_messages_ranges", ranges.count, "ranges"),
             Measure("max_unacked_ranges_to_persist", limit, "ranges"),
             Measure("delivered_again_least", again, "entries"),
-            backlog_measure(observed),
+            backlog_measure(view),
             Measure(
                 "non_contiguous_deleted_messages_ranges_serialized_size",
-                now.non_contiguous_deleted_messages_ranges_serialized_size or None,
+                ranges.size_bytes or None,
                 "bytes",
             ),
         ),

@@ -20,13 +20,11 @@ getRestrictedMaxEntriesForConsumer of the latter, and PIP-282.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from pulsar_doctor.ack_waiting import AckWait, ack_wait
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
     CLEAR,
     STATS,
-    Evidence,
     Finding,
     Limits,
     Measure,
@@ -35,14 +33,13 @@ from pulsar_doctor.diagnosis import (
     Severity,
     Threshold,
     Unknown,
-    backlog_measure,
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import Standing, standings
-from pulsar_doctor.stats.fields import Position
-from pulsar_doctor.stats.observed import Observed
-from pulsar_doctor.stats.topic import ConsumerStats, DrainingHash
+from pulsar_doctor.evidence.ack_wait import AckWait
+from pulsar_doctor.evidence.consumer import ConsumerView, least, told
+from pulsar_doctor.evidence.keys import Draining, KeyOrder
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "without an ack for so long it is a stall anyway"),
@@ -57,212 +54,173 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found for the consumer whose acks are awaited."""
-    observed = evidence.stats
-    assert observed is not None
-    now = observed.now
-    if observed.type != "Key_Shared" or now.allow_out_of_order_delivery:
+    keys, consumers = view.key_order, view.consumers
+    if keys is None or keys.out_of_order:
         return CLEAR
-    if now.consumers is None:
+    if consumers is None:
         return Unknown("the subscription's consumers are not told")
-    joined = now.consumers_after_mark_delete_position
-    if joined:
-        return found(_by_joining(observed, joined, limits))
-    return found(answer for s in standings(observed) for answer in _by_hashes(s, limits))
+    if keys.joined:
+        return found(_by_joining(view, keys, limits))
+    return found(answer for each in consumers for answer in _by_hashes(view, each, limits))
 
 
-def _by_hashes(standing: Standing, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
-    now = standing.now
-    if now.draining_hashes is None:
-        if now.draining_hashes_count:
-            yield Unknown(f"the draining hashes of {standing.label} are not told", standing.label)
-        elif now.draining_hashes_count is None:
-            yield from _without_any(standing)
+def _by_hashes(
+    view: SubscriptionView, consumer: ConsumerView, limits: Limits
+) -> Iterator[Finding | Unknown | NotTold]:
+    draining = consumer.draining
+    if draining is None:
+        yield from _without_any(view)
+    elif draining.hashes is None:
+        yield Unknown(f"the draining hashes of {consumer.label} are not told", consumer.label)
+    elif not draining.hashes or not _waits_behind(view, draining):
         return
-    blocking = [each for each in now.draining_hashes if each.unack_msgs != 0]
-    blocking = [each for each in blocking if each.blocked_attempts != 0]
-    if not blocking or not _waits_behind(standing):
-        return
-    if any(None in (each.unack_msgs, each.blocked_attempts) for each in blocking):
-        yield Unknown(f"what the draining hashes of {standing.label} hold is not told")
-        return
-    yield from _judge(standing, limits, _hash_summary(standing, blocking), _hashes(blocking))
+    elif draining.entries is None:
+        yield Unknown(f"what the draining hashes of {consumer.label} hold is not told")
+    else:
+        summary = _hash_summary(view, consumer, draining)
+        yield from _judge(view, consumer, limits, (summary, _hashes(draining)))
 
 
-def _without_any(standing: Standing) -> Iterator[NotTold]:
-    """Of stats that know neither way of telling who waits for whom."""
-    if standing.observed.now.consumers_after_mark_delete_position is None:
+def _without_any(view: SubscriptionView) -> Iterator[NotTold]:
+    """Of a source that knows neither way of telling who waits for whom."""
+    if view.key_order is None or view.key_order.joined is None:
         yield NotTold("neither draining hashes nor positions of joining are in these stats")
 
 
-def _waits_behind(standing: Standing) -> bool:
+def _waits_behind(view: SubscriptionView, draining: Draining) -> bool:
     """Whether messages still wait: they are in replay, or more were turned away in the window."""
-    in_replay = standing.observed.now.msg_in_replay
-    return in_replay != 0 or bool(standing.course.growth(_attempts))
-
-
-def _attempts(consumer: ConsumerStats) -> int:
-    return sum(each.blocked_attempts or 0 for each in consumer.draining_hashes or ())
+    return told(view.replay) != 0 or draining.lately
 
 
 def _judge(
-    standing: Standing, limits: Limits, summary: str, numbers: tuple[Measure, ...]
+    view: SubscriptionView,
+    consumer: ConsumerView,
+    limits: Limits,
+    told_by: tuple[str, tuple[Measure, ...]],
 ) -> Iterator[Finding | Unknown]:
-    """Of the consumer whose acks are awaited."""
-    if standing.unacked is None:
-        yield Unknown(f"unacked_messages of {standing.label} is not told", standing.label)
+    """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers."""
+    held = told(consumer.held)
+    if held is None:
+        yield Unknown(f"unacked_messages of {consumer.label} is not told", consumer.label)
         return
-    wait = ack_wait(standing, max(1, standing.unacked))
+    wait = consumer.acks.until(max(1, held))
     verdict = wait.verdict(limits)
     if isinstance(verdict, Unknown):
-        yield Unknown(f"{summary}; {verdict.reason}", standing.label)
+        yield Unknown(f"{told_by[0]}; {verdict.reason}", consumer.label)
     elif verdict is not None:
-        lately = wait.quiet is None or wait.quiet.ms < limits["refill_wait"] * 1000
+        lately = wait.acks.quiet is None or wait.acks.quiet.seconds < limits["refill_wait"]
         severity = "warning" if wait.seconds is not None and lately else verdict
-        yield _finding(standing, wait, severity, (summary, numbers))
+        yield _finding(view, consumer, wait, severity, told_by)
 
 
 def _by_joining(
-    observed: Observed, joined: Mapping[str, str], limits: Limits
+    view: SubscriptionView, keys: KeyOrder, limits: Limits
 ) -> Iterator[Finding | Unknown]:
-    waiting = [s for s in standings(observed) if _is_held_back(s, joined)]
-    names = {standing.now.consumer_name for standing in waiting}
-    if not waiting or _nothing_left(observed):
+    consumers = view.consumers or ()
+    waiting = [consumer for consumer in consumers if _is_held_back(consumer)]
+    names = {consumer.name for consumer in waiting}
+    if not waiting or _nothing_left(view) or keys.advanced:
         return
-    earlier = [s for s in standings(observed) if s.now.consumer_name not in names]
-    holding = [s for s in earlier if s.unacked != 0]
-    if _mark_delete_moved(observed):
-        return
+    holding = [c for c in consumers if c.name not in names and not c.holds_nothing]
     if not holding:
         yield Unknown(f"{waiting[0].label} waits for mark-delete, and nobody before it holds any")
-    elif not _something_left(observed):
+    elif not _something_left(view):
         yield Unknown(f"whether anything is left to send to {waiting[0].label} is not told")
     else:
         culprit = max(holding, key=_for_so_long)
-        summary = _joining_summary(culprit, waiting, joined)
-        yield from _judge(culprit, limits, summary, _positions(observed, waiting, joined))
+        summary = _joining_summary(culprit, waiting)
+        yield from _judge(view, culprit, limits, (summary, _positions(keys, waiting)))
 
 
-def _is_held_back(standing: Standing, joined: Mapping[str, str]) -> bool:
+def _is_held_back(consumer: ConsumerView) -> bool:
     """Whether it could be sent messages but for the position at which it joined."""
-    now = standing.now
-    position = _position(joined.get(now.consumer_name or ""))
-    cursor = standing.observed.cursor_now
-    done = None if cursor is None else cursor.mark_delete_position
-    if position is None or standing.delivered or now.blocked_consumer_on_unacked_msgs:
+    if consumer.waits_from is None or consumer.delivered or consumer.blocked:
         return False
-    if done is not None and position <= done:
-        return False
-    if done is not None and now.last_sent_position_when_joining is None:
-        ledger, entry = done  # it is a read position: where mark-delete stands just before it
-        if position == (ledger, entry + 1):
-            return False
-    return standing.permits is None or standing.permits > 0
+    permits = least(consumer.permits)
+    return permits is None or permits > 0
 
 
-def _position(text: str | None) -> Position | None:
-    ledger, _, entry = (text or "").partition(":")
-    try:
-        return int(ledger), int(entry)
-    except ValueError:
-        return None
+def _nothing_left(view: SubscriptionView) -> bool:
+    return view.nothing_left or (view.backlog is not None and view.backlog.empty is True)
 
 
-def _mark_delete_moved(observed: Observed) -> bool:
-    by_cursor = observed.cursor.moved(lambda cursor: cursor.mark_delete_position)
-    by_moment = observed.course.passed("last_mark_delete_advanced_timestamp_ms")
-    return bool(by_cursor or by_moment)
-
-
-def _nothing_left(observed: Observed) -> bool:
-    left = observed.left
-    return bool(observed.backlog.empty) or (left is not None and left.most == 0)
-
-
-def _something_left(observed: Observed) -> bool:
-    now, left, held = observed.now, observed.left, observed.held
-    entries = observed.backlog.entries
-    if now.msg_in_replay or (left is not None and left.least > 0):
+def _something_left(view: SubscriptionView) -> bool:
+    held, entries = told(view.unacked), view.backlog.entries if view.backlog else None
+    if told(view.replay) or (view.left is not None and (view.left.least or 0) > 0):
         return True
     # Brokers that do not tell msg_in_replay: the backlog that is due and not held waits there.
     if entries is None or held is None:
         return False
-    return entries - (now.msg_delayed or 0) > held.most
+    return entries - (told(view.delayed) or 0) > max(0, held)
 
 
-def _for_so_long(standing: Standing) -> tuple[bool, int]:
+def _for_so_long(consumer: ConsumerView) -> tuple[bool, int]:
     """Who is waited for: rather one that acknowledged nothing, and for longest."""
-    quiet = ack_wait(standing, 1).quiet
-    return not standing.acked, 0 if quiet is None else quiet.ms
+    quiet = consumer.acks.quiet
+    return not consumer.acked, 0 if quiet is None else quiet.ms
 
 
-def _hash_summary(standing: Standing, blocking: Sequence[DrainingHash]) -> str:
-    held = sum(each.unack_msgs or 0 for each in blocking)
-    waiting = standing.observed.now.msg_in_replay
+def _hash_summary(view: SubscriptionView, consumer: ConsumerView, draining: Draining) -> str:
+    waiting = told(view.replay)
     behind = "" if not waiting else f"; {waiting} entries wait to be sent"
     return (
-        f"{standing.label} has not acknowledged {held} entries of {len(blocking)} key hashes that "
-        f"belong to others by now{behind}"
+        f"{consumer.label} has not acknowledged {draining.entries} entries of {draining.hashes} "
+        f"key hashes that belong to others by now{behind}"
     )
 
 
-def _hashes(blocking: Sequence[DrainingHash]) -> tuple[Measure, ...]:
+def _hashes(draining: Draining) -> tuple[Measure, ...]:
     return (
-        Measure("draining_hashes", len(blocking), "hashes"),
-        Measure("unack_msgs", sum(each.unack_msgs or 0 for each in blocking), "entries"),
-        Measure("blocked_attempts", sum(e.blocked_attempts or 0 for e in blocking), "attempts"),
+        Measure("draining_hashes", draining.hashes, "hashes"),
+        Measure("unack_msgs", draining.entries, "entries"),
+        Measure("blocked_attempts", draining.attempts, "attempts"),
     )
 
 
-def _joining_summary(
-    culprit: Standing, waiting: Sequence[Standing], joined: Mapping[str, str]
-) -> str:
-    names = ", ".join(standing.label for standing in waiting[:3])
+def _joining_summary(culprit: ConsumerView, waiting: Sequence[ConsumerView]) -> str:
+    names = ", ".join(consumer.label for consumer in waiting[:3])
     more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-    position = joined[waiting[0].now.consumer_name or ""]
     return (
-        f"{names}{more} joined at {position} and gets nothing before mark-delete is there, while "
-        f"{culprit.label} holds {culprit.unacked} unacknowledged messages"
+        f"{names}{more} joined at {waiting[0].waits_from} and gets nothing before mark-delete is "
+        f"there, while {culprit.label} holds {told(culprit.held)} unacknowledged messages"
     )
 
 
-def _positions(
-    observed: Observed, waiting: Sequence[Standing], joined: Mapping[str, str]
-) -> tuple[Measure, ...]:
-    cursor = observed.cursor_now
-    done = None if cursor is None else cursor.mark_delete_position
-    position = joined[waiting[0].now.consumer_name or ""]
+def _positions(keys: KeyOrder, waiting: Sequence[ConsumerView]) -> tuple[Measure, ...]:
     return (
         Measure("consumers_after_mark_delete_position", len(waiting), "consumers"),
-        Measure("position_when_joining", position, ""),
-        Measure("mark_delete_position", None if done is None else f"{done[0]}:{done[1]}", ""),
+        Measure("position_when_joining", waiting[0].waits_from, ""),
+        Measure("mark_delete_position", keys.mark_delete, ""),
     )
 
 
 def _finding(
-    standing: Standing, wait: AckWait, severity: Severity, told: tuple[str, tuple[Measure, ...]]
+    view: SubscriptionView,
+    consumer: ConsumerView,
+    wait: AckWait,
+    severity: Severity,
+    told_by: tuple[str, tuple[Measure, ...]],
 ) -> Finding:
-    """told: the summary without its end, and the numbers of this way of telling."""
-    observed, (summary, numbers) = standing.observed, told
-    quiet = None if wait.quiet is None else wait.quiet.ms / 1000
-    end = f"no ack came for {wait.quiet}"
+    (summary, numbers), quiet = told_by, wait.acks.quiet
+    end = f"no ack came for {quiet}"
     if wait.seconds is not None:
-        ago = f" (last ack or message {wait.quiet} ago)" if wait.quiet else ""
+        ago = f" (last ack or message {quiet} ago)" if quiet else ""
         end = f"at its pace that takes up to {duration(wait.seconds)}{ago}"
     return Finding(
         code="key-shared-blocked",
         severity=severity,
-        confidence=0.65 if observed.one_sample else 0.85,
-        consumer=standing.label,
+        confidence=0.85 if view.watched else 0.65,
+        consumer=consumer.label,
         summary=f"{summary}; {end}",
         evidence=(
             *numbers,
-            Measure("unacked_messages", standing.unacked, "messages"),
-            Measure("msg_in_replay", observed.now.msg_in_replay, "entries"),
-            backlog_measure(observed),
+            Measure("unacked_messages", told(consumer.held), "messages"),
+            Measure("msg_in_replay", told(view.replay), "entries"),
+            backlog_measure(view),
             Measure("done_in", wait.seconds, "seconds"),
-            Measure("quiet_for", quiet, "seconds"),
+            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
         remedy=REMEDY,
     )

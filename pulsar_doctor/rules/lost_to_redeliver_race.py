@@ -28,17 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.consumers import Consumer
-from pulsar_doctor.diagnosis import (
-    WIRE,
-    Evidence,
-    Finding,
-    Limits,
-    Measure,
-    Outcome,
-    Threshold,
-    found,
-)
+from pulsar_doctor.answers import WIRE, Finding, Limits, Measure, Outcome, Threshold, found
+from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
+from pulsar_doctor.evidence.subscription import SubscriptionView
 
 THRESHOLDS = (
     Threshold("settle", 5.0, "seconds", "what has changed more recently may still be under way"),
@@ -53,45 +45,37 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found for each consumer that waits for what will not come."""
-    wire = evidence.wire
-    assert wire is not None
-    return found(_findings(wire.consumers, wire.now_ns, limits))
+    return found(_findings(view, limits))
 
 
-def _findings(consumers: tuple[Consumer, ...], now_ns: int, limits: Limits) -> Iterator[Finding]:
-    for consumer in consumers:
-        ledger = consumer.ledger
-        passed = {p: bits for p, bits in ledger.awaited.items() if p < ledger.epoch_highest}
-        settled = now_ns - ledger.awaited_ns >= limits["settle"] * 1e9
-        if passed and ledger.late and settled:
+def _findings(view: SubscriptionView, limits: Limits) -> Iterator[Finding]:
+    for consumer in view.consumers or ():
+        passed = consumer.passed_over
+        if passed is not None and passed.settled_seconds >= limits["settle"]:
             yield _finding(consumer, passed)
 
 
-def _finding(consumer: Consumer, passed: dict[tuple[int, int], int]) -> Finding:
-    ledger = consumer.ledger
-    messages = sum(bits.bit_count() for bits in passed.values())
-    first = "{}:{}".format(*min(passed))
-    behind = "{}:{}".format(*ledger.epoch_highest)
-    entries = "1 entry" if len(passed) == 1 else f"{len(passed)} entries"
-    unsent = "1 message is" if messages == 1 else f"{messages} messages are"
+def _finding(consumer: ConsumerView, passed: PassedOver) -> Finding:
+    entries = "1 entry" if passed.entries == 1 else f"{passed.entries} entries"
+    unsent = "1 message is" if passed.messages == 1 else f"{passed.messages} messages are"
     return Finding(
         code="lost-to-redeliver-race",
         severity="stalled",
         confidence=0.9,
         consumer=consumer.label,
         summary=(
-            f"{entries} from {first} on came before its last REDELIVER took effect and not again, "
-            f"while {behind} has come since: {unsent} not sent any more"
+            f"{entries} from {passed.first} on came before its last REDELIVER took effect and not "
+            f"again, while {passed.behind} has come since: {unsent} not sent any more"
         ),
         evidence=(
-            Measure("passed_entries", len(passed), "entries"),
-            Measure("passed_messages", messages, "messages"),
-            Measure("first_passed", first, ""),
-            Measure("highest_since", behind, ""),
-            Measure("consumer_epoch", ledger.epoch, ""),
-            Measure("late_entries", ledger.late, "entries"),
+            Measure("passed_entries", passed.entries, "entries"),
+            Measure("passed_messages", passed.messages, "messages"),
+            Measure("first_passed", passed.first, ""),
+            Measure("highest_since", passed.behind, ""),
+            Measure("consumer_epoch", passed.epoch, ""),
+            Measure("late_entries", passed.late_entries, "entries"),
         ),
         remedy=REMEDY,
     )

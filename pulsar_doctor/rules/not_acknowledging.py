@@ -7,8 +7,9 @@ Producers go on, and nothing fails until the queue is full.
 
 The rule looks for a consumer with permits that holds messages, while nothing is left to send, and
 of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. Readers, other
-non-durable subscriptions and standbys are not judged. On Exclusive and Failover what is held is
-known from the internal stats only.
+non-durable subscriptions and standbys are not judged. By the stats alone, what is held on Exclusive
+and Failover is known from the internal stats only. A trace does not tell what is left to send; but
+nothing is, or the broker does not read, where a consumer with permits is sent nothing for so long.
 
 Source: Consumer.messageAcked and flowPermits in the broker.
 """
@@ -17,23 +18,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
+    CLEAR,
     STATS,
-    Evidence,
+    WIRE,
     Finding,
     Limits,
     Measure,
     Outcome,
     Threshold,
+    Unknown,
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.standing import Standing, standings
-from pulsar_doctor.starvation import quiet_is_fine
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.evidence.consumer import ConsumerView, least
+from pulsar_doctor.evidence.subscription import SubscriptionView
 
 THRESHOLDS = (Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),)
-NEEDS = frozenset({STATS})
+NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset({"ack-hole"})
 REMEDY = (
     "See whether this application hangs (a thread dump) or does not acknowledge what it has "
@@ -41,41 +43,51 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found for each consumer that holds messages in silence."""
-    assert evidence.stats is not None
-    return found(_by_stats(evidence.stats, limits))
+    if view.quiet_is_fine or not _nothing_left(view):
+        return CLEAR
+    return found(_answers(view, limits["silent_for"]))
 
 
-def _by_stats(observed: Observed, limits: Limits) -> Iterator[Finding]:
-    left = observed.left
-    if quiet_is_fine(observed) or left is None or left.most > 0:
-        return
-    for standing in standings(observed):
-        held, silence = _held(standing), standing.silence
-        permits = standing.permits
-        if not held or permits is None or permits <= 0 or not standing.active or standing.moved:
+def _answers(view: SubscriptionView, silent_for: float) -> Iterator[Finding | Unknown]:
+    for consumer in view.consumers or ():
+        if not _holds_with_permits(consumer):
             continue
-        if silence is not None and silence.ms >= limits["silent_for"] * 1000:
-            yield _finding(standing.label, held, permits, silence.ms / 1000)
+        if consumer.quiet_for(silent_for):
+            yield _finding(consumer)
+        elif consumer.never_acked and consumer.quiet is not None and not consumer.quiet.exact:
+            yield Unknown(
+                f"{consumer.label} holds {consumer.held} messages and has never acknowledged any; "
+                f"since when is not told: {consumer.unseen or 'take a longer window'}",
+                consumer.label,
+            )
 
 
-def _held(standing: Standing) -> int | None:
-    """Messages that it holds; entries on Exclusive and Failover, at least so many messages."""
-    if standing.observed.type not in SINGLE_ACTIVE:
-        return standing.unacked
-    held = standing.observed.held
-    return None if held is None else held.least
+def _nothing_left(view: SubscriptionView) -> bool:
+    """Whether nothing is left to send, as far as anybody tells."""
+    if view.left is None:
+        return view.backlog is None
+    return view.left.most is not None and view.left.most <= 0
 
 
-def _finding(label: str, held: int, permits: int, silent: float) -> Finding:
+def _holds_with_permits(consumer: ConsumerView) -> bool:
+    permits, held = least(consumer.permits), least(consumer.held)
+    if not held or permits is None or permits <= 0 or consumer.active is False:
+        return False
+    return not (consumer.moved or consumer.works or consumer.resting)
+
+
+def _finding(consumer: ConsumerView) -> Finding:
+    silent = consumer.quiet.seconds if consumer.quiet else 0.0
+    held, permits = least(consumer.held), least(consumer.permits)
     return Finding(
         code="not-acknowledging",
         severity="warning",
         confidence=0.6,
-        consumer=label,
+        consumer=consumer.label,
         summary=(
-            f"{label} holds {held} messages or more and has acknowledged nothing for "
+            f"{consumer.label} holds {held} messages or more and has acknowledged nothing for "
             f"{duration(silent)}; {permits} permits are left, and nothing is left to send"
         ),
         evidence=(

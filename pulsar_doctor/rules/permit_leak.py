@@ -26,10 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.consumers import Consumer
-from pulsar_doctor.diagnosis import (
+from pulsar_doctor.answers import (
     WIRE,
-    Evidence,
     Finding,
     Limits,
     Measure,
@@ -40,8 +38,8 @@ from pulsar_doctor.diagnosis import (
     found,
 )
 from pulsar_doctor.durations import duration
-from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.waiting import waiting_measures, without_permits
+from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
+from pulsar_doctor.evidence.subscription import SubscriptionView
 
 JAVA = "Pulsar-Java"
 
@@ -57,69 +55,57 @@ REMEDY = (
 )
 
 
-def check(evidence: Evidence, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
     """Found for each consumer that owes more than a FLOW's worth and sends none."""
-    assert evidence.wire is not None
-    now_ns, consumers = evidence.wire.now_ns, evidence.wire.consumers
-    return found(answer for each in consumers for answer in _judge(each, now_ns, limits))
+    return found(answer for each in view.consumers or () for answer in _judge(each, limits))
 
 
-def _judge(consumer: Consumer, now_ns: int, limits: Limits) -> Iterator[Finding | Unknown]:
-    ledger = consumer.ledger
-    threshold, waited = ledger.refill_threshold, _since(now_ns, ledger.last_flow_ns)
-    if threshold is None or missing(ledger) <= threshold or waited < limits["overdue"]:
+def _judge(consumer: ConsumerView, limits: Limits) -> Iterator[Finding | Unknown]:
+    owed, threshold, since = least(consumer.owed), consumer.refill_threshold, consumer.since_flow
+    if owed is None or threshold is None or owed <= threshold or since is None:
+        return
+    if since.seconds < limits["overdue"]:
         return
     if not _may_pause(consumer):
-        yield _finding(consumer, now_ns, _severity(ledger, now_ns, limits), 0.85)
-    elif waited >= limits["paused_for"]:
-        yield _finding(consumer, now_ns, _severity(ledger, now_ns, limits), 0.6)
+        yield _finding(consumer, owed, _severity(consumer, limits), 0.85)
+    elif since.seconds >= limits["paused_for"]:
+        yield _finding(consumer, owed, _severity(consumer, limits), 0.6)
     else:
         yield Unknown(
-            f"{consumer.label} owes {missing(ledger)} permits and has sent no FLOW for "
-            f"{duration(waited)}: is it paused? A paused Java consumer looks the same",
+            f"{consumer.label} owes {owed} permits and has sent no FLOW for "
+            f"{since}: is it paused? A paused Java consumer looks the same",
             consumer.label,
         )
 
 
-def missing(ledger: Ledger) -> int:
-    """Permits of messages that were taken for sure, less what all refills gave back."""
-    return max(0, ledger.unsent_permits_min - ledger.skipped)
-
-
-def _may_pause(consumer: Consumer) -> bool:
+def _may_pause(consumer: ConsumerView) -> bool:
     version = consumer.client_version
     return version is None or version.startswith(JAVA)
 
 
-def _severity(ledger: Ledger, now_ns: int, limits: Limits) -> Severity:
-    signs = (ledger.last_flow_ns, ledger.last_message_ns, ledger.last_work_ns)
-    quiet = min(_since(now_ns, sign) for sign in signs)
-    return "stalled" if without_permits(ledger) and quiet >= limits["overdue"] else "warning"
+def _severity(consumer: ConsumerView, limits: Limits) -> Severity:
+    still = consumer.without_permits and consumer.quiet_for(limits["overdue"])
+    return "stalled" if still else "warning"
 
 
-def _since(now_ns: int, moment_ns: int | None) -> float:
-    return (now_ns - (moment_ns or 0)) / 1e9
-
-
-def _finding(consumer: Consumer, now_ns: int, severity: Severity, confidence: float) -> Finding:
-    ledger = consumer.ledger
-    waited = _since(now_ns, ledger.last_flow_ns)
+def _finding(consumer: ConsumerView, owed: int, severity: Severity, confidence: float) -> Finding:
+    waited = consumer.since_flow.seconds if consumer.since_flow else 0.0
     return Finding(
         code="permit-leak",
         severity=severity,
         confidence=confidence,
         consumer=consumer.label,
         summary=(
-            f"{consumer.label} has taken {missing(ledger)} messages or more for which it gave no "
-            f"permit back, a FLOW was due at {ledger.refill_threshold} and none has come for "
-            f"{duration(waited)}; {ledger.available_permits} permits are left"
+            f"{consumer.label} has taken {owed} messages or more for which it gave no "
+            f"permit back, a FLOW was due at {consumer.refill_threshold} and none has come for "
+            f"{duration(waited)}; {most(consumer.permits)} permits are left"
         ),
         evidence=(
-            Measure("missing_permits_least", missing(ledger), "permits"),
-            Measure("refill_threshold", ledger.refill_threshold, "permits"),
-            Measure("permits_refilled", ledger.refilled, "permits"),
+            Measure("missing_permits_least", owed, "permits"),
+            Measure("refill_threshold", consumer.refill_threshold, "permits"),
+            Measure("permits_refilled", told(consumer.refilled), "permits"),
             Measure("last_flow_ago", round(waited, 3), "seconds"),
-            *waiting_measures(consumer, now_ns),
+            *consumer.measures(),
         ),
         remedy=REMEDY,
     )

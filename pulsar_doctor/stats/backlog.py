@@ -64,9 +64,16 @@ class Backlog:
         return told and not self.wrong and self.counter != self.positions
 
     @property
+    def off(self) -> float:
+        """By how many entries the counter is off; infinite where nothing tells what is right."""
+        if self.counter is None or self.positions is None:
+            return float("inf")
+        return abs(self.counter - self.positions)
+
+    @property
     def entries(self) -> int | None:
-        """By the counter, or by the positions where that is wrong."""
-        return self.positions if self.wrong else self.counter
+        """By the counter, or by the positions where that is wrong or not told."""
+        return self.positions if self.wrong or self.counter is None else self.counter
 
     @property
     def empty(self) -> bool | None:
@@ -118,7 +125,24 @@ def entries_by_positions(internal: InternalStats, cursor: CursorStats) -> int | 
     Below 0 where mark-delete was read later than the last confirmed entry, and lies behind it.
     """
     done = cursor.mark_delete_position
-    return None if done is None else entries_behind(done, internal, cursor)
+    if done is None or nothing_waits(internal, cursor):
+        return None if done is None else 0
+    return entries_behind(done, internal, cursor)
+
+
+def nothing_waits(internal: InternalStats, cursor: CursorStats) -> bool:
+    """Whether all is acknowledged, whatever ledgers and ranges tell.
+
+    Nothing lies between mark-delete and the read position, and the read waits for what comes next.
+    """
+    done, read, last = (
+        cursor.mark_delete_position,
+        cursor.read_position,
+        internal.last_confirmed_entry,
+    )
+    if done is None or read is None or not cursor.waiting_read_op:
+        return False
+    return read == (done[0], done[1] + 1) and (last is None or last < read)
 
 
 def entries_behind(after: Position, internal: InternalStats, cursor: CursorStats) -> int | None:

@@ -122,6 +122,8 @@ class Observed:
     @property
     def left(self) -> Between | None:
         """Entries that could be sent now if a consumer had permits; None where not told."""
+        if self.backlog.empty and self.backlog.counter is None:
+            return Between(0, 0)
         unread, now, entries = self.unread, self.now, self.backlog.entries
         if self.type in SINGLE_ACTIVE:
             if unread is not None:

@@ -41,6 +41,11 @@ class Age:
     ms: int
     exact: bool
 
+    @property
+    def seconds(self) -> float:
+        """The same in seconds."""
+        return self.ms / 1000
+
     def __str__(self) -> str:
         """As a person says it: `at least 12 s`."""
         return f"{'' if self.exact else 'at least '}{duration(self.ms / 1000)}"

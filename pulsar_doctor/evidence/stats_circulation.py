@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.standing import standings
 from pulsar_doctor.stats.observed import SHARING, Observed, entries_from
 from pulsar_doctor.stats.sample import Sample
@@ -32,18 +33,32 @@ UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
 SKEWED = 3  # times: the size of a backlog is an estimate by the average size of entries
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What was sent in a stretch of time, in messages.
+def circulation_of(observed: Observed) -> Circulation:
+    """What the counters tell of it."""
+    last, last_delivery = observed.window.last, _last_delivery(observed)
+    since = [standing.now.connected_since_ms for standing in standings(observed)]
+    return Circulation(
+        window=sent_in_window(observed),
+        life=sent_in_life(observed),
+        gone=came_and_left(observed),
+        at_most_twice=at_most_twice(observed),
+        ever_sent=_ever_sent(observed),
+        last_delivery=last.age(last_delivery),
+        begun=last.age(min((moment for moment in since if moment is not None), default=None)),
+        span_seconds=None if not observed.window.span_ms else observed.window.span_ms / 1000,
+        rate_redeliver=observed.now.msg_rate_redeliver,
+        rate_out=observed.now.msg_rate_out,
+    )
 
-    acknowledged: at most. again: sent or given back a second time, at least. in_circles: whether
-    some of it was certainly sent three times or more.
-    """
 
-    messages: int
-    acknowledged: int
-    again: int
-    in_circles: bool
+def _ever_sent(observed: Observed) -> int | None:
+    """Messages that the consumers were sent since they connected; None where not told."""
+    return _sum([standing.now for standing in standings(observed)], "msg_out_counter")
+
+
+def _last_delivery(observed: Observed) -> int | None:
+    told = [standing.now.last_consumed_timestamp_ms for standing in standings(observed)]
+    return max((moment for moment in told if moment is not None), default=None)
 
 
 def sent_in_window(observed: Observed) -> Sent | None:

@@ -1,0 +1,119 @@
+"""What a rule may answer: its cause is there, is not there, cannot be decided, cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["stalled", "warning", "info"]
+Bound = Literal["at least", "at most"]
+SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
+
+WIRE = "a trace of the wire"
+STATS = "the broker's stats"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number that a finding rests on. bound: where it is only known from one side."""
+
+    name: str
+    value: int | float | str | None
+    unit: str
+    bound: Bound | None = None
+
+    def document(self) -> dict[str, int | float | str | None]:
+        """As every JSON has it; `bound` only where there is one."""
+        exact = {"name": self.name, "value": self.value, "unit": self.unit}
+        return exact if self.bound is None else {**exact, "bound": self.bound}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One root cause, with its numbers and what to do. confidence: from 0 to 1."""
+
+    code: str
+    severity: Severity
+    confidence: float
+    consumer: str | None
+    summary: str
+    evidence: tuple[Measure, ...]
+    remedy: str
+
+    @property
+    def explain(self) -> str:
+        """The command that prints more about it."""
+        return f"pulsar-doctor explain {self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rule's cause is there."""
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """The rule's cause is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The evidence does not decide, and why. consumer: its label, None for the subscription."""
+
+    reason: str
+    consumer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotTold:
+    """This source can never tell, and why; makes nothing unknown."""
+
+    reason: str
+
+
+Outcome = Found | Clear | Unknown | NotTold
+CLEAR = Clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number that a rule turns on; `--set rule.name=value` changes it. unit: as it is shown."""
+
+    name: str
+    default: float
+    unit: str
+    meaning: str
+
+
+Limits = Mapping[str, float]
+
+
+def found(answers: Iterable[Finding | Unknown | NotTold]) -> Outcome:
+    """One answer of many: the findings, or what was not decided, or not told; otherwise clear."""
+    collected = tuple(answers)
+    if not collected:
+        return CLEAR
+    findings = tuple(answer for answer in collected if isinstance(answer, Finding))
+    if findings:
+        return Found(findings)
+    for kind in (Unknown, NotTold):
+        for answer in collected:
+            if isinstance(answer, kind):
+                return answer
+    return CLEAR
+
+
+# Rules that speak of the same waiting share these names, each with a value of its own.
+REFILL_WAIT = Threshold(
+    "refill_wait", 300.0, "seconds", "a next FLOW further away than this is a stall"
+)
+SLOW_WAIT = Threshold("slow_wait", 30.0, "seconds", "a next FLOW nearer than this is healthy")
+QUIET_AFTER = Threshold(
+    "quiet_after", 5.0, "seconds", "below this age a standstill is not spoken of"
+)
+RECEIVER_QUEUE_SIZE = Threshold(
+    "receiver_queue_size", -1, "messages", "of the consumers, where you know it; -1: not told"
+)

@@ -1,0 +1,293 @@
+"""What the broker's stats, and its internal stats where there are some, tell of a subscription.
+
+They know the broker's side only: what it sent and may send, who holds how much, when the last ack,
+FLOW and delivery came. The receiver queue size is not in them. It follows where no refill came yet;
+otherwise it is below twice what is held without permits, so that the next FLOW is a bound.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from pulsar_doctor.answers import STATS
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.ranges import AckedRanges
+from pulsar_doctor.evidence.stats_acks import acks_of
+from pulsar_doctor.evidence.stats_attendance import alone_of
+from pulsar_doctor.evidence.stats_circulation import circulation_of
+from pulsar_doctor.evidence.stats_failover import active_of, gone_of
+from pulsar_doctor.evidence.stats_hole import hole_of
+from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
+from pulsar_doctor.evidence.stats_limit import unacked_limit_of
+from pulsar_doctor.evidence.stats_reading import reads_of
+from pulsar_doctor.evidence.stats_throttling import throttling_of
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, at_most, exactly
+from pulsar_doctor.ledger import Pace
+from pulsar_doctor.standing import Standing, returned_in_life, standings
+from pulsar_doctor.starvation import Starving, held_by, quiet_is_fine
+from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.stats.topic import ConsumerStats
+
+LIFE_NEEDS = 3  # messages, before a life says anything of a rhythm
+RHYTHM_MOST_MS = 150_000
+
+
+def subscription_view(observed: Observed) -> SubscriptionView:
+    """One subscription of the last sample."""
+    told = observed.now.consumers is not None
+    everybody = standings(observed) if told else ()
+    left, unacked = observed.left, observed.now.unacked_messages
+    return SubscriptionView(
+        topic=observed.topic,
+        partition=observed.partition,
+        subscription=observed.subscription,
+        type=observed.type,
+        sources=frozenset({STATS}),
+        consumers=tuple(map(consumer_view, everybody)) if told else None,
+        moment_ms=observed.window.last.now_ms,
+        durable=observed.now.is_durable,
+        active=active_of(observed, everybody) if observed.type == "Failover" else None,
+        gone=gone_of(observed),
+        quiet_is_fine=quiet_is_fine(observed),
+        backlog=observed.backlog,
+        left=None if left is None else Count(left.least, left.most),
+        unacked=None if observed.type in SINGLE_ACTIVE else exactly(unacked),
+        unacked_limit=unacked_limit_of(observed),
+        persistent=observed.persistent,
+        hole=hole_of(observed),
+        circulation=circulation_of(observed),
+        watched=not observed.one_sample,
+        delivered=observed.course.growth(attrgetter("msg_out_counter")),
+        since_delivery=observed.window.last.age(observed.now.last_consumed_timestamp_ms),
+        delayed=exactly(observed.now.msg_delayed),
+        replay=exactly(observed.now.msg_in_replay),
+        ranges=_ranges(observed),
+        reads=reads_of(observed),
+        throttling=throttling_of(observed),
+        key_order=key_order_of(observed),
+        alone=alone_of(observed),
+    )
+
+
+def consumer_view(standing: Standing) -> ConsumerView:
+    """One consumer of the last sample."""
+    now = standing.now
+    held = held_by(standing)
+    starving = Starving(standing, standing.permits or 0, held)
+    pace = starving.pace_seconds
+    size = standing.receiver_queue_size
+    return ConsumerView(
+        label=standing.label,
+        number=standing.number,
+        name=now.consumer_name,
+        address=now.address,
+        client_version=now.client_version,
+        active=standing.active,
+        connected=standing.observed.window.last.age(now.connected_since_ms),
+        connected_since=now.connected_since,
+        permits=exactly(standing.permits),
+        held=None if held is None else Count(held.least, held.most),
+        held_entries=_entries(standing),
+        queued=_queued(standing),
+        sent=exactly(now.msg_out_counter),
+        granted=_granted(standing),
+        blocked=now.blocked_consumer_on_unacked_msgs,
+        queue_size=exactly(size),
+        one_by_one=starving.one_by_one,
+        all_in_hand=starving.one_by_one,
+        batch_for_one=_batch_for_one(starving),
+        until_flow=at_most(starving.until_flow) if starving.until_flow else None,
+        pace=None if pace is None else Pace(pace, "measured"),
+        works=starving.working or _in_rhythm(standing),
+        done=_done(standing),
+        done_in_life=returned_in_life(now),
+        never_acked=_never_acked(now),
+        drain_seconds=_drain(standing),
+        since_delivery=standing.observed.window.last.age(now.last_consumed_timestamp_ms),
+        asked_lately=_asked_lately(starving),
+        quiet=standing.silence,
+        since_flow=standing.starved,
+        since_work=standing.without_work,
+        last_sign=standing.observed.window.last.age(_last_sign(now)),
+        connection_sign=_connection_sign(standing),
+        flow_told=_flow_is_told(now),
+        asked=bool(standing.granted),
+        keys_wait=_keys_wait(now),
+        idle=_idle(standing),
+        acks=acks_of(standing),
+        delivered=standing.delivered,
+        unacked_limit=standing.observed.limits.max_unacked_messages_per_consumer,
+        blocked_throughout=_blocked_throughout(standing),
+        watched=standing.moved is not None,
+        moved=standing.moved,
+        acked=standing.acked,
+        unseen=_unseen(standing),
+        may_receive_throughout=_may_receive_throughout(standing),
+        since_request=_since_request(standing),
+        sent_bytes=exactly(now.bytes_out_counter),
+        draining=draining_of(standing),
+        waits_from=waits_from(standing),
+    )
+
+
+def _done(standing: Standing) -> int | None:
+    """Messages that it acknowledged in the window; None where not told."""
+    return None if standing.acked is False else standing.course.change(returned_in_life)
+
+
+def _drain(standing: Standing) -> float | None:
+    done, span_ms = _done(standing), standing.observed.window.span_ms
+    held = max(0, standing.unacked or 0)
+    return held * span_ms / (done + 1) / 1000 if done and done > 0 and span_ms else None
+
+
+def _blocked_throughout(standing: Standing) -> bool:
+    values = standing.course.values
+    return all(c.blocked_consumer_on_unacked_msgs for c in values if c is not None)
+
+
+def _in_rhythm(standing: Standing) -> bool:
+    """Whether its silence is no longer than twice the time of a message over its life.
+
+    That average has idle times in it, so it excuses no silence of RHYTHM_MOST_MS.
+    """
+    quiet, done = standing.silence, _done_in_life(standing)
+    life = standing.observed.window.last.age(standing.now.connected_since_ms)
+    if quiet is None or life is None or not (quiet.exact and life.exact) or done < LIFE_NEEDS:
+        return False
+    return quiet.ms <= min(2 * life.ms / done, RHYTHM_MOST_MS)
+
+
+def _done_in_life(standing: Standing) -> int:
+    """Messages that it finished since it connected, at least."""
+    sent, held = standing.now.msg_out_counter, held_by(standing)
+    return 0 if sent is None or held is None else max(0, sent - held.most)
+
+
+def _never_acked(now: ConsumerStats) -> bool | None:
+    if now.last_acked_timestamp_ms is not None:
+        return False
+    return True if "last_acked_timestamp_ms" in now.never else None
+
+
+def _entries(standing: Standing) -> Count | None:
+    held = standing.observed.held
+    return None if held is None or standing.unacked is not None else Count(held.least, held.most)
+
+
+def _queued(standing: Standing) -> Count:
+    """Some are queued without permits: fewer than half of a queue are unsent."""
+    full = standing.permits is not None and standing.permits <= 0
+    return Count(1 if full and (standing.unacked or 0) > 1 else 0, None)
+
+
+def _granted(standing: Standing) -> Count | None:
+    sent, permits = standing.now.msg_out_counter, standing.permits
+    return None if sent is None or permits is None else Count(sent + permits, sent + permits)
+
+
+def _asked_lately(starving: Starving) -> Age | None:
+    if not starving.asked:
+        return None
+    return starving.standing.starved or Age(0, False)
+
+
+def _unseen(standing: Standing) -> str | None:
+    quiet = standing.silence
+    if quiet is None or quiet.exact:
+        return None
+    if standing.flow_unseen:
+        return "its last FLOW is not told, only that of all consumers together"
+    return "the broker's clock is not told (see --at)"
+
+
+def _batch_for_one(consumer: Starving) -> bool:
+    """Whether a batch went to a queue of 0 or 1: all permits ever granted are one for a receive."""
+    standing = consumer.standing
+    if consumer.permits >= 0 or consumer.holds_nothing:
+        return False
+    if standing.unacked is not None:
+        return 0 <= standing.unacked + consumer.permits <= 2
+    sent = standing.now.msg_out_counter
+    granted = None if sent is None else sent + consumer.permits
+    return granted == 1 or (granted == 2 and _asked_after_the_batch(standing))
+
+
+def _asked_after_the_batch(standing: Standing) -> bool:
+    """Whether its last FLOW came after what it was sent; RQS 2 asks for both at once, before."""
+    flow, sent = standing.last_flow_ms, standing.now.last_consumed_timestamp_ms
+    return flow is not None and sent is not None and flow > sent
+
+
+def _idle(standing: Standing) -> Age | None:
+    """For how long it has had permits and no message; None where it has work, or nothing tells."""
+    now = standing.now
+    if standing.unacked is None or standing.unacked > 0 or now.blocked_consumer_on_unacked_msgs:
+        return None
+    if standing.permits is None or standing.permits <= 0 or standing.delivered:
+        return None
+    moments = (now.connected_since_ms, now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms)
+    told = [moment for moment in moments if moment is not None]
+    return standing.observed.window.last.age(max(told, default=None))
+
+
+def _last_sign(consumer: ConsumerStats) -> int | None:
+    """When it last acknowledged, asked for more or connected."""
+    signs = (
+        consumer.last_acked_timestamp_ms,
+        consumer.last_consumed_flow_timestamp_ms,
+        consumer.connected_since_ms,
+    )
+    return max((moment for moment in signs if moment is not None), default=None)
+
+
+def _flow_is_told(consumer: ConsumerStats) -> bool:
+    name = "last_consumed_flow_timestamp_ms"
+    return consumer.last_consumed_flow_timestamp_ms is not None or name in consumer.never
+
+
+def _connection_sign(standing: Standing) -> Age | None:
+    """Since anybody on its connection acknowledged, asked for more or connected; None: nobody."""
+    last, address = standing.observed.window.last, standing.now.address
+    signs = [
+        _last_sign(consumer)
+        for subscription in (last.topic.subscriptions or {}).values()
+        for consumer in subscription.consumers or ()
+        if address is not None and consumer.address == address
+    ]
+    return last.age(max((sign for sign in signs if sign is not None), default=None))
+
+
+def _keys_wait(now: ConsumerStats) -> bool:
+    hashes = now.draining_hashes or ()
+    return any((each.unack_msgs or 0) > 0 and (each.blocked_attempts or 0) > 0 for each in hashes)
+
+
+def _ranges(observed: Observed) -> AckedRanges | None:
+    count, now = observed.acknowledged_ranges, observed.now
+    if count is None:
+        return None
+    size_bytes = now.non_contiguous_deleted_messages_ranges_serialized_size
+    return AckedRanges(count, observed.limits.max_unacked_ranges_to_persist, size_bytes)
+
+
+def _may_receive_throughout(standing: Standing) -> bool:
+    values = standing.course.values
+    if len(values) != len(standing.observed.window.samples):
+        return False
+    return all(
+        each is not None
+        and (each.available_permits or 0) > 0
+        and not each.blocked_consumer_on_unacked_msgs
+        for each in values
+    )
+
+
+def _since_request(standing: Standing) -> Age | None:
+    """Not by that of all consumers together: an older broker does not tell whose it was."""
+    now = standing.now
+    moments = (now.connected_since_ms, now.last_consumed_flow_timestamp_ms)
+    told = [moment for moment in moments if moment is not None]
+    return standing.observed.window.last.age(max(told, default=None))

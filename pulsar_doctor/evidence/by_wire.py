@@ -1,0 +1,289 @@
+"""What a trace tells of a subscription: both sides of its consumers, message by message.
+
+Exact are permits (an upper bound while the broker may have set FLOWs aside), what is held, what
+came and went and when. A bound is what the application has taken: its acks prove that it took so
+much at least. Not told is what the broker has in store: the backlog, and whether it reads.
+
+All of it as of the moment of judgement, also of a consumer that was closed since then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pulsar_doctor.answers import WIRE
+from pulsar_doctor.consumers import Consumer, Subscription
+from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.circulation import Circulation, Recent
+from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
+from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
+from pulsar_doctor.ledger import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace, Position
+from pulsar_doctor.stats.sample import Age
+
+REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
+GAP = "commands are missing from the trace, so its ledger is not known"
+MINUTE_NS = 60_000_000_000
+JAVA, OURS = "Pulsar-Java", "pulsar-doctor"
+CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
+
+
+def subscription_view(wire: Subscription) -> SubscriptionView:
+    """One subscription at its moment of judgement."""
+    there = [consumer for consumer in wire.consumers if consumer.ledger.ready]
+    gap = any(consumer.ledger.uncertain for consumer in wire.consumers)
+    views = tuple(consumer_view(each, wire.now_ns, at) for at, each in enumerate(there))
+    return SubscriptionView(
+        topic=wire.topic,
+        partition=wire.partition,
+        subscription=wire.subscription,
+        type=wire.type,
+        sources=frozenset({WIRE}),
+        consumers=views,
+        moment_ms=wire.now_us // 1000,
+        refused=None if there else REFUSED,
+        gap=GAP if gap else None,
+        active=_active(views) if wire.type == "Failover" else None,
+        incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),
+        unacked=exactly(sum(consumer.ledger.unacked for consumer in there)),
+        hole=_hole(there, wire.now_ns),
+        circulation=_circulation(there, wire.now_ns),
+        wire=wire,
+    )
+
+
+def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
+    """The oldest entry that is out, where later ones are acknowledged; None: not known any more."""
+    ledgers = [consumer.ledger for consumer in consumers]
+    if any(ledger.unacked and not ledger.deliveries for ledger in ledgers):
+        return None
+    first = [(_first(ledger), ledger) for ledger in ledgers if ledger.deliveries]
+    if not first:
+        return AckHole(0, None)
+    position, holder = min(first, key=lambda each: each[0])
+    open_entry = holder.deliveries[position]
+    later = holder.messages - open_entry.number - (holder.unacked - open_entry.messages)
+    passed = (open_entry.number > 0 and later > 0) or any(
+        other.highest > position and not other.unacked for other in ledgers if other is not holder
+    )
+    stood = Age(max(0, now_ns - open_entry.at_ns) // 1_000_000, exact=False)
+    resting = now_ns < holder.due_ns
+    return AckHole(int(passed), stood, proven=passed, delayed=resting)
+
+
+def _first(ledger: Ledger) -> Position:
+    """The lowest position that is out; they lie in the order of arrival."""
+    return next(iter(ledger.deliveries)) if ledger.in_order else min(ledger.deliveries)
+
+
+def _circulation(consumers: Sequence[Consumer], now_ns: int) -> Circulation:
+    """The recent past in buckets; a single redelivery of all is no circle."""
+    individual = any(consumer.ledger.individual for consumer in consumers)
+    return Circulation(
+        recent=tuple(
+            Recent((now_ns - bucket * BUCKET_NS) / 1e9, messages, redelivered, acked)
+            for consumer in consumers
+            for bucket, messages, redelivered, acked in consumer.ledger.recent
+        ),
+        count_most=max((c.ledger.redelivery_count_most for c in consumers), default=0)
+        if individual
+        else None,
+        out=sum(consumer.ledger.unacked for consumer in consumers),
+        at_most_twice=True,
+    )
+
+
+def _active(consumers: Sequence[ConsumerView]) -> int | None:
+    active = [each.number for each in consumers if each.active]
+    return active[0] if len(active) == 1 else None
+
+
+def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerView:
+    """One consumer whose SUBSCRIBE has succeeded."""
+    ledger = consumer.ledger
+    ahead = ledger.forecast()
+    singly = ledger.one_by_one and ledger.granted == ledger.flow_count
+    quiet = _quiet(ledger, now_ns)
+    now = pace(ledger, now_ns)
+    works = ledger.in_rhythm(now_ns)
+    queued = _queued(ledger)
+    signs = (ledger.ready_ns, ledger.last_work_ns, ledger.last_flow_ns)
+    since_work = _age(max((s for s in signs if s is not None), default=None), now_ns)
+    return ConsumerView(
+        label=consumer.label,
+        number=number,
+        name=consumer.consumer_name,
+        address=consumer.client_addr,
+        client_version=consumer.client_version,
+        active=consumer.active,
+        connected=_age(ledger.ready_ns, now_ns),
+        connected_since=moment(consumer.opened_us),
+        permits=_permits(ledger),
+        held=exactly(ledger.unacked),
+        held_entries=_entries(ledger),
+        queued=queued,
+        sent=exactly(ledger.messages),
+        granted=exactly(ledger.granted),
+        refilled=exactly(ledger.refilled),
+        owed=at_least(max(0, ledger.unsent_permits_min - ledger.skipped)),
+        blocked=_blocked(ledger),
+        parked=exactly(ledger.parked_permits),
+        queue_size=Count(0, 1) if ledger.one_by_one else exactly(ledger.receiver_queue_size),
+        refill_threshold=ledger.refill_threshold,
+        one_by_one=singly,
+        # One message, or several before it ever finished two.
+        all_in_hand=singly and (ledger.unacked == 1 or ledger.pace() is None),
+        largest_batch=ledger.largest_batch,
+        batch_for_one=_batch_for_one(consumer),
+        closed_on_batch=_closed_on_batch(consumer),
+        flows=ledger.flow_count,
+        until_flow=_until(ahead, ahead.messages) if ahead else None,
+        until_sending=_until(ahead, ahead.until_positive) if ahead else None,
+        pace=now,
+        works=works,
+        done_in_life=ledger.messages - ledger.unacked,
+        never_acked=ledger.last_ack_ns is None,
+        drain_seconds=(queued.least or 0) * now.seconds if now and works else None,
+        since_delivery=_age(ledger.last_message_ns, now_ns),
+        acks=_acks(ledger, now, now_ns),
+        unacked_limit=ledger.unacked_limit,
+        resting=now_ns < ledger.due_ns,
+        quiet=quiet,
+        since_flow=_age(ledger.last_flow_ns, now_ns),
+        since_work=since_work,
+        last_sign=since_work,
+        passed_over=_passed_over(ledger, now_ns),
+        idle=_idle(ledger, now_ns),
+    )
+
+
+def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
+    """The pace is that of now, as long as it keeps its rhythm."""
+    pace_ms = round(now.seconds * 1000) if now and ledger.in_rhythm(now_ns) else None
+    quiet_ns = now_ns - max(ledger.last_message_ns or 0, ledger.last_ack_ns or 0)
+    return Acks(
+        0 if pace_ms is None else 1, None, pace_ms, Age(max(0, quiet_ns) // 1_000_000, True)
+    )
+
+
+def _passed_over(ledger: Ledger, now_ns: int) -> PassedOver | None:
+    passed = {p: bits for p, bits in ledger.awaited.items() if p < ledger.epoch_highest}
+    if not passed or not ledger.late:
+        return None
+    return PassedOver(
+        entries=len(passed),
+        messages=sum(bits.bit_count() for bits in passed.values()),
+        first="{}:{}".format(*min(passed)),
+        behind="{}:{}".format(*ledger.epoch_highest),
+        epoch=ledger.epoch,
+        late_entries=ledger.late,
+        settled_seconds=(now_ns - ledger.awaited_ns) / 1e9,
+    )
+
+
+def moment(us: int) -> str:
+    """A moment as the broker writes it."""
+    written = datetime.fromtimestamp(us / 1e6, UTC).isoformat(timespec="milliseconds")
+    return written.replace("+00:00", "Z")
+
+
+def _blocked(ledger: Ledger) -> bool | None:
+    """The limit is no part of the wire; without one nobody is blocked."""
+    if not ledger.individual:
+        return False
+    return None if ledger.unacked_limit is None else ledger.blocked
+
+
+def _permits(ledger: Ledger) -> Count:
+    exact = not ledger.crossed
+    return Count(ledger.available_permits if exact else None, ledger.available_permits)
+
+
+def _entries(ledger: Ledger) -> Count | None:
+    """Not known of a consumer that has been closed since."""
+    told = bool(ledger.deliveries) or not ledger.unacked
+    return exactly(len(ledger.deliveries)) if told else None
+
+
+def _queued(ledger: Ledger) -> Count:
+    """What was given back is not in its queue any more."""
+    queued = min(ledger.queued_min, ledger.unacked)
+    return Count(queued, queued if ledger.taken is not None else None)
+
+
+def _until(ahead: Forecast, messages: int) -> Count:
+    return at_most(messages) if ahead.at_most else Count(messages, messages)
+
+
+def _quiet(ledger: Ledger, now_ns: int) -> Age:
+    signs = (ledger.ready_ns, ledger.last_message_ns, ledger.last_work_ns, ledger.last_flow_ns)
+    last = max(*(sign or 0 for sign in signs), ledger.due_ns)
+    return Age(max(0, now_ns - last) // 1_000_000, True)
+
+
+def _idle(ledger: Ledger, now_ns: int) -> Age | None:
+    if ledger.available_permits <= 0 or ledger.unacked > 0 or ledger.ready_ns is None:
+        return None
+    return _age(max(ledger.ready_ns, ledger.last_message_ns or 0, ledger.last_work_ns or 0), now_ns)
+
+
+def _age(moment_ns: int | None, now_ns: int) -> Age | None:
+    return None if moment_ns is None else Age(max(0, now_ns - moment_ns) // 1_000_000, True)
+
+
+def _batch_for_one(consumer: Consumer) -> bool:
+    """Our own client hands out all of a batch before it asks again, and is not meant."""
+    ledger = consumer.ledger
+    ours = (consumer.client_version or "").startswith(OURS)
+    return ledger.largest_batch >= 2 and (ledger.zero_queue or ledger.one_by_one) and not ours
+
+
+def _closed_on_batch(consumer: Consumer) -> bool:
+    """Whether a Java client closed its consumer as soon as the batch came, with nothing taken."""
+    ledger = consumer.ledger
+    came_ns = ledger.last_message_ns
+    if not (ledger.one_by_one and consumer.closing and consumer.closed_ns and came_ns):
+        return False
+    return (
+        (consumer.client_version or "").startswith(JAVA)
+        and max(ledger.last_flow_ns or 0, ledger.last_work_ns or 0) <= came_ns
+        and consumer.closed_ns - came_ns <= CLOSES_WITHIN_NS
+    )
+
+
+def pace(ledger: Ledger, now_ns: int) -> Pace | None:
+    """Seconds per message as it works now; None while nothing tells.
+
+    The average of its whole life hides that a fast consumer has become slow, or that a slow one has
+    recovered. So the last minute decides where it has two acks, otherwise the time since the broker
+    stopped sending (one ack will do after two minutes), otherwise the average, or what was told.
+    """
+    return (
+        _pace_since(ledger, now_ns - MINUTE_NS, now_ns)
+        or _pace_since(ledger, ledger.last_message_ns or now_ns, now_ns)
+        or ledger.pace()
+    )
+
+
+def _pace_since(ledger: Ledger, since_ns: int, now_ns: int) -> Pace | None:
+    """From the acks of half a minute or more, all of it with messages to work on.
+
+    Acks are counted in buckets, so a bucket that began earlier is left out.
+    """
+    since_ns = max(since_ns, ledger.busy_since_ns or now_ns)
+    first = -(-since_ns // BUCKET_NS)
+    watched_ns = now_ns - first * BUCKET_NS
+    acknowledged = sum(acked for bucket, _, _, acked in ledger.recent if bucket >= first)
+    needs = 1 if watched_ns >= 2 * MINUTE_NS else PACE_NEEDS
+    if watched_ns < MINUTE_NS // 2 or acknowledged < needs:
+        return None
+    return Pace(watched_ns / acknowledged / 1e9, "measured")
+
+
+def forecast(ledger: Ledger, now_ns: int) -> Forecast | None:
+    """When the next FLOW comes, at the pace of now; None before the first one."""
+    known = ledger.forecast()
+    return None if known is None else replace(known, pace=pace(ledger, now_ns))

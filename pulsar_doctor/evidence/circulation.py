@@ -1,0 +1,73 @@
+"""How much of what a subscription was sent had been sent before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.stats.sample import Age
+
+STEP = 10.0  # seconds that a Recent counts together
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent in a stretch of time, in messages.
+
+    acknowledged: at most. again: sent or given back a second time, at least. in_circles: whether
+    some of it was certainly sent three times or more.
+    """
+
+    messages: int
+    acknowledged: int
+    again: int
+    in_circles: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """Messages of STEP seconds that began so long ago: delivered, again, acknowledged."""
+
+    seconds_ago: float
+    messages: int
+    again: int
+    acknowledged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Circulation:
+    """What was sent, by whatever tells it; None and nothing where it is not told.
+
+    recent: message by message, with count_most: the most often that one came again (None where it
+    is not counted), and out: messages that are not acknowledged now.
+    window, life: by counters, of the samples' window and since the consumers connected, where
+    nothing was acknowledged ever since. gone: consumers that came and left in the window, were sent
+    messages and acknowledged none. at_most_twice: whether nothing need have come three times.
+    ever_sent: messages, to those that are there. begun: since the oldest connected.
+    """
+
+    recent: tuple[Recent, ...] | None = None
+    count_most: int | None = None
+    out: int = 0
+    window: Sent | None = None
+    life: Sent | None = None
+    gone: int = 0
+    at_most_twice: bool = False
+    ever_sent: int | None = None
+    last_delivery: Age | None = None
+    begun: Age | None = None
+    span_seconds: float | None = None
+    rate_redeliver: float | None = None
+    rate_out: float | None = None
+
+    def lately(self, seconds: float) -> Sent | None:
+        """The last seconds, message by message; None where nothing tells so closely."""
+        if self.recent is None:
+            return None
+        those = [each for each in self.recent if each.seconds_ago < seconds + STEP]
+        again = sum(each.again for each in those)
+        circles = again >= 2 * self.out if self.count_most is None else self.count_most >= 2
+        messages, acknowledged = (
+            sum(each.messages for each in those),
+            sum(each.acknowledged for each in those),
+        )
+        return Sent(messages, acknowledged, again, circles)

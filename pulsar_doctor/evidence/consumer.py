@@ -1,0 +1,328 @@
+"""One consumer as the rules see it: what the broker may send it, what it holds, whether it works.
+
+Whoever tells a number, it has this name. What a source does not tell is None, what it tells from
+one side only is a Count with one bound. Some rules of counting hold for all sources:
+
+*The queue*: permits, queued and unsent messages together are the receiver queue size (RQS), and
+fewer than half of it are unsent. So without permits more than half of a queue is queued, and the
+next FLOW comes after at most half of what permits and held messages are together.
+
+*One by one*: a queue of 0 or 1 asks after each message. It may stand without permits for as long
+as one message takes, and no smaller queue would do better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pulsar_doctor.answers import Measure
+from pulsar_doctor.durations import duration
+from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
+from pulsar_doctor.evidence.keys import Draining
+from pulsar_doctor.evidence.values import Count, at_most, exactly
+from pulsar_doctor.ledger import Pace
+from pulsar_doctor.stats.sample import Age
+
+JUST_NOW_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Entries that came in an older epoch only, while later ones have come since.
+
+    first, behind: positions. settled_seconds: since that changed last. late_entries: of an older
+    epoch, after the last REDELIVER.
+    """
+
+    entries: int
+    messages: int
+    first: str
+    behind: str
+    epoch: int | None
+    late_entries: int
+    settled_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerView:
+    """What is known of one consumer now. Counts are messages unless they say otherwise.
+
+    active: False for a standby; None where that is not told. permits: available ones. held: sent to
+    it and not acknowledged. held_entries: the same in entries. queued: of these, in its client's
+    queue. sent, granted: messages and permits since it connected; refilled: permits of all FLOWs
+    but the first. owed: permits of messages that it took for sure and that no FLOW has given back.
+
+    blocked: on its limit of unacknowledged messages, throughout: in every sample; parked: permits
+    that are set aside meanwhile. acks: how they come.
+
+    queue_size: its RQS. one_by_one: whether that may be 0 or 1. all_in_hand: whether all that it
+    holds may be what its application works on just now, with such a queue. batch_for_one: whether
+    it was sent a batch with such a queue. closed_on_batch: whether it was closed upon that.
+
+    until_flow: messages to take until its next FLOW. until_sending: until the broker may send.
+    asked_lately: since a FLOW that came within the window. works: whether it goes on as it did;
+    None where nothing tells. resting: it holds back what it has, for as long as it was told to.
+
+    quiet: since the last sign of life: an ack, a FLOW, a delivery, a message taken. idle: since it
+    has had permits and nothing to work on; None where it has, or nothing tells. watched: whether
+    there was time to see it move. moved, delivered (messages), acked: within that time; None
+    where that is not told.
+    done, done_in_life: messages that it finished in that time, and since it connected.
+    asked: for more. since_work: since its last ack or FLOW, or its connection; last_sign: the same
+    without what the window adds; connection_sign: of anybody on its connection. flow_told: whether
+    its own last FLOW is told. keys_wait: whether others wait for keys of what it holds.
+    drain_seconds: for all that it holds, at least, at the pace of now. unseen: why `quiet` is only
+    a bound.
+
+    may_receive_throughout: whether the broker could send to it in every sample. since_request:
+    since its last FLOW, or since it connected if none came later. sent_bytes: since it connected.
+    draining: hashes of keys that wait for its acks. waits_from: the position at which it joined,
+    where it is sent nothing before mark-delete is there.
+    """
+
+    label: str
+    number: int = 0
+    name: str | None = None
+    address: str | None = None
+    client_version: str | None = None
+    active: bool | None = None
+
+    connected: Age | None = None
+    connected_since: str | None = None
+
+    permits: Count | None = None
+    held: Count | None = None
+    held_entries: Count | None = None
+    queued: Count = field(default=Count(0, None))
+    sent: Count | None = None
+    granted: Count | None = None
+    refilled: Count | None = None
+    owed: Count | None = None
+    blocked: bool | None = None
+    parked: Count | None = None
+    unacked_limit: int | None = None
+    blocked_throughout: bool = False
+    acks: Acks = NOTHING_TOLD
+
+    queue_size: Count | None = None
+    refill_threshold: int | None = None
+    one_by_one: bool = False
+    all_in_hand: bool = False
+    largest_batch: int | None = None
+    batch_for_one: bool = False
+    closed_on_batch: bool = False
+    flows: int | None = None
+
+    until_flow: Count | None = None
+    until_sending: Count | None = None
+    pace: Pace | None = None
+    works: bool | None = None
+    asked_lately: Age | None = None
+    resting: bool = False
+
+    done: int | None = None
+    done_in_life: int | None = None
+    never_acked: bool | None = None
+    drain_seconds: float | None = None
+    quiet: Age | None = None
+    since_delivery: Age | None = None
+    since_flow: Age | None = None
+    since_work: Age | None = None
+    last_sign: Age | None = None
+    connection_sign: Age | None = None
+    flow_told: bool = True
+    asked: bool = False
+    keys_wait: bool = False
+    passed_over: PassedOver | None = None
+    idle: Age | None = None
+    watched: bool = True
+    moved: bool | None = None
+    delivered: int | None = None
+    acked: bool | None = None
+    unseen: str | None = None
+
+    may_receive_throughout: bool | None = None
+    since_request: Age | None = None
+    sent_bytes: Count | None = None
+    draining: Draining | None = None
+    waits_from: str | None = None
+
+    @property
+    def without_permits(self) -> bool:
+        """Whether the broker may certainly not send to it."""
+        return self.permits is not None and self.permits.most is not None and self.permits.most <= 0
+
+    @property
+    def below_zero(self) -> bool:
+        """Whether permits are certainly below zero, which is ordinary after batches."""
+        return self.permits is not None and self.permits.most is not None and self.permits.most < 0
+
+    @property
+    def may_receive(self) -> bool:
+        """Whether it certainly has permits, and no limit of unacknowledged messages holds it."""
+        least = self.permits.least if self.permits else None
+        return least is not None and least > 0 and not self.blocked
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all that was sent to it is acknowledged."""
+        return self.held is not None and self.held.most == 0
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether something is with it for sure."""
+        return self.held is not None and (self.held.least or 0) > 0
+
+    @property
+    def zero_queue(self) -> bool:
+        """Whether its RQS is known to be 0: it asks when the application does."""
+        return self.queue_size is not None and self.queue_size.most == 0
+
+    @property
+    def asks_singly(self) -> bool:
+        """Whether it asks after each message, so that no smaller queue could do better."""
+        size = self.queue_size
+        return self.one_by_one or (size is not None and size.most is not None and size.most <= 1)
+
+    @property
+    def never_asked(self) -> bool:
+        """Whether no FLOW ever came."""
+        return self.granted is not None and self.granted.most == 0
+
+    def quiet_for(self, seconds: float) -> bool:
+        """Whether it has certainly been quiet for so long."""
+        return self.quiet is not None and self.quiet.ms >= seconds * 1000
+
+    @property
+    def seconds_until_flow(self) -> float | None:
+        """Until the next FLOW, at most, at its pace; None where nothing tells."""
+        return self._seconds(self.until_flow)
+
+    @property
+    def seconds_until_sending(self) -> float | None:
+        """Until the broker may send to it, at most; None where nothing tells."""
+        return self._seconds(self.until_sending or self.until_flow)
+
+    def _seconds(self, until: Count | None) -> float | None:
+        if self.pace is None or until is None or until.most is None:
+            return None
+        return until.most * self.pace.seconds
+
+    def sure(self, confidence: float) -> float:
+        """Less, where there was no time to see it move."""
+        return round(confidence - (0 if self.watched else 0.2), 2)
+
+    def sized(self, size: int) -> ConsumerView:
+        """The same with an RQS that somebody knows."""
+        held, permits = self.held, self.permits
+        until = self.until_flow
+        if held is not None and held.most is not None and permits is not None:
+            taken = max(0, size - (permits.most or 0) - held.most)
+            until = at_most(max(1, size // 2 - taken))
+        return replace(
+            self,
+            queue_size=exactly(size),
+            one_by_one=size == 0,
+            all_in_hand=size == 0,
+            until_flow=until,
+            until_sending=None,
+        )
+
+    @property
+    def outlook(self) -> str:
+        """When its next FLOW comes, as a person says it, and when the broker sends after more."""
+        until, sending = self.until_flow, self.until_sending
+        if until is None or until.most is None:
+            return "no FLOW yet" if self.flows == 0 else "cannot tell when its next FLOW comes"
+        text = f"{next_flow(until)}{self._when}"
+        if sending is None or sending.most is None or sending.most <= until.most:
+            return text
+        return f"{text}; above 0 permits after {sending.most} more"
+
+    @property
+    def _when(self) -> str:
+        if self.pace is None or self.seconds_until_flow is None:
+            return ", cannot tell when"
+        told = ", as told" if self.pace.source == "as told" else ""
+        each = duration(self.pace.seconds)
+        return f", in about {duration(self.seconds_until_flow)} at {each} each{told}"
+
+    def measures(self) -> tuple[Measure, ...]:
+        """The numbers of a consumer that waits for its next FLOW."""
+        pace, quiet = self.pace, self.quiet
+        zero_or_one = Measure("receiver_queue_size", "0 or 1", "messages")
+        return (
+            measured("available_permits", self.permits, "permits"),
+            measured("unacked_messages", self.held, "messages"),
+            Measure("held_entries_most", most(self.held_entries), "entries"),
+            Measure("queued_min", self.queued.least, "messages"),
+            zero_or_one
+            if self.queue_size == Count(0, 1)
+            else measured("receiver_queue_size", self.queue_size, "messages"),
+            Measure("flows", self.flows, "commands"),
+            measured("msg_out_counter", self.sent, "messages"),
+            measured("next_flow_after", self.until_flow, "messages"),
+            Measure("next_flow_in", rounded(self.seconds_until_flow), "seconds"),
+            measured("permits_after", self.until_sending, "messages"),
+            Measure("pace", pace.seconds if pace else None, "seconds/message"),
+            Measure("pace_source", pace.source if pace else "cannot tell", ""),
+            Measure("quiet_for", quiet.ms / 1000 if quiet else None, "seconds"),
+            Measure("since_last_flow", rounded(seconds(self.since_flow)), "seconds"),
+        )
+
+
+def next_flow(until: Count) -> str:
+    """After how many messages the next FLOW comes, as a person says it."""
+    bound = "at most " if until.exact is None and until.most != 1 else ""
+    return (
+        f"next FLOW after {bound}{until.most} more {'message' if until.most == 1 else 'messages'}"
+    )
+
+
+def measured(name: str, count: Count | None, unit: str) -> Measure:
+    """A count in a finding: exact, or its one bound (the upper one where both are known)."""
+    if count is None or count.exact is not None:
+        return Measure(name, told(count), unit)
+    if count.most is not None:
+        return Measure(name, count.most, unit, "at most")
+    return Measure(name, count.least, unit, "at least")
+
+
+def told(count: Count | None) -> int | None:
+    """The number where it is exact; None where it is not told."""
+    return None if count is None else count.exact
+
+
+def most(count: Count | None) -> int | None:
+    """How many at most; None where that is not told."""
+    return None if count is None else count.most
+
+
+def least(count: Count | None) -> int | None:
+    """How many at least; None where that is not told."""
+    return None if count is None else count.least
+
+
+def seconds(age: Age | None) -> float | None:
+    """An age in seconds."""
+    return None if age is None else age.ms / 1000
+
+
+def rounded(number: float | None) -> float | None:
+    """To the thousandth."""
+    return None if number is None else round(number, 3)
+
+
+def since_last_request(consumers: Iterable[ConsumerView]) -> Age | None:
+    """Since the last of them connected or asked; None where nothing tells."""
+    return _latest(consumer.since_request for consumer in consumers)
+
+
+def since_last_delivery(consumers: Iterable[ConsumerView]) -> Age | None:
+    """Since anything was sent to one of them, or tried to; None where nothing tells."""
+    return _latest(consumer.since_delivery for consumer in consumers)
+
+
+def _latest(ages: Iterable[Age | None]) -> Age | None:
+    return min((age for age in ages if age is not None), key=lambda age: age.ms, default=None)

@@ -1,0 +1,34 @@
+"""What stands of the acknowledgements behind the first entry that is not acknowledged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.stats.sample import Age
+
+
+@dataclass(frozen=True, slots=True)
+class AckHole:
+    """A gap in what is acknowledged, or none.
+
+    ranges: of acknowledged entries after it, at least. stood: since mark-delete stopped before it.
+    proven: whether acks of later entries are known to have passed it. acked: since the last ack of
+    anybody. acks_lasted_ms: from where mark-delete stopped to that ack. all_acked_in: seconds in
+    which all that is acknowledged after it can have been, by the pace of the window.
+    passed_in_window: whether acks came in it. moved: whether mark-delete did. delayed: whether
+    messages that are not due make gaps, too. markers: whether a replicator may leave ranges.
+    position: of mark-delete, as a text.
+    """
+
+    ranges: int
+    stood: Age | None
+    proven: bool = False
+    acked: Age | None = None
+    acks_lasted_ms: int | None = None
+    all_acked_in: float | None = None
+    passed_in_window: bool = False
+    moved: bool = False
+    delayed: bool = False
+    markers: bool = False
+    position: str | None = None
+    backlog_bytes: int | None = None

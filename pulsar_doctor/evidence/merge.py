@@ -1,0 +1,192 @@
+"""Two views of one subscription made one: told beats not told, exact beats a bound, newer is truer.
+
+*The same consumer* is one of the same name that is alone with it on both sides, and that connected
+at the same moment as far as both tell. What the older view knows of its state holds only if nothing
+has moved since: the newer one tells a silence that reaches back to then. What does not change with
+time (its queue, its client, what it was sent first) holds anyway.
+
+Whoever saw each FLOW knows how the consumer asks; the broker knows what is left, its limits, and
+who is there. Permits of the same quiet moment that differ are kept as a disagreement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
+from pulsar_doctor.evidence.values import Count, narrowed
+from pulsar_doctor.stats.sample import Age
+
+SETTLED_MS = 2000  # on the way between both, and the steps of the broker's clock
+SAME_CONNECTION_MS = 5000
+# Known by whoever saw each FLOW; one side's are taken together.
+ASKING = (
+    "queue_size", "refill_threshold", "one_by_one", "all_in_hand", "largest_batch",
+    "batch_for_one", "closed_on_batch", "flows", "refilled", "owed", "queued", "until_flow",
+    "until_sending", "pace", "works", "asked_lately", "resting", "drain_seconds", "passed_over",
+)  # fmt: skip
+# Of these, what time does not change.
+LASTING = ("queue_size", "refill_threshold", "one_by_one", "largest_batch")
+COUNTED = ("permits", "held", "held_entries", "sent", "granted", "parked")
+AGES = (
+    "quiet", "since_flow", "since_work", "since_delivery", "since_request", "last_sign",
+    "connection_sign",
+)  # fmt: skip
+
+
+def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
+    """One view of both. They are of the same subscription of the same topic or partition.
+
+    A side whose numbers are not known (`gap`, `refused`) says nothing where the other one does.
+    """
+    newer, older = _by_age(one, other)
+    for view, rest in ((newer, older), (older, newer)):
+        if (view.gap or view.refused) and not (rest.gap or rest.refused):
+            return replace(rest, sources=one.sources | other.sources)
+    joined = replace(newer, **{name: _told(newer, older, name) for name in _names(newer)})
+    consumers, disagreements = _consumers(newer, older)
+    labels = [consumer.label for consumer in consumers or ()]
+    active = [at for at, each in enumerate(consumers or ()) if each.active]
+    return replace(
+        joined,
+        sources=one.sources | other.sources,
+        incarnations=one.incarnations | other.incarnations,
+        consumers=consumers,
+        unacked=newer.unacked if newer.backlog else older.unacked if older.backlog else None,
+        quiet_is_fine=one.quiet_is_fine or other.quiet_is_fine,
+        circulation=_circulation(newer, older, labels),
+        active=active[0] if joined.active is not None and len(active) == 1 else None,
+        disagreements=disagreements,
+        gap=newer.gap,
+        refused=newer.refused,
+    )
+
+
+def _by_age(
+    one: SubscriptionView, other: SubscriptionView
+) -> tuple[SubscriptionView, SubscriptionView]:
+    later = one.moment_ms is None or (other.moment_ms or 0) <= one.moment_ms
+    return (one, other) if later else (other, one)
+
+
+def _names(view: SubscriptionView) -> list[str]:
+    return [field.name for field in fields(view)]
+
+
+def _told(newer: SubscriptionView, older: SubscriptionView, name: str) -> Any:
+    value = getattr(newer, name)
+    return getattr(older, name) if value is None else value
+
+
+def _circulation(newer: SubscriptionView, older: SubscriptionView, there: Sequence[str]) -> Any:
+    """Message by message where that is told of everybody, otherwise by counters."""
+    for view in (newer, older):
+        told = view.circulation
+        if told is not None and told.recent is not None:
+            seen = {consumer.label for consumer in view.consumers or ()}
+            if seen >= set(there):
+                return told
+    return next((v.circulation for v in (newer, older) if v.backlog is not None), None)
+
+
+def _consumers(
+    newer: SubscriptionView, older: SubscriptionView
+) -> tuple[tuple[ConsumerView, ...] | None, tuple[Disagreement, ...]]:
+    if newer.consumers is None or older.consumers is None:
+        return newer.consumers if older.consumers is None else older.consumers, ()
+    apart = max(0, (newer.moment_ms or 0) - (older.moment_ms or 0)) if older.moment_ms else None
+    # Who is not there for the broker has left; who is not on the wire may go another way.
+    everybody = newer if newer.backlog is not None or older.backlog is None else older
+    rest = older if everybody is newer else newer
+    known = {each.name: each for each in _alone(rest.consumers or ())}
+    alone = {each.name for each in _alone(everybody.consumers or ())}
+    joined, disagreements = [], []
+    for consumer in everybody.consumers or ():
+        same = known.get(consumer.name) if consumer.name in alone else None
+        if same is None or not _one_connection(consumer, same, apart, everybody is newer):
+            joined.append(consumer)
+            continue
+        pair = (consumer, same) if everybody is newer else (same, consumer)
+        found, differ = _consumer(*pair, apart)
+        joined.append(replace(found, number=consumer.number, label=consumer.label))
+        disagreements += differ
+    return tuple(joined), tuple(disagreements)
+
+
+def _alone(consumers: Sequence[ConsumerView]) -> list[ConsumerView]:
+    """Those whose name nobody else has."""
+    names = Counter(each.name for each in consumers)
+    return [each for each in consumers if each.name is not None and names[each.name] == 1]
+
+
+def _one_connection(
+    one: ConsumerView, same: ConsumerView, apart: int | None, one_is_newer: bool
+) -> bool:
+    if one.connected is None or same.connected is None or apart is None:
+        return True
+    if not (one.connected.exact and same.connected.exact):
+        return True
+    difference = one.connected.ms - same.connected.ms - (apart if one_is_newer else -apart)
+    return abs(difference) <= SAME_CONNECTION_MS
+
+
+def _consumer(
+    newer: ConsumerView, older: ConsumerView, apart: int | None
+) -> tuple[ConsumerView, list[Disagreement]]:
+    """One consumer. apart: milliseconds between both views; None where that is not known."""
+    still = apart is not None and _stood_still(newer, apart)
+    values = {f.name: _of_two(newer, older, f.name) for f in fields(newer)}
+    asking = newer if newer.flows is not None else older
+    if asking is newer or still:
+        values |= {name: getattr(asking, name) for name in ASKING}
+    else:
+        values |= {name: getattr(newer, name) for name in ASKING}
+        values |= {name: getattr(older, name) for name in LASTING if older.flows is not None}
+    differ: list[Disagreement] = []
+    for name in COUNTED:
+        values[name] = getattr(newer, name)
+        if still:
+            values[name], contradicts = _narrowed(getattr(newer, name), getattr(older, name))
+            if contradicts and name == "permits" and _stood_still(older, SETTLED_MS):
+                told = (str(getattr(newer, name)), str(getattr(older, name)))
+                differ.append(Disagreement(newer.label, *told))
+    for name in AGES:
+        values[name] = _younger(getattr(newer, name), getattr(older, name), apart)
+    if values["blocked"]:
+        values["acks"] = newer.acks if newer.blocked else older.acks
+    values["watched"] = newer.watched or older.watched
+    return ConsumerView(**values), differ
+
+
+def _stood_still(newer: ConsumerView, apart: int) -> bool:
+    """Whether nothing of it has moved since the older view."""
+    return newer.quiet is not None and newer.quiet.ms >= apart + SETTLED_MS
+
+
+def _of_two(newer: ConsumerView, older: ConsumerView, name: str) -> Any:
+    value = getattr(newer, name)
+    return getattr(older, name) if value is None or value is False else value
+
+
+def _narrowed(newer: Count | None, older: Count | None) -> tuple[Count | None, bool]:
+    """Both together, and whether they contradict; then the newer one is taken."""
+    if newer is None or older is None:
+        return newer or older, False
+    both = narrowed(newer, older)
+    return (newer, True) if both is None else (both, False)
+
+
+def _younger(newer: Age | None, older: Age | None, apart: int | None) -> Age | None:
+    """The later of two signs: an exact one where both could tell, as of the newer view."""
+    if older is None or apart is None:
+        return newer
+    shifted = Age(older.ms + apart, older.exact)
+    if newer is None:
+        return shifted
+    if newer.exact != shifted.exact:
+        return newer if newer.exact else shifted
+    return min(newer, shifted, key=lambda age: age.ms)

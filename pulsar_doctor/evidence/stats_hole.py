@@ -1,0 +1,82 @@
+"""What the broker's stats tell of a gap in what is acknowledged."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.standing import standings
+from pulsar_doctor.stats.backlog import is_empty
+from pulsar_doctor.stats.observed import Observed, entries_from
+from pulsar_doctor.stats.sample import Moment
+
+MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
+
+
+def hole_of(observed: Observed) -> AckHole | None:
+    """None where acknowledged ranges are not told."""
+    now, ranges, cursor = observed.now, observed.acknowledged_ranges, observed.cursor_now
+    if ranges is None:
+        return None
+    if ranges <= 0:
+        return AckHole(ranges, None)
+    since, acked = _since_ms(observed), _acked_ms(observed)
+    position = cursor.mark_delete_position if cursor else None
+    last = observed.window.last
+    return AckHole(
+        ranges=ranges,
+        stood=last.age(since),
+        acked=last.age(acked),
+        acks_lasted_ms=None if since is None or acked is None else acked - since,
+        all_acked_in=_all_acked_in(observed),
+        passed_in_window=observed.course.passed("last_acked_timestamp_ms") is True,
+        moved=_moved(observed),
+        delayed=(now.msg_delayed or 0) > 0,
+        markers=now.is_replicated is not False,  # their acks leave ranges, too
+        position="{}:{}".format(*position) if position else None,
+        backlog_bytes=now.backlog_size,
+    )
+
+
+def _moved(observed: Observed) -> bool:
+    return bool(
+        observed.course.passed(MARK_DELETE)
+        or observed.cursor.moved(attrgetter("mark_delete_position"))
+    )
+
+
+def _since_ms(observed: Observed) -> int | None:
+    """When mark-delete stopped, as far as a consumer was there and something was in the backlog."""
+    now = observed.now
+    connected = [standing.now.connected_since_ms for standing in standings(observed)]
+    oldest = min((moment for moment in connected if moment is not None), default=None)
+    advanced = now.last_mark_delete_advanced_timestamp_ms
+    if oldest is None or (advanced is None and MARK_DELETE not in now.never):
+        return None
+    return max(oldest, advanced or oldest, _emptied_ms(observed) or oldest)
+
+
+def _emptied_ms(observed: Observed) -> int | None:
+    """When the backlog was last seen to be 0 within the window: no gap is older."""
+    if observed.backlog.wrong:
+        return None
+    seen = zip(observed.window.samples, observed.course.values, strict=True)
+    empty = [sample for sample, value in seen if value and is_empty(value)]
+    return empty[-1].now_ms if empty else None
+
+
+def _acked_ms(observed: Observed) -> int | None:
+    acks = [standing.now.last_acked_timestamp_ms for standing in standings(observed)]
+    told = (observed.now.last_acked_timestamp_ms, *acks)
+    return max((moment for moment in told if moment is not None), default=None)
+
+
+def _all_acked_in(observed: Observed) -> float | None:
+    """Seconds for all that is acknowledged after mark-delete, at the pace of the window."""
+    cursor, internal, span = observed.cursor_now, observed.internal, observed.window.span_ms
+    acked = observed.cursor.growth(attrgetter("messages_consumed_counter"))
+    if cursor is None or internal is None or not span or not acked:
+        return None
+    backlog, position = observed.backlog.entries, cursor.mark_delete_position
+    after = entries_from(position, internal) if position is not None else None
+    return None if after is None or backlog is None else (after - 1 - backlog) * span / acked / 1000

@@ -1,0 +1,86 @@
+"""What the stats tell of the keys of a Key_Shared subscription that are handed over."""
+
+from __future__ import annotations
+
+from pulsar_doctor.evidence.keys import Draining, KeyOrder
+from pulsar_doctor.standing import Standing
+from pulsar_doctor.stats.fields import Position
+from pulsar_doctor.stats.observed import Observed
+from pulsar_doctor.stats.topic import ConsumerStats, DrainingHash
+
+
+def key_order_of(observed: Observed) -> KeyOrder | None:
+    """How it keeps the order of its keys; None where it is not Key_Shared."""
+    if observed.type != "Key_Shared":
+        return None
+    now, cursor = observed.now, observed.cursor_now
+    joined = now.consumers_after_mark_delete_position
+    counts = [now.draining_hashes_count]
+    counts += [each.draining_hashes_count for each in now.consumers or ()]
+    done = None if cursor is None else cursor.mark_delete_position
+    return KeyOrder(
+        out_of_order=bool(now.allow_out_of_order_delivery),
+        joined=None if joined is None else len(joined),
+        draining=any(count is not None and count > 0 for count in counts),
+        mark_delete=None if done is None else f"{done[0]}:{done[1]}",
+        advanced=_advanced(observed),
+    )
+
+
+def _advanced(observed: Observed) -> bool:
+    by_cursor = observed.cursor.moved(lambda cursor: cursor.mark_delete_position)
+    return bool(by_cursor or observed.course.passed("last_mark_delete_advanced_timestamp_ms"))
+
+
+def draining_of(standing: Standing) -> Draining | None:
+    """What others wait for at this consumer (since 4.0); None where that is not told."""
+    now = standing.now
+    if now.draining_hashes is None:
+        if now.draining_hashes_count is None:
+            return None
+        return Draining(None if now.draining_hashes_count else 0)
+    blocking = [hash for hash in now.draining_hashes if hash.unack_msgs != 0]
+    blocking = [hash for hash in blocking if hash.blocked_attempts != 0]
+    return _counted(standing, blocking) if blocking else Draining(0)
+
+
+def _counted(standing: Standing, blocking: list[DrainingHash]) -> Draining:
+    entries = [hash.unack_msgs for hash in blocking]
+    attempts = [hash.blocked_attempts for hash in blocking]
+    told = None not in entries and None not in attempts
+    return Draining(
+        len(blocking),
+        sum(number or 0 for number in entries) if told else None,
+        sum(number or 0 for number in attempts) if told else None,
+        bool(standing.course.growth(_turned_away)),
+    )
+
+
+def _turned_away(consumer: ConsumerStats) -> int:
+    return sum(hash.blocked_attempts or 0 for hash in consumer.draining_hashes or ())
+
+
+def waits_from(standing: Standing) -> str | None:
+    """The position at which it joined; None where mark-delete has passed that, or nothing tells."""
+    joined = standing.observed.now.consumers_after_mark_delete_position
+    written = joined.get(standing.now.consumer_name or "") if joined else None
+    position = None if written is None else _position(written)
+    if position is None:
+        return None
+    cursor = standing.observed.cursor_now
+    done = None if cursor is None else cursor.mark_delete_position
+    if done is not None and position <= done:
+        return None
+    if done is not None and standing.now.last_sent_position_when_joining is None:
+        ledger, entry = done  # it is a read position: where mark-delete stands just before it
+        if position == (ledger, entry + 1):
+            return None
+    return written
+
+
+def _position(text: str) -> Position | None:
+    ledger, _, entry = text.partition(":")
+    try:
+        return int(ledger), int(entry)
+    except ValueError:
+        return None

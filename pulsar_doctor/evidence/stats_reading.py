@@ -1,0 +1,89 @@
+"""What the stats and the internal stats tell of the broker's reading for a subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from pulsar_doctor.evidence.reading import BrokerReads, ReadState
+from pulsar_doctor.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed, entries_from
+from pulsar_doctor.stats.sample import Sample
+
+Told = tuple[Sample, InternalStats, CursorStats]
+
+
+def reads_of(observed: Observed) -> BrokerReads | None:
+    """The broker's reading; None where nothing is left to send, or there is no ledger to read."""
+    left = observed.left
+    if observed.persistent is False or (left is not None and left.most == 0):
+        return None
+    moved, window = _moved(observed), observed.window
+    told = [] if moved else list(_told(observed))
+    return BrokerReads(
+        moved=moved,
+        states=tuple(_state(observed, each) for each in told),
+        seconds=_seconds(observed, told) if told else None,
+        newest=bool(told) and told[-1][0] is window.last,
+        position=_position(told[-1][2]) if told else None,
+        extended=len({internal.last_confirmed_entry for _, internal, _ in (*told[:1], *told[-1:])})
+        > 1,
+        samples=len(window.samples),
+        window_seconds=(window.span_ms or 0) / 1000,
+        came=window.topic().growth(attrgetter("msg_in_counter")),
+        switched=bool(observed.course.moved(attrgetter("active_consumer_name"))),
+        open_transactions=window.last.topic.ongoing_txn_count,
+    )
+
+
+def _moved(observed: Observed) -> bool:
+    """Whether the broker read, or tried to send: that leaves its moment where nothing could be.
+
+    Where the read position is not told over time, mark-delete may have moved with it (an entry
+    filter); where it is told and stands, mark-delete shows acks of what was delivered before.
+    """
+    if observed.course.passed("last_consumed_timestamp_ms"):
+        return True
+    read = observed.cursor.moved(attrgetter("read_position"))
+    if read is not None:
+        return read
+    return bool(observed.course.passed("last_mark_delete_advanced_timestamp_ms"))
+
+
+def _told(observed: Observed) -> Iterator[Told]:
+    """The samples with internal stats of this subscription."""
+    for sample in observed.window.samples:
+        internal = sample.internal
+        cursor = (internal.cursors or {}).get(observed.subscription) if internal else None
+        if internal is not None and cursor is not None and cursor.read_position is not None:
+            yield sample, internal, cursor
+
+
+def _state(observed: Observed, told: Told) -> ReadState:
+    sample, internal, cursor = told
+    subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
+    replay = subscription.msg_in_replay if subscription else None
+    position = cursor.read_position
+    return ReadState(
+        pending=cursor.subscription_have_pending_read,
+        replaying=cursor.subscription_have_pending_replay_read,
+        under_way=cursor.pending_read_ops,
+        waits=cursor.waiting_read_op,
+        unread=None if position is None else entries_from(position, internal),
+        replay=0 if observed.type in SINGLE_ACTIVE else replay,
+    )
+
+
+def _seconds(observed: Observed, told: Sequence[Told]) -> float | None:
+    """From the first of them to the last; None where that is not told."""
+    first, last = told[0][0], told[-1][0]
+    clock = first.now_told and last.now_told
+    if clock and first.now_ms is not None and last.now_ms is not None:
+        return (last.now_ms - first.now_ms) / 1000
+    interval = observed.window.interval_ms
+    return None if interval is None else (len(told) - 1) * interval / 1000
+
+
+def _position(cursor: CursorStats) -> str | None:
+    position = cursor.read_position
+    return None if position is None else f"{position[0]}:{position[1]}"

@@ -1,0 +1,169 @@
+"""One subscription as the rules see it: its consumers, and what the broker has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pulsar_doctor.answers import RECEIVER_QUEUE_SIZE, Limits, Measure
+from pulsar_doctor.consumers import Subscription, full_name
+from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.attendance import Alone
+from pulsar_doctor.evidence.circulation import Circulation
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.keys import KeyOrder
+from pulsar_doctor.evidence.ranges import AckedRanges
+from pulsar_doctor.evidence.reading import BrokerReads
+from pulsar_doctor.evidence.throttling import Throttling
+from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.stats.backlog import Backlog
+from pulsar_doctor.stats.observed import COMPACTION
+from pulsar_doctor.stats.sample import CLOCK_SLACK_MS, Age
+
+SHARING = frozenset({"Shared", "Key_Shared"})
+SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An active consumer that is not connected. named: as the broker names it now, last: before.
+
+    seconds: for how long nobody has been active, at least; None where that is not told.
+    """
+
+    named: str | None
+    last: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnackedLimit:
+    """The limit of unacknowledged messages of a subscription, and whether it holds it.
+
+    blocked: the broker's flag; None: not told. most: the limit, 0 for none, None where it is not
+    told. delivered: messages in the window. flows: whether new ones are sent all the same.
+    """
+
+    blocked: bool | None
+    most: int | None
+    acks: Acks
+    delivered: int
+    flows: bool
+    watched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two sides that tell different permits of the same quiet moment, as texts."""
+
+    consumer: str
+    newer: str
+    older: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionView:
+    """What is known of one subscription of a topic, or of one of its partitions.
+
+    sources: who told something, in the words of a rule's `needs`.
+    type: Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told.
+    consumers: None where they are not told. refused: why there is nobody to judge, where the broker
+    has accepted no consumer. gap: why its numbers are not known, where commands are missing.
+    quiet_is_fine: whether nothing needs to move: all is consumed, or nobody promised to consume it.
+    left: entries that could be sent now; None where it is not told. backlog: None likewise.
+    moment_ms: when all this was so, since the epoch; None where no clock tells it.
+    incarnations: of the consumers of a trace. durable: whether the broker keeps its place. active:
+    which of `consumers` is the active one of Failover. gone: that one, where it is not connected.
+
+    watched: whether the broker's numbers can be compared with earlier ones; None where it told
+    none. delivered: messages, within that time. since_delivery: since it sent any, or tried to.
+    delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
+    nothing is left to send, too. key_order: of Key_Shared only. alone: where nobody is attached.
+    """
+
+    topic: str
+    partition: int | None
+    subscription: str
+    type: str | None
+    sources: frozenset[str]
+    consumers: tuple[ConsumerView, ...] | None
+    refused: str | None = None
+    gap: str | None = None
+    moment_ms: int | None = None
+    disagreements: tuple[Disagreement, ...] = ()
+    incarnations: frozenset[int] = frozenset()
+
+    durable: bool | None = None
+    persistent: bool | None = None
+    quiet_is_fine: bool = False
+    active: int | None = None
+    gone: Gone | None = None
+    backlog: Backlog | None = None
+    left: Count | None = None
+    unacked: Count | None = None
+    unacked_limit: UnackedLimit | None = None
+    hole: AckHole | None = None
+    circulation: Circulation | None = None
+    watched: bool | None = None
+    delivered: int | None = None
+    since_delivery: Age | None = None
+    delayed: Count | None = None
+    replay: Count | None = None
+    ranges: AckedRanges | None = None
+    reads: BrokerReads | None = None
+    throttling: Throttling | None = None
+    key_order: KeyOrder | None = None
+    alone: Alone | None = None
+
+    wire: Subscription | None = None
+
+    @property
+    def nothing_to_send_for_sure(self) -> bool:
+        """Whether nothing may be left to send: that is known, or nothing shows the contrary."""
+        return self.left is not None and not self.left.least
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether it is known that nothing is left to send."""
+        return self.left is not None and self.left.most == 0
+
+    @property
+    def just_delivered(self) -> bool:
+        """Whether the broker sent just now, as far as its clock tells."""
+        since = self.since_delivery
+        return since is not None and since.exact and since.ms <= CLOCK_SLACK_MS
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether nobody waits for what it keeps: it is a reader's, or compaction's."""
+        return self.durable is False or self.subscription == COMPACTION
+
+    @property
+    def full_topic(self) -> str:
+        """The name of its topic or of the partition."""
+        return full_name(self.topic, self.partition)
+
+
+def backlog_measure(of: SubscriptionView) -> Measure:
+    """The backlog that a finding rests on: the counter, unless that is wrong or not told."""
+    backlog = of.backlog
+    if backlog is None:
+        return Measure("msg_backlog", None, "entries")
+    positions = backlog.entries is not None and (backlog.wrong or backlog.counter is None)
+    name = "backlog_by_positions" if positions else "msg_backlog"
+    return Measure(name, backlog.entries, "entries")
+
+
+def starving(view: SubscriptionView, limits: Limits) -> Iterator[ConsumerView]:
+    """Consumers to which the broker may not send though something is not consumed.
+
+    limits: of a rule, which may tell RECEIVER_QUEUE_SIZE. Not those for whom silence is nothing:
+    standbys, readers and other non-durable subscriptions, and where the backlog is empty.
+    """
+    if view.quiet_is_fine:
+        return
+    size = int(limits.get(RECEIVER_QUEUE_SIZE.name, RECEIVER_QUEUE_SIZE.default))
+    for consumer in view.consumers or ():
+        if consumer.without_permits and consumer.active is not False:
+            yield consumer if size < 0 else consumer.sized(size)

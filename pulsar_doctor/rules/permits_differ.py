@@ -1,0 +1,51 @@
+"""Broker and wire tell different numbers of the same consumer, though nothing moves.
+
+What a trace of the wire shows and what the broker counts are two sides of one account: after each
+FLOW and each message both have the same permits. Where a
+consumer has been quiet for longer than both readings are apart, and for more than two seconds, its
+permits can differ only if one of them has lost count: a FLOW that one side dropped (before the
+SUBSCRIBE had succeeded, or after a close), a message that was debited and not sent, a trace that
+does not have all of it, or two consumers of one name that the tool has taken for one.
+
+It is asked only where both are there: `stall-check TOPIC --trace DIR`, `tap --compare-broker`. The
+newer number is what all other rules go by. Where permits may have been set aside, by the limit of
+unacknowledged messages, nothing is said.
+
+Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trace's columns.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.answers import STATS, WIRE, Finding, Limits, Measure, Outcome, found
+from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
+
+THRESHOLDS = ()
+NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
+EXPLAINS: frozenset[str] = frozenset()
+REMEDY = (
+    "Keep the trace and both stats, and report them: this is a fault of the client, of the broker "
+    "or of this tool. Restarting the consumer evens both sides out."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Outcome:
+    """Found for each number that both sides tell exactly, and differently."""
+    return found(_finding(each) for each in view.disagreements)
+
+
+def _finding(differ: Disagreement) -> Finding:
+    return Finding(
+        code="permits-differ",
+        severity="warning",
+        confidence=0.8,
+        consumer=differ.consumer,
+        summary=(
+            f"of {differ.consumer} one side tells {differ.newer} available permits and the other "
+            f"{differ.older}, and nothing has moved between the two"
+        ),
+        evidence=(
+            Measure("permits_newer", differ.newer, "permits"),
+            Measure("permits_older", differ.older, "permits"),
+        ),
+        remedy=REMEDY,
+    )
