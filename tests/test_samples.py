@@ -651,8 +651,7 @@ SAVED = HEADER + LINE
 MISMATCHES = [
     ([STATS], [INTERNAL, INTERNAL],
      "2 files of --internal-stats and 1 of --stats; each needs one of --stats, taken at the same "),
-    ([], [INTERNAL], "internal stats alone do not tell a stall; add --stats FILE"),
-    ([], [], "internal stats alone"),
+    ([], [], "no file is given; give --stats FILE or --internal-stats FILE"),
     ([SAVED], [INTERNAL], "S0 has its own internal stats; give no other"),
     ([SAVED, SAVED], [], "S0 holds samples of its own; give no other file"),
     ([STATS, SAVED], [], "S1 holds samples of its own; give no other file"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +13,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.samples.files import called, first_line, opened, schema_of
 from pulsar_doctor.samples.plain import (
     Plain,
+    cursors_alone,
     left_out,
     plain_internal,
     plain_stats,
@@ -21,6 +22,7 @@ from pulsar_doctor.samples.plain import (
 )
 from pulsar_doctor.samples.saved import Saved, read_saved
 from pulsar_doctor.stats.fields import document_of, epoch_ms
+from pulsar_doctor.stats.internal import InternalStats
 from pulsar_doctor.stats.observed import TopicWindow
 
 NO_TIME = (
@@ -59,7 +61,8 @@ def read(
     """The samples of files; `-` is standard input. topics: names to be read, all where empty.
 
     stats_files: one that `--save` wrote, or what pulsar-admin printed at several moments, the
-    oldest first. internal_files: of the last of these moments. at_ms: epoch milliseconds of the
+    oldest first. internal_files: of the last of these moments, or of moments of their own where no
+    stats are given. at_ms: epoch milliseconds of the
     last. Raises InputError where they cannot be read or do not fit together, and DoctorError where
     a topic asked for is not there.
     """
@@ -67,6 +70,9 @@ def read(
     contents = [stats_content(name, topics) for name in stats_files]
     plain = [content for content in contents if isinstance(content, Plain)]
     saved = [content for content in contents if isinstance(content, Saved)]
+    if not contents:
+        alone = [cursors_alone(_internal(name), name) for name in internal_files]
+        return _of_plain(alone, topics, at_ms, interval_seconds)
     if not saved:
         return _of_plain(_joined(plain, internal_files), topics, at_ms, interval_seconds)
     if len(contents) > 1:
@@ -98,9 +104,9 @@ def _of_plain(
 
 def check_names(stats_files: Sequence[str], internal_files: Sequence[str]) -> None:
     """Raises InputError where there are too few or too many files, or one of them twice."""
-    if not stats_files:
-        raise InputError("internal stats alone do not tell a stall; add --stats FILE")
-    if len(internal_files) > len(stats_files):
+    if not stats_files and not internal_files:
+        raise InputError("no file is given; give --stats FILE or --internal-stats FILE")
+    if stats_files and len(internal_files) > len(stats_files):
         raise InputError(
             f"{len(internal_files)} files of --internal-stats and {len(stats_files)} of --stats; "
             "each needs one of --stats, taken at the same moment"
@@ -124,12 +130,16 @@ def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain
     without = len(files) - len(internal_files)
     joined = list(files[:without])
     for plain, name in zip(files[without:], internal_files, strict=True):
-        with _begun(name) as (stream, line, schema):
-            if schema is not None:
-                raise InputError(f"{called(name)} is a document of pulsar-doctor itself, {schema}")
-            document = document_of(line + stream.read(), called(name))
-        joined.append(plain.with_internal(plain_internal(document, name), name))
+        joined.append(plain.with_internal(_internal(name), name))
     return joined
+
+
+def _internal(name: str) -> Mapping[str, InternalStats]:
+    """A file of `--internal-stats`, by the names of partitions."""
+    with _begun(name) as (stream, line, schema):
+        if schema is not None:
+            raise InputError(f"{called(name)} is a document of pulsar-doctor itself, {schema}")
+        return plain_internal(document_of(line + stream.read(), called(name)), name)
 
 
 @contextmanager

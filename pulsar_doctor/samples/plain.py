@@ -33,11 +33,12 @@ from pulsar_doctor.stats.internal import (
 from pulsar_doctor.stats.observed import TopicWindow
 from pulsar_doctor.stats.reading import partitioned_stats, topic_stats
 from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.topic import TopicStats
+from pulsar_doctor.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.stats.window import Window, by_identity, consumers_of, fell
 
 UNNAMED = ""  # the one topic of a file that does not name it
 UNKNOWN = "unknown"
+BROKERS_OWN = ("pulsar.repl.", "pulsar.dedup", "__compaction")
 STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 
 
@@ -99,6 +100,24 @@ def plain_internal(document: Any, name: str) -> Mapping[str, InternalStats]:
         if kind == PARTITIONED_INTERNAL:
             return partitioned_internal_stats(document) or {}
         return {UNNAMED: internal_stats(document)}
+
+
+def cursors_alone(internal: Mapping[str, InternalStats], name: str) -> Plain:
+    """A file of `--internal-stats` without its stats: cursors, and nothing of who is there.
+
+    A cursor of the broker's own is no subscription.
+    """
+    kind = INTERNAL if UNNAMED in internal else PARTITIONED_INTERNAL
+    samples = {
+        topic: Sample(None, TopicStats(subscriptions=_nobody_told(told)), told)
+        for topic, told in internal.items()
+    }
+    return Plain(name, kind, samples)
+
+
+def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
+    names = (name for name in internal.cursors or {} if not name.startswith(BROKERS_OWN))
+    return {name: SubscriptionStats() for name in names}
 
 
 def _stats(document: Any, kind: str) -> Mapping[str, TopicStats]:
