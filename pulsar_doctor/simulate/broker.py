@@ -33,6 +33,11 @@ class Dispatcher:
         """One more entry may be sent."""
         self._waiting.append(entry)
 
+    def give_back(self, entries: Iterable[ProducedEntry]) -> None:
+        """Entries that a consumer did not finish: they come before all others, in their order."""
+        back = sorted(entries, key=lambda entry: entry.number, reverse=True)
+        self._waiting.extendleft(back)
+
     def flow(self, consumer: int, permits: int) -> None:
         """A FLOW has come."""
         self.available[consumer] += permits

@@ -1,0 +1,129 @@
+"""How often which law is broken, by whom: what a run of many incidents comes to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from incidents.laws import Broken, broken_by
+from incidents.moments import incident
+from incidents.rhythm import unsteady
+
+SEEDS_SHOWN = 4
+
+Key = tuple[str, str, str]  # law, code, pair; the last or the last two empty: of any
+
+
+@dataclass(slots=True)
+class Count:
+    """broken: incidents by law, rule and pair. seeds: the first that show it. seen: beside it."""
+
+    broken: Counter[Key]
+    seeds: dict[Key, list[int]]
+    seen: Counter[str]
+
+    def add(self, other: Count) -> None:
+        self.broken += other.broken
+        self.seen += other.seen
+        for key, seeds in other.seeds.items():
+            known = self.seeds.setdefault(key, [])
+            known += seeds[: SEEDS_SHOWN - len(known)]
+
+    def note(self, found: Iterable[Broken], seed: int) -> None:
+        """What one incident breaks; each law, rule and pair once."""
+        keys: set[Key] = set()
+        for each in found:
+            law = f"{each.law} (excluded: it cannot see it)" if each.excluded else each.law
+            keys |= {(law, each.code, each.pair), (law, each.code, ""), (law, "", "")}
+        for key in keys:
+            self.broken[key] += 1
+            seeds = self.seeds.setdefault(key, [])
+            if len(seeds) < SEEDS_SHOWN:
+                seeds.append(seed)
+
+
+def none() -> Count:
+    """Before anything is counted."""
+    return Count(Counter(), {}, Counter())
+
+
+def count(seeds: Iterable[int]) -> Count:
+    """Plays these and asks all of them."""
+    total = none()
+    for seed in seeds:
+        played = incident(seed)
+        total.seen["incidents"] += 1
+        total.seen["moments"] += len(played.moments)
+        total.note(broken_by(played), seed)
+    return total
+
+
+def count_rhythms(seeds: Iterable[int]) -> Count:
+    """Plays the rhythms of these seeds, and asks them at all their phases."""
+    total = none()
+    for seed in seeds:
+        total.seen["rhythms"] += 1
+        total.note(unsteady(seed), seed)
+    return total
+
+
+def printed(total: Count, pairs: int) -> Iterator[str]:
+    """A table: law, rule, between whom, incidents, the seeds of the first few.
+
+    pairs: how many of a rule are shown, the most frequent ones.
+    """
+    seen = total.seen
+    played = (f"{seen[what]:,} {what}" for what in ("incidents", "moments", "rhythms"))
+    yield ", ".join(played)
+    for law in sorted({key[0] for key in total.broken}):
+        yield ""
+        yield f"{law}: {total.broken[law, '', '']:,} incidents"
+        codes = {key[1] for key in total.broken if key[0] == law and key[1]}
+        for code in sorted(codes, key=lambda code: -total.broken[law, code, ""]):
+            yield _line(total, (law, code, ""), f"  {code}")
+            those = [key for key in total.broken if key[:2] == (law, code) and key[2]]
+            those.sort(key=lambda key: (-total.broken[key], key))
+            for key in those[:pairs]:
+                yield _line(total, key, f"      {key[2]}")
+            if len(those) > pairs:
+                yield f"      and {len(those) - pairs} more pairs"
+
+
+def _line(total: Count, key: Key, text: str) -> str:
+    seeds = " ".join(map(str, total.seeds[key]))
+    return f"{text:92} {total.broken[key]:6,}  seeds {seeds}"
+
+
+HEADER = """\
+Laws that are broken today, by law, rule and sources: to be shortened, never lengthened.
+
+Written by `python -m incidents --known tests/incidents/known.py`. A law, rule and pair of sources
+that is not in it fails the tests; one that is in it and does not occur any more fails the slow one.
+"""
+
+
+def as_known(total: Count) -> Iterator[str]:
+    """known.py, of what this run has broken."""
+    yield f'"""{HEADER}"""\n\nfrom __future__ import annotations\n'
+    yield "KNOWN: dict[str, dict[str, tuple[str, ...]]] = {"
+    for law in sorted({key[0] for key in total.broken if gates(key[0])}):
+        yield f'    "{law}": {{'
+        codes = sorted({key[1] for key in total.broken if key[0] == law and key[1]})
+        for code in codes:
+            yield f'        "{code}": ('
+            pairs = {plain(key[2]) for key in total.broken if key[:2] == (law, code)} - {""}
+            yield from (f'            "{pair}",' for pair in sorted(pairs))
+            yield "        ),"
+        yield "    },"
+    yield "}"
+
+
+def gates(law: str) -> bool:
+    """Whether it is a law that must hold, and not only counted."""
+    return not law.startswith("(") and "excluded" not in law
+
+
+def plain(pair: str) -> str:
+    """A pair of sources as known.py has it: whether a clock was told is left out."""
+    return pair.replace(" (no clock)", "")

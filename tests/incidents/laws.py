@@ -1,0 +1,368 @@
+"""The laws of a verdict, asked of one incident: who says what of it, and what of that cannot be.
+
+1 never opposite · 2 more evidence never moves back · 4 no clock needed · 5 bounds instead of null ·
+truth: never wrong against what the model knows. (3 steady has incidents of its own: see rhythm.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from random import Random
+
+from incidents.asking import Samples, Sources, untellable, verdict
+from incidents.moments import OFFSETS, Incident, Moment, OfConsumer
+from incidents.script import SECOND
+from pulsar_doctor.answers import Finding
+from pulsar_doctor.diagnosis import Diagnosis
+
+REFILL_WAIT_NS, SLOW_WAIT_NS = 300 * SECOND, 30 * SECOND
+WIRE, STATS = frozenset({"wire"}), frozenset({"stats"})
+BOTH_STATS = frozenset({"stats", "internal"})
+INTERNAL = frozenset({"internal"})
+ALL = frozenset({"wire", "stats", "internal"})
+DECIDED = ("stalled", "warning", "healthy")
+
+# Causes that lie wholly outside of what a source can see.
+OUTSIDE: dict[str, frozenset[str]] = {
+    "wire": frozenset(
+        {
+            "backlog-counter-wrong",
+            "broker-read-stuck",
+            "delayed-messages",
+            "dispatch-throttled",
+            "holes-over-limit",
+            "no-consumer",
+        }
+    ),
+    "stats": frozenset({"lost-to-redeliver-race", "permit-leak"}),
+}
+BY_LIMIT = ("blocked-on-unacked-consumer", "blocked-on-unacked-subscription")
+# What these look at is all that a consumer holds, not when it is sent more.
+HOLDERS = ("prefetch-hogging", "key-shared-blocked", "exclusive-zombie", "not-acknowledging")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question and its answer."""
+
+    sources: Sources
+    samples: Samples
+    said: Diagnosis
+
+    @property
+    def who(self) -> str:
+        """Which sources, for a table; how many readings stands in the text."""
+        named = "+".join(name for name in ("wire", "stats", "internal") if name in self.sources)
+        return f"{named}{'' if self.samples.clock else ' (no clock)'}"
+
+    @property
+    def status(self) -> str:
+        return self.said.status
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A law that is broken: by which rule, between whom, and where."""
+
+    law: str
+    code: str
+    pair: str
+    seed: int
+    moment: int
+    trouble: str
+    text: str = ""
+    excluded: bool = False
+
+
+def _always() -> Iterator[tuple[Sources, Samples]]:
+    for sources in (STATS, BOTH_STATS):
+        for offsets in ((0,), (10, 5, 0), OFFSETS):
+            yield sources, Samples(offsets)
+            yield sources, Samples(offsets, clock=False)
+    yield INTERNAL, Samples((0,))
+    yield WIRE, Samples(())
+    yield WIRE, Samples((), told=True)
+    yield ALL, Samples()
+
+
+def _at_times() -> Iterator[tuple[Sources, Samples]]:
+    for sources in (STATS, BOTH_STATS):
+        yield sources, Samples((5, 0))
+        yield sources, Samples((60, 0), clock=False)
+        yield sources, Samples((10, 0), clock=False, interval=10)
+        for version in ("2.11.0", "3.3.5"):
+            yield sources, Samples(version=version)
+            yield sources, Samples((0,), version=version)
+    yield BOTH_STATS, Samples(internal_last=True)
+    yield BOTH_STATS, Samples(told=True)
+    yield INTERNAL, Samples((0,), clock=False)
+    yield INTERNAL, Samples()
+    yield frozenset({"wire", "stats"}), Samples((0,))
+    yield frozenset({"wire", "internal"}), Samples((0,))
+    yield ALL, Samples((0,))
+    yield ALL, Samples(told=True)
+
+
+ALWAYS, AT_TIMES = tuple(_always()), tuple(_at_times())
+SHARE = 0.3  # of what is asked at times only
+
+
+def questions(random: Random) -> Iterator[tuple[Sources, Samples]]:
+    """What is asked of a moment."""
+    yield from ALWAYS
+    for question in AT_TIMES:
+        if random.random() < SHARE:
+            yield question
+
+
+def answers(moment: Moment) -> list[Asked]:
+    """Everything that is said of this moment."""
+    there = {(moment.at_ns - taken.at_ns) // SECOND for taken in moment.taken}
+    found: dict[tuple[Sources, Samples], Asked] = {}
+    older = moment.incident.script.type != "key_shared"  # theirs hand keys over in another way
+    for sources, samples in questions(Random(moment.at_ns)):
+        if samples.version != "4.0.8" and not older:
+            continue
+        cut = replace(samples, offsets=tuple(o for o in samples.offsets if o in there))
+        if (sources, cut) in found:
+            continue
+        said = verdict(sources, moment, cut)
+        if said is not None:
+            found[sources, cut] = Asked(sources, cut, said)
+    return list(found.values())
+
+
+def broken_by(incident: Incident) -> Iterator[Broken]:
+    """Every law that is broken by what is said of this incident."""
+    for number, moment in enumerate(incident.moments):
+        said = answers(moment)
+        for law in (opposite, backwards, without_clock, nulls, untrue):
+            for each in law(moment, said):
+                yield replace(
+                    each,
+                    seed=incident.script.seed,
+                    moment=number,
+                    trouble=incident.script.trouble,
+                )
+
+
+def _broken(law: str, code: str, pair: str, text: str = "", *, excluded: bool = False) -> Broken:
+    return Broken(law, code, pair, 0, 0, "", text, excluded)
+
+
+# 1: never opposite.
+
+
+def opposite(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
+    """Two that say stalled and healthy of one moment; each rule and pair of sources once."""
+    seen = set()
+    healthy = [each for each in said if each.status == "healthy"]
+    for stalled in (each for each in said if each.status == "stalled"):
+        for other in healthy:
+            codes = {f.code for f in stalled.said.findings if f.severity == "stalled"}
+            excluded = codes <= _outside(moment, other)
+            for code in codes:
+                pair = f"{stalled.who} stalled, {other.who} healthy"
+                if (code, pair, excluded) not in seen:
+                    seen.add((code, pair, excluded))
+                    text = f"{stalled.samples} against {other.samples}"
+                    yield _broken("1 opposite", code, pair, text, excluded=excluded)
+
+
+def _outside(moment: Moment, asked: Asked) -> frozenset[str]:
+    """Codes that these sources name as not told, and that they could not see at all."""
+    named = {text.partition(":")[0] for text in asked.said.not_told} | untellable(asked.sources)
+    sources = asked.sources - {"internal"}
+    outside = frozenset.intersection(*(OUTSIDE[source] for source in sources))
+    if sources == WIRE and not asked.samples.told and _works_at_limit(moment):
+        outside |= set(BY_LIMIT)
+    return outside & named
+
+
+def _works_at_limit(moment: Moment) -> bool:
+    """Whether all that are held by a limit acknowledge: the wire shows nothing of that limit."""
+    return all(
+        each.ack_in is not None and each.ack_in < REFILL_WAIT_NS
+        for each in moment.truth.consumers.values()
+        if each.unacked
+    )
+
+
+# 2: more evidence never moves back.
+
+
+def backwards(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
+    """More that shows nothing new made a verdict less sure. (Opposites are law 1's.)"""
+    for less, more in combinations(said, 2):
+        few, many = (less, more) if _within(less, more) else (more, less)
+        if not _within(few, many) or not _nothing_new(moment, few, many):
+            continue
+        pair = f"{few.who} -> {many.who}"
+        if few.status in DECIDED and many.status == "unknown":
+            reason = many.said.not_told[0] if many.said.not_told else ""
+            code = reason.partition(":")[0]
+            yield _broken("2 decided -> unknown", code, pair, f"{few.status}: {reason}")
+        yield from _less_sure(few, many, pair)
+
+
+def _within(few: Asked, many: Asked) -> bool:
+    """Whether one has all that the other has, and more."""
+    a, b = few.samples, many.samples
+    if (few.sources, a) == (many.sources, b) or not few.sources <= many.sources:
+        return False
+    if "wire" in few.sources and few.sources != WIRE and a.offsets != b.offsets:
+        return False
+    same = (a.version, a.interval, a.internal_last) == (b.version, b.interval, b.internal_last)
+    known = a.clock <= b.clock and a.told <= b.told
+    if few.sources == WIRE:
+        return known
+    return same and known and set(a.offsets) <= set(b.offsets)
+
+
+def _nothing_new(moment: Moment, few: Asked, many: Asked) -> bool:
+    """Whether nothing moved within the readings that the larger one has."""
+    offsets = many.samples.offsets or (0,)
+    since = moment.at_ns - max(offsets) * SECOND
+    return moment.truth.since < since - SECOND
+
+
+def _less_sure(few: Asked, many: Asked, pair: str) -> Iterator[Broken]:
+    sure = {(f.code, f.consumer): f for f in many.said.findings}
+    for finding in few.said.findings:
+        after = sure.get((finding.code, finding.consumer))
+        if after is not None and after.confidence < finding.confidence - 0.001:
+            text = f"{finding.consumer}: {finding.confidence} -> {after.confidence}"
+            yield _broken("2 less sure", finding.code, pair, text)
+
+
+# 4: no clock needed for what needs none.
+
+
+def without_clock(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
+    """Facts that decide by themselves."""
+    truth = moment.truth
+    read = moment.taken[-1]
+    subscription = next(iter(read.stats["subscriptions"].values()))
+    nothing = truth.waiting == 0 and subscription["msgBacklog"] == 0
+    never = [each for each in truth.consumers.values() if _never_in_its_life(each)]
+    for asked in said:
+        if asked.samples.clock and asked.sources != INTERNAL:
+            continue
+        if nothing and asked.status != "healthy" and asked.samples.version == "4.0.8":
+            code = _first_code(asked)
+            yield _broken("4 nothing waits", code, f"{asked.who}: {asked.status}")
+        if never and not moment.truth.moves_in and asked.status in ("healthy", "unknown"):
+            code = _first_code(asked)
+            yield _broken("4 never in its life", code, f"{asked.who}: {asked.status}")
+        if asked.status == "stalled" and _rate(subscription) and _rates_count(asked, truth):
+            yield _broken("4 a rate above 0", _first_code(asked), f"{asked.who}: stalled")
+
+
+def _never_in_its_life(each: OfConsumer) -> bool:
+    """Full once, nothing back, one FLOW ever, and hung for longer than anybody would wait."""
+    told = each.app.attached
+    return (
+        each.app.worker.queue > 2
+        and told.out >= each.app.worker.queue
+        and not told.acks
+        and len(told.flows) == 1
+        and each.queued > 1
+        and (each.hangs or each.paused)
+        and each.stood >= REFILL_WAIT_NS
+    )
+
+
+def _rate(subscription: dict[str, object]) -> bool:
+    return bool(subscription["messageAckRate"])
+
+
+def _rates_count(asked: Asked, truth: object) -> bool:
+    """Findings of the whole subscription only: one of several may stand while others work."""
+    return any(f.consumer is None and f.severity == "stalled" for f in asked.said.findings)
+
+
+def _first_code(asked: Asked) -> str:
+    if asked.said.findings:
+        return asked.said.findings[0].code
+    return asked.said.not_told[0].partition(":")[0] if asked.said.unknown else "(none)"
+
+
+# 5: bounds instead of null.
+
+COUNTED = ("messages", "entries", "permits", "seconds", "ranges", "acks")
+# Not known from below either: when that comes of which nothing shows, and how a cluster is set.
+FORECASTS = ("next_flow_in", "release_in", "time_to_drain", "done_in", "nobody_for")
+SET = ("max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription")
+
+
+def nulls(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
+    """A count in the evidence that is null."""
+    seen = set()
+    for asked in said:
+        for finding in asked.said.findings:
+            for measure in finding.evidence:
+                key = (finding.code, measure.name, asked.who)
+                if measure.value is not None or measure.unit not in COUNTED:
+                    continue
+                if measure.name not in (*FORECASTS, *SET) and key not in seen:
+                    seen.add(key)
+                    yield _broken("5 null", finding.code, f"{measure.name} by {asked.who}")
+
+
+# Never wrong against the truth.
+
+
+def untrue(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
+    """Healthy where it stands still for good; stalled where it goes on by itself."""
+    for_good = stands_for_good(moment)
+    for asked in said:
+        if asked.status == "healthy" and for_good and not _judged_earlier(moment, asked):
+            yield _broken("truth: healthy, stands still", "(none)", asked.who)
+        for finding in asked.said.findings:
+            if finding.severity == "stalled":
+                yield from _goes_on(moment, asked, finding)
+
+
+def stands_for_good(moment: Moment) -> bool:
+    """Whether messages wait, nothing has moved for long, and nothing ever will."""
+    truth = moment.truth
+    waits = truth.waiting > 0 or truth.queued > 0
+    never = truth.moves_in is None and truth.comes_in is None
+    followed = truth.ended or truth.known >= 20 * REFILL_WAIT_NS
+    return waits and never and followed and moment.at_ns - truth.since >= REFILL_WAIT_NS + SECOND
+
+
+def _judged_earlier(moment: Moment, asked: Asked) -> bool:
+    """A trace in which everybody is gone is judged as of the moment before they went."""
+    return "wire" in asked.sources and not moment.truth.consumers
+
+
+def _goes_on(moment: Moment, asked: Asked, finding: Finding) -> Iterator[Broken]:
+    if _judged_earlier(moment, asked):
+        return
+    soon, stood = _relief(moment, finding)
+    if soon is None or soon > SLOW_WAIT_NS:
+        return
+    law = "truth: stalled, goes on soon"
+    if stood + soon >= REFILL_WAIT_NS:
+        law = "(late: stalled, at the end of a long wait)"
+    text = f"{finding.consumer}: in {soon / SECOND:.0f} s after {stood / SECOND:.0f} s"
+    yield _broken(law, finding.code, asked.who, f"{text} {asked.samples}")
+
+
+def _relief(moment: Moment, finding: Finding) -> tuple[int | None, int]:
+    """How soon what was found is over by itself, and for how long it has lasted.
+
+    Nothing shows that somebody who has left will come back.
+    """
+    truth = moment.truth
+    each = truth.consumers.get(finding.consumer or "")
+    if each is None:
+        soon = None if finding.code == "no-consumer" else truth.sent_in
+        return soon, moment.at_ns - truth.since
+    if finding.code in HOLDERS:
+        oldest = min((hold.since_ns for hold in each.holds), default=moment.at_ns)
+        return each.drained_in, moment.at_ns - oldest
+    return each.ready_in, each.stood
