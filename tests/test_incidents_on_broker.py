@@ -19,7 +19,7 @@ from scenarios.scene import SUBSCRIPTION as REAL
 from scenarios.scene import Scene, scene
 
 from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.simulate.scenario import Entry
+from pulsar_doctor.simulate.scenario import ProducedEntry
 
 TIMES = {
     "lastAckedTimestamp",
@@ -48,7 +48,7 @@ class Same:
 
 def script(type_: str, entries: int, *workers: Worker, batch: int = 1, limit: int = 0) -> Script:
     return Script(
-        0, type_, workers, tuple(Entry(n, 0, 0, n * batch, batch) for n in range(entries)),
+        0, type_, workers, tuple(ProducedEntry(n, 0, 0, n * batch, batch) for n in range(entries)),
         (60 * SECOND,), consumer_limit=limit,
     )  # fmt: skip
 

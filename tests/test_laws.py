@@ -5,13 +5,20 @@ A few hundred incidents in every run; with -m slow the 10,000 of `python -m inci
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
+
 import pytest
 from incidents.__main__ import all_of
 from incidents.counting import Count, count, count_rhythms, gates, plain
+from incidents.documents import LACKS, Document, of_version
 from incidents.known import KNOWN
 from incidents.moments import OfConsumer, incident
 
 from pulsar_doctor.ledger import Ledger
+
+STATES = Path(__file__).parent / "states"
 
 
 def not_known(total: Count) -> list[str]:
@@ -45,6 +52,38 @@ def test_the_laws_on_ten_thousand_incidents() -> None:
         if (law, code, pair) not in broken
     ]
     assert mended == [], "take these out of known.py"
+
+
+@pytest.mark.parametrize("version", LACKS)
+def test_each_version_lacks_what_its_broker_lacks(version: str) -> None:
+    """By the states that were recorded: what the model writes, a broker of that version writes."""
+    told = [document for seed in range(40) for document in documents(seed)]
+    made, newest = fields([of_version(each, version) for each in told]), fields(told)
+    for of_model, all_of_model, real in zip(made, newest, fields(recorded(version)), strict=True):
+        assert of_model == all_of_model & real
+
+
+def documents(seed: int) -> list[Document]:
+    return [moment.taken[-1].stats for moment in incident(seed).moments]
+
+
+def recorded(version: str) -> list[Document]:
+    lines = [
+        line
+        for path in sorted(STATES.glob(f"{version}/*.jsonl.gz"))
+        for line in gzip.decompress(path.read_bytes()).splitlines()[1:4]
+    ]
+    return [told["stats"] for told in map(json.loads, lines) if told.get("stats")]
+
+
+def fields(told: list[Document]) -> tuple[set[str], set[str], set[str]]:
+    """The names that topics, subscriptions and consumers have in these stats."""
+    subscriptions = [one for each in told for one in each["subscriptions"].values()]
+    consumers = [one for each in subscriptions for one in each["consumers"]]
+    of_topic, of_subscription, of_consumer = (
+        {name for each in some for name in each} for some in (told, subscriptions, consumers)
+    )
+    return of_topic, of_subscription, of_consumer
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 40) for at in range(0, 200, 40)], ids=str)

@@ -39,6 +39,7 @@ from pulsar_doctor.answers import Severity
 from pulsar_doctor.checkup import Tally
 from pulsar_doctor.cli import stall_check
 from pulsar_doctor.diagnosis import Diagnosis, Status
+from pulsar_doctor.printable import printable
 from pulsar_doctor.report.folding import Folded
 from pulsar_doctor.report.formats import FORMATS, write
 from pulsar_doctor.report.words import full_topic

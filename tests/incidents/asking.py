@@ -27,6 +27,7 @@ from pulsar_doctor.stats.window import Window
 Sources = frozenset[str]  # of "wire", "stats" and "internal"
 RULES = load()
 LIMITS = limits_of(RULES)
+CODES = frozenset(rule.code for rule in RULES)
 NEEDS = {rule.code: rule.needs for rule in RULES}
 PART = {"wire": WIRE, "stats": STATS, "internal": STATS}
 CURSORS_ALONE = TopicStats(subscriptions={SUBSCRIPTION: SubscriptionStats()})

@@ -6,26 +6,34 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from incidents.laws import Broken, broken_by
-from incidents.moments import incident
+from incidents.laws import Broken, broken_at
+from incidents.moments import Moment, incident
+from incidents.questions import Asked, answers
 from incidents.rhythm import unsteady
+from incidents.truth import truth_of
 
 SEEDS_SHOWN = 4
+STATUSES = ("stalled", "warning", "healthy", "unknown")
 
 Key = tuple[str, str, str]  # law, code, pair; the last or the last two empty: of any
 
 
 @dataclass(slots=True)
 class Count:
-    """broken: incidents by law, rule and pair. seeds: the first that show it. seen: beside it."""
+    """broken: incidents by law, rule and pair. seeds: the first that show it. seen: how many.
+
+    verdicts: by truth, sources and status.
+    """
 
     broken: Counter[Key]
     seeds: dict[Key, list[int]]
     seen: Counter[str]
+    verdicts: Counter[Key]
 
     def add(self, other: Count) -> None:
         self.broken += other.broken
         self.seen += other.seen
+        self.verdicts += other.verdicts
         for key, seeds in other.seeds.items():
             known = self.seeds.setdefault(key, [])
             known += seeds[: SEEDS_SHOWN - len(known)]
@@ -42,20 +50,30 @@ class Count:
             if len(seeds) < SEEDS_SHOWN:
                 seeds.append(seed)
 
+    def tally(self, moment: Moment, said: Iterable[Asked]) -> None:
+        """How often which sources say what, by the truth."""
+        truth = truth_of(moment)
+        for asked in said:
+            self.verdicts[truth, asked.who, asked.status] += 1
+
 
 def none() -> Count:
     """Before anything is counted."""
-    return Count(Counter(), {}, Counter())
+    return Count(Counter(), {}, Counter(), Counter())
 
 
 def count(seeds: Iterable[int]) -> Count:
     """Plays these and asks all of them."""
     total = none()
     for seed in seeds:
-        played = incident(seed)
         total.seen["incidents"] += 1
-        total.seen["moments"] += len(played.moments)
-        total.note(broken_by(played), seed)
+        broken: list[Broken] = []
+        for moment in incident(seed).moments:
+            said = answers(moment)
+            total.seen["moments"] += 1
+            total.tally(moment, said)
+            broken += broken_at(moment, said)
+        total.note(broken, seed)
     return total
 
 
@@ -76,6 +94,7 @@ def printed(total: Count, pairs: int) -> Iterator[str]:
     seen = total.seen
     played = (f"{seen[what]:,} {what}" for what in ("incidents", "moments", "rhythms"))
     yield ", ".join(played)
+    yield from _verdicts(total)
     for law in sorted({key[0] for key in total.broken}):
         yield ""
         yield f"{law}: {total.broken[law, '', '']:,} incidents"
@@ -88,6 +107,18 @@ def printed(total: Count, pairs: int) -> Iterator[str]:
                 yield _line(total, key, f"      {key[2]}")
             if len(those) > pairs:
                 yield f"      and {len(those) - pairs} more pairs"
+
+
+def _verdicts(total: Count) -> Iterator[str]:
+    """Verdicts by the truth, in percent of those of the same sources."""
+    yield ""
+    yield f"{'verdicts by truth':40}{'asked':>9}" + "".join(f"{each:>10}" for each in STATUSES)
+    for truth in sorted({key[0] for key in total.verdicts}):
+        yield truth
+        for who in sorted({key[1] for key in total.verdicts if key[0] == truth}):
+            each = [total.verdicts[truth, who, status] for status in STATUSES]
+            shares = "".join(f"{100 * number / sum(each):9.1f}%" for number in each)
+            yield f"  {who:38}{sum(each):9,}{shares}"
 
 
 def _line(total: Count, key: Key, text: str) -> str:

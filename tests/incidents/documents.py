@@ -72,7 +72,7 @@ def _publisher() -> Document:
 def _subscription(play: Play, size: int) -> Document:
     broker = play.broker
     living = broker.living
-    told = {
+    told: Document = {
         "type": TYPES[broker.type] if broker.consumers else "None",
         "isDurable": True,
         "isReplicated": False,

@@ -26,16 +26,14 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         "key-shared-blocked": (
             "stats stalled, stats+internal healthy",
             "stats stalled, wire healthy",
+            "stats stalled, wire+internal healthy",
             "stats+internal stalled, stats+internal healthy",
             "stats+internal stalled, wire healthy",
+            "stats+internal stalled, wire+internal healthy",
         ),
         "permits-exhausted": (
             "wire stalled, stats healthy",
             "wire stalled, stats+internal healthy",
-            "wire+internal stalled, stats healthy",
-            "wire+internal stalled, stats+internal healthy",
-            "wire+stats stalled, stats healthy",
-            "wire+stats stalled, stats+internal healthy",
             "wire+stats+internal stalled, stats healthy",
             "wire+stats+internal stalled, stats+internal healthy",
         ),
@@ -49,17 +47,12 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "zero-queue-unsupported": (
             "wire stalled, wire healthy",
+            "wire+internal stalled, wire healthy",
             "wire+stats+internal stalled, wire healthy",
         ),
     },
     "2 decided -> unknown": {
         "broker-read-stuck": ("wire -> wire+stats",),
-    },
-    "2 less sure": {
-        "prefetch-hogging": (
-            "stats -> wire+stats+internal",
-            "stats+internal -> wire+stats+internal",
-        ),
     },
     "3 steady: differs": {
         "inactive-failover": (
@@ -85,19 +78,11 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "5 null": {
-        "blocked-on-unacked-subscription": (
-            "acknowledged by stats",
-            "acknowledged by stats+internal",
-            "acknowledged by wire+stats",
-            "acknowledged by wire+stats+internal",
-        ),
         "inactive-failover": (
             "held by stats",
             "held by wire+stats",
         ),
         "permits-exhausted": (
-            "held_entries_most by stats",
-            "held_entries_most by stats+internal",
             "next_flow_after by stats",
             "next_flow_after by stats+internal",
             "receiver_queue_size by stats",
@@ -110,8 +95,6 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "acknowledged by stats+internal",
         ),
         "slow-but-progressing": (
-            "held_entries_most by stats",
-            "held_entries_most by stats+internal",
             "next_flow_after by stats",
             "next_flow_after by stats+internal",
             "receiver_queue_size by stats",
@@ -120,8 +103,6 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "unacked_messages by stats+internal",
         ),
         "zero-queue-unsupported": (
-            "held_entries_most by stats",
-            "held_entries_most by stats+internal",
             "next_flow_after by stats",
             "next_flow_after by stats+internal",
             "receiver_queue_size by stats",
@@ -130,11 +111,23 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "unacked_messages by stats+internal",
         ),
     },
-    "truth: healthy, stands still": {
+    "truth: healthy, never acknowledges": {
         "(none)": (
+            "stats",
             "stats+internal",
             "wire",
             "wire+internal",
+            "wire+stats+internal",
+        ),
+    },
+    "truth: healthy, stands still": {
+        "no permits": (
+            "stats+internal",
+            "wire",
+        ),
+        "permits left": (
+            "stats+internal",
+            "wire",
         ),
     },
 }

@@ -7,21 +7,16 @@ truth: never wrong against what the model knows. (3 steady has incidents of its 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
-from random import Random
 
-from incidents.asking import Samples, Sources, untellable, verdict
-from incidents.moments import OFFSETS, Incident, Moment, OfConsumer
+from incidents.asking import CODES, untellable
+from incidents.moments import Moment, OfConsumer
+from incidents.questions import INTERNAL, WIRE, Asked
 from incidents.script import SECOND
+from incidents.truth import REFILL_WAIT_NS, SLOW_WAIT_NS, never_acknowledges, stands_for_good, why
 from pulsar_doctor.answers import Finding
-from pulsar_doctor.diagnosis import Diagnosis
 
-REFILL_WAIT_NS, SLOW_WAIT_NS = 300 * SECOND, 30 * SECOND
-WIRE, STATS = frozenset({"wire"}), frozenset({"stats"})
-BOTH_STATS = frozenset({"stats", "internal"})
-INTERNAL = frozenset({"internal"})
-ALL = frozenset({"wire", "stats", "internal"})
 DECIDED = ("stalled", "warning", "healthy")
 
 # Causes that lie wholly outside of what a source can see.
@@ -37,29 +32,11 @@ OUTSIDE: dict[str, frozenset[str]] = {
         }
     ),
     "stats": frozenset({"lost-to-redeliver-race", "permit-leak"}),
+    "internal": CODES - {"ack-hole", "backlog-counter-wrong", "broker-read-stuck"},
 }
 BY_LIMIT = ("blocked-on-unacked-consumer", "blocked-on-unacked-subscription")
 # What these look at is all that a consumer holds, not when it is sent more.
 HOLDERS = ("prefetch-hogging", "key-shared-blocked", "exclusive-zombie", "not-acknowledging")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One question and its answer."""
-
-    sources: Sources
-    samples: Samples
-    said: Diagnosis
-
-    @property
-    def who(self) -> str:
-        """Which sources, for a table; how many readings stands in the text."""
-        named = "+".join(name for name in ("wire", "stats", "internal") if name in self.sources)
-        return f"{named}{'' if self.samples.clock else ' (no clock)'}"
-
-    @property
-    def status(self) -> str:
-        return self.said.status
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,87 +46,18 @@ class Broken:
     law: str
     code: str
     pair: str
-    seed: int
-    moment: int
-    trouble: str
     text: str = ""
     excluded: bool = False
 
 
-def _always() -> Iterator[tuple[Sources, Samples]]:
-    for sources in (STATS, BOTH_STATS):
-        for offsets in ((0,), (10, 5, 0), OFFSETS):
-            yield sources, Samples(offsets)
-            yield sources, Samples(offsets, clock=False)
-    yield INTERNAL, Samples((0,))
-    yield WIRE, Samples(())
-    yield WIRE, Samples((), told=True)
-    yield ALL, Samples()
-
-
-def _at_times() -> Iterator[tuple[Sources, Samples]]:
-    for sources in (STATS, BOTH_STATS):
-        yield sources, Samples((5, 0))
-        yield sources, Samples((60, 0), clock=False)
-        yield sources, Samples((10, 0), clock=False, interval=10)
-        for version in ("2.11.0", "3.3.5"):
-            yield sources, Samples(version=version)
-            yield sources, Samples((0,), version=version)
-    yield BOTH_STATS, Samples(internal_last=True)
-    yield BOTH_STATS, Samples(told=True)
-    yield INTERNAL, Samples((0,), clock=False)
-    yield INTERNAL, Samples()
-    yield frozenset({"wire", "stats"}), Samples((0,))
-    yield frozenset({"wire", "internal"}), Samples((0,))
-    yield ALL, Samples((0,))
-    yield ALL, Samples(told=True)
-
-
-ALWAYS, AT_TIMES = tuple(_always()), tuple(_at_times())
-SHARE = 0.3  # of what is asked at times only
-
-
-def questions(random: Random) -> Iterator[tuple[Sources, Samples]]:
-    """What is asked of a moment."""
-    yield from ALWAYS
-    for question in AT_TIMES:
-        if random.random() < SHARE:
-            yield question
-
-
-def answers(moment: Moment) -> list[Asked]:
-    """Everything that is said of this moment."""
-    there = {(moment.at_ns - taken.at_ns) // SECOND for taken in moment.taken}
-    found: dict[tuple[Sources, Samples], Asked] = {}
-    older = moment.incident.script.type != "key_shared"  # theirs hand keys over in another way
-    for sources, samples in questions(Random(moment.at_ns)):
-        if samples.version != "4.0.8" and not older:
-            continue
-        cut = replace(samples, offsets=tuple(o for o in samples.offsets if o in there))
-        if (sources, cut) in found:
-            continue
-        said = verdict(sources, moment, cut)
-        if said is not None:
-            found[sources, cut] = Asked(sources, cut, said)
-    return list(found.values())
-
-
-def broken_by(incident: Incident) -> Iterator[Broken]:
-    """Every law that is broken by what is said of this incident."""
-    for number, moment in enumerate(incident.moments):
-        said = answers(moment)
-        for law in (opposite, backwards, without_clock, nulls, untrue):
-            for each in law(moment, said):
-                yield replace(
-                    each,
-                    seed=incident.script.seed,
-                    moment=number,
-                    trouble=incident.script.trouble,
-                )
+def broken_at(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
+    """Every law that is broken by what is said of this moment."""
+    for law in (opposite, backwards, without_clock, nulls, untrue):
+        yield from law(moment, said)
 
 
 def _broken(law: str, code: str, pair: str, text: str = "", *, excluded: bool = False) -> Broken:
-    return Broken(law, code, pair, 0, 0, "", text, excluded)
+    return Broken(law, code, pair, text, excluded)
 
 
 # 1: never opposite.
@@ -174,9 +82,8 @@ def opposite(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
 def _outside(moment: Moment, asked: Asked) -> frozenset[str]:
     """Codes that these sources name as not told, and that they could not see at all."""
     named = {text.partition(":")[0] for text in asked.said.not_told} | untellable(asked.sources)
-    sources = asked.sources - {"internal"}
-    outside = frozenset.intersection(*(OUTSIDE[source] for source in sources))
-    if sources == WIRE and not asked.samples.told and _works_at_limit(moment):
+    outside = frozenset.intersection(*(OUTSIDE[source] for source in asked.sources))
+    if asked.sources == WIRE and not asked.samples.told and _works_at_limit(moment):
         outside |= set(BY_LIMIT)
     return outside & named
 
@@ -256,7 +163,7 @@ def without_clock(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
         if never and not moment.truth.moves_in and asked.status in ("healthy", "unknown"):
             code = _first_code(asked)
             yield _broken("4 never in its life", code, f"{asked.who}: {asked.status}")
-        if asked.status == "stalled" and _rate(subscription) and _rates_count(asked, truth):
+        if subscription["messageAckRate"] and _stalled_as_a_whole(asked):
             yield _broken("4 a rate above 0", _first_code(asked), f"{asked.who}: stalled")
 
 
@@ -274,12 +181,8 @@ def _never_in_its_life(each: OfConsumer) -> bool:
     )
 
 
-def _rate(subscription: dict[str, object]) -> bool:
-    return bool(subscription["messageAckRate"])
-
-
-def _rates_count(asked: Asked, truth: object) -> bool:
-    """Findings of the whole subscription only: one of several may stand while others work."""
+def _stalled_as_a_whole(asked: Asked) -> bool:
+    """Not only one of several consumers, which may stand while others work."""
     return any(f.consumer is None and f.severity == "stalled" for f in asked.said.findings)
 
 
@@ -302,13 +205,21 @@ def nulls(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
     seen = set()
     for asked in said:
         for finding in asked.said.findings:
-            for measure in finding.evidence:
-                key = (finding.code, measure.name, asked.who)
-                if measure.value is not None or measure.unit not in COUNTED:
-                    continue
-                if measure.name not in (*FORECASTS, *SET) and key not in seen:
-                    seen.add(key)
-                    yield _broken("5 null", finding.code, f"{measure.name} by {asked.who}")
+            for name in _null(asked, finding):
+                if (finding.code, name, asked.who) not in seen:
+                    seen.add((finding.code, name, asked.who))
+                    yield _broken("5 null", finding.code, f"{name} by {asked.who}")
+
+
+def _null(asked: Asked, finding: Finding) -> Iterator[str]:
+    left_out = {*FORECASTS, *SET}
+    if any(m.name == "unacked_messages" and m.value is not None for m in finding.evidence):
+        left_out.add("held_entries_most")  # the same, told in messages
+    if len(asked.samples.offsets) == 1:
+        left_out.add("acknowledged")  # of a window, which one reading is not
+    for measure in finding.evidence:
+        if measure.value is None and measure.unit in COUNTED and measure.name not in left_out:
+            yield measure.name
 
 
 # Never wrong against the truth.
@@ -316,22 +227,15 @@ def nulls(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
 
 def untrue(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
     """Healthy where it stands still for good; stalled where it goes on by itself."""
-    for_good = stands_for_good(moment)
+    for_good, forgets = stands_for_good(moment), never_acknowledges(moment)
     for asked in said:
+        if asked.status == "healthy" and forgets:
+            yield _broken("truth: healthy, never acknowledges", "(none)", asked.who)
         if asked.status == "healthy" and for_good and not _judged_earlier(moment, asked):
-            yield _broken("truth: healthy, stands still", "(none)", asked.who)
+            yield _broken("truth: healthy, stands still", why(moment), asked.who)
         for finding in asked.said.findings:
             if finding.severity == "stalled":
                 yield from _goes_on(moment, asked, finding)
-
-
-def stands_for_good(moment: Moment) -> bool:
-    """Whether messages wait, nothing has moved for long, and nothing ever will."""
-    truth = moment.truth
-    waits = truth.waiting > 0 or truth.queued > 0
-    never = truth.moves_in is None and truth.comes_in is None
-    followed = truth.ended or truth.known >= 20 * REFILL_WAIT_NS
-    return waits and never and followed and moment.at_ns - truth.since >= REFILL_WAIT_NS + SECOND
 
 
 def _judged_earlier(moment: Moment, asked: Asked) -> bool:

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from incidents.script import SECOND, Script, Worker
+from incidents.script import SECOND, Acks, Goes, Script, Worker
 from pulsar_doctor.simulate.scenario import ProducedEntry
 
 QUEUES = (0, 1, 1, 2, 3, 5, 10, 10, 20, 50, 100, 100, 500, 1000, 1000, 1000, 5000)
 CLIENTS = ("java", "java", "pulsar-client", "pulsar-client", "pulsar-client-listener", "go")
 TYPES = ("shared",) * 9 + ("key_shared",) * 4 + ("failover",) * 4 + ("exclusive",) * 3
+ACKS: tuple[Acks, ...] = ("each", "each", "each", "groups")
+IN_ORDER: tuple[Acks, ...] = ("each", "cumulative", "cumulative")  # one consumer has them all
+GOES: tuple[Goes, ...] = ("closes", "loses")
 ENTRIES_MOST = 400
-LOOKS = 3
+LOOKS = 2
 
 Trouble = Callable[[Random, Script, int], Script]
 
@@ -66,9 +69,9 @@ def _worker(random: Random, type_: str, batch: int) -> Worker:
         client = "java"
     if not queue and batch > 1:
         client = "pulsar-client"
-    acks = random.choice(("each", "each", "each", "groups"))
+    acks: Acks = random.choice(ACKS)
     if type_ in ("exclusive", "failover"):
-        acks = random.choice(("each", "cumulative", "cumulative"))
+        acks = random.choice(IN_ORDER)
     group = 1 if acks == "each" else random.choice((1, 2, 5, 20))
     hands = random.choice((1, 1, 1, 1, 4, 16)) if queue and acks != "cumulative" else 1
     if not queue:
@@ -158,7 +161,7 @@ def _nacks(random: Random, script: Script, at_ns: int) -> Script:
 
 
 def _leaves(random: Random, script: Script, at_ns: int) -> Script:
-    goes = random.choice(("closes", "loses"))
+    goes: Goes = random.choice(GOES)
     chosen = random.randrange(len(script.workers))
     leaver = replace(script.workers[chosen], leave_ns=at_ns + SECOND, goes=goes)
     workers = [*script.workers]
@@ -186,8 +189,10 @@ def _joins(random: Random, script: Script, at_ns: int) -> Script:
 def _limit(random: Random, script: Script, at_ns: int) -> Script:
     """A limit of unacknowledged messages that is reached, with or without a hang."""
     limit = random.choice((5, 10, 20, 50))
-    of = random.choice(("consumer_limit", "subscription_limit"))
-    script = replace(script, **{of: limit})
+    if random.choice(("consumer", "subscription")) == "consumer":
+        script = replace(script, consumer_limit=limit)
+    else:
+        script = replace(script, subscription_limit=limit)
     return random.choice((_hangs, _never_acks, _slows))(random, script, at_ns)
 
 

@@ -34,6 +34,7 @@ class OfConsumer:
     app: App
     hangs: bool
     paused: bool
+    blocked: bool
     permits: int
     parked: int
     unacked: int
@@ -178,6 +179,7 @@ def _truth(play: Play) -> Truth:
             app=app,
             hangs=app.hangs(now_ns),
             paused=app.paused(now_ns),
+            blocked=app.attached.blocked or broker.blocked,
             permits=app.attached.permits,
             parked=app.attached.parked,
             unacked=sum(hold.entry.messages for hold in app.attached.held.values()),
@@ -202,7 +204,7 @@ def _truth(play: Play) -> Truth:
 
 def _afterwards(moment: Moment, play: Play) -> None:
     truth, at_ns = moment.truth, moment.at_ns
-    truth.known, truth.ended = play.ended_ns - at_ns, not play._events
+    truth.known, truth.ended = play.ended_ns - at_ns, play.is_over
     everybody = play.broker.consumers
     sent = [_next(c.sent, at_ns) for c in everybody]
     acks = [_next(c.acks, at_ns) for c in everybody]

@@ -95,6 +95,11 @@ class Play:
         self.ended_ns = end_ns if left else self.now_ns
         return self
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can happen any more."""
+        return not self._events
+
     def _later(self, at_ns: int, step: Callable[[Any], None], what: Any) -> None:
         self._number += 1
         heappush(self._events, (at_ns, self._number, step, what))

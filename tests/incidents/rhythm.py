@@ -13,9 +13,10 @@ from dataclasses import replace
 from random import Random
 
 from incidents.asking import Samples, verdict
-from incidents.laws import ALL, BOTH_STATS, STATS, WIRE, Asked, Broken
+from incidents.laws import Broken
 from incidents.moments import Incident, Moment, played
-from incidents.script import SECOND, Script, Worker
+from incidents.questions import ALL, BOTH_STATS, STATS, WIRE, Asked
+from incidents.script import SECOND, Acks, Script, Worker
 from pulsar_doctor.answers import Finding
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.scenario import ProducedEntry
@@ -41,7 +42,9 @@ def rhythm(seed: int) -> Script:
     work_ns = int(random.choice((0.3, 1, 3, 10, 30, 30, 60, 120, 300, 600)) * SECOND)
     client = random.choice(("java", "pulsar-client", "go"))
     count = random.choice((1, 1, 2, 3)) if type_ != "exclusive" else 1
-    acks = random.choice(("each", "cumulative")) if type_ in ("exclusive", "failover") else "each"
+    acks: Acks = "each"
+    if type_ in ("exclusive", "failover"):
+        acks = random.choice(("each", "cumulative"))
     worker = Worker("", client, queue, work_ns, acks=acks)
     workers = tuple(
         replace(worker, name=f"worker-{n + 1}", attach_ns=n * 7_000_003) for n in range(count)
@@ -85,7 +88,7 @@ def unsteady(seed: int) -> Iterator[Broken]:
     incident = played(script, OFFSETS)
     for sources, those in _said(incident).items():
         for each in (*_differs(those), *_forecasts(those)):
-            yield replace(each, pair=f"{sources}: {each.pair}", seed=seed, trouble=script.trouble)
+            yield replace(each, pair=f"{sources}: {each.pair}")
 
 
 def _said(incident: Incident) -> dict[str, list[tuple[Moment, Asked]]]:
@@ -117,7 +120,7 @@ def _broken(law: str, those: list[tuple[Moment, Asked]], status: str, kind: str)
     code = asked.said.findings[0].code if asked.said.findings else ""
     code = code or asked.said.not_told[0].partition(":")[0]
     statuses = "/".join(sorted({asked.status for _, asked in those}))
-    return Broken(law, code, kind, 0, 0, "", statuses)
+    return Broken(law, code, kind, statuses)
 
 
 def _forecasts(those: list[tuple[Moment, Asked]]) -> Iterator[Broken]:
@@ -131,7 +134,7 @@ def _forecasts(those: list[tuple[Moment, Asked]]) -> Iterator[Broken]:
                 continue
             for law in _wrong(finding, each.flow_in, script.workers[0].work_ns):
                 key = (law, finding.code)
-                found.setdefault(key, Broken(law, finding.code, script.trouble, 0, 0, ""))
+                found.setdefault(key, Broken(law, finding.code, script.trouble))
     yield from found.values()
 
 
