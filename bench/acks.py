@@ -30,9 +30,9 @@ sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.par
 from measured import run, table  # noqa: E402
 from rows import attached  # noqa: E402
 
-from pulsar_doctor.acknowledgements.subscription import Acknowledgements  # noqa: E402
-from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, MessageId, Row  # noqa: E402
-from pulsar_doctor.timeline import Timeline  # noqa: E402
+from pulsar_doctor.acks.subscription import Acknowledgements  # noqa: E402
+from pulsar_doctor.ledger.timeline import Timeline  # noqa: E402
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, MessageId, Row  # noqa: E402
 
 KINDS = ("random", "windows", "grouped", "indexes")
 WINDOW = GROUP = 1000

@@ -1,7 +1,7 @@
 """Measures the observer: the journal of a busy relay -> rows with ledgers -> sealed Parquet.
 
     python bench/observer.py stages                     what each stage costs, in this process
-    python bench/observer.py process 1 2 5              python -m pulsar_doctor.observer, millions
+    python bench/observer.py process 1 2 5              the observer as a process, millions
     python bench/observer.py lag 20000 50000 80000      lag behind a relay of so many rows/s
     python bench/observer.py journal FOLDER             only the trace, to be looked at otherwise
 
@@ -34,16 +34,16 @@ sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.par
 
 from journals import MASK, Wire, relay_alive  # noqa: E402
 
-from pulsar_doctor import pulsar_wire_pb2 as wire  # noqa: E402
-from pulsar_doctor.columns import TO_BROKER, TO_CLIENT  # noqa: E402
-from pulsar_doctor.commands import CODES, COMMANDS, rows_of  # noqa: E402
-from pulsar_doctor.framing import Frames  # noqa: E402
-from pulsar_doctor.journal import FILE_HEADER, Block, pack_block, read_blocks  # noqa: E402
-from pulsar_doctor.observer.following import POLL_SECONDS, Observer  # noqa: E402
-from pulsar_doctor.sealing import Sealer  # noqa: E402
-from pulsar_doctor.timeline import Timeline  # noqa: E402
+from pulsar_doctor.ledger.timeline import Timeline  # noqa: E402
+from pulsar_doctor.tap.observer.following import POLL_SECONDS, Observer  # noqa: E402
 from pulsar_doctor.trace.folder import Meta, journal_name  # noqa: E402
 from pulsar_doctor.trace.reading import Trace, replayed  # noqa: E402
+from pulsar_doctor.trace.sealing import Sealer  # noqa: E402
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire  # noqa: E402
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT  # noqa: E402
+from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of  # noqa: E402
+from pulsar_doctor.wire.framing import Frames  # noqa: E402
+from pulsar_doctor.wire.journal import FILE_HEADER, Block, pack_block, read_blocks  # noqa: E402
 
 CONNECTIONS = 8
 CONSUMERS = 3  # of a connection
@@ -368,7 +368,7 @@ def process(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
             folder = Path(scratch)
             rows = write_trace(folder, int(millions * 1e6))
-            found = run([sys.executable, "-m", "pulsar_doctor.observer", str(folder)])
+            found = run([sys.executable, "-m", "pulsar_doctor.tap.observer", str(folder)])
             if found.code:
                 sys.exit(found.err)
             segments = len(list(folder.glob("seg-*.parquet")))

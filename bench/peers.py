@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 CONSUMERS = 4
 DISTINCT = 4_000  # frames that are made; a flood repeats them

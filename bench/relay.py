@@ -65,7 +65,12 @@ def relay_way(name: str, port: int, messages: int, *, observed: bool) -> Iterato
             url = f"pulsar://127.0.0.1:{port}"
             relay = stack.enter_context(relaying(url, folder / "trace"))
             if observed:
-                command = [sys.executable, "-m", "pulsar_doctor.observer", str(folder / "trace")]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "pulsar_doctor.tap.observer",
+                    str(folder / "trace"),
+                ]
                 observer = subprocess.Popen(command, stdout=subprocess.DEVNULL)
                 stack.callback(observer.wait)
                 stack.callback(observer.terminate)

@@ -40,19 +40,19 @@ sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.par
 from journals import MASK, START_US, Wire  # noqa: E402
 from observer import Said, said  # noqa: E402
 
-from pulsar_doctor import pulsar_wire_pb2 as wire  # noqa: E402
-from pulsar_doctor.columns import TO_BROKER, TO_CLIENT  # noqa: E402
-from pulsar_doctor.framing import Frames  # noqa: E402
-from pulsar_doctor.journal import pack_event  # noqa: E402
-from pulsar_doctor.sealing import Sealer  # noqa: E402
 from pulsar_doctor.trace.folder import Meta, journal_name, segment_name  # noqa: E402
 from pulsar_doctor.trace.index import Expired, Index, Part, write_index  # noqa: E402
+from pulsar_doctor.trace.sealing import Sealer  # noqa: E402
 from pulsar_doctor.trace.segments import (  # noqa: E402
     GROUP_ROWS,
     SCHEMA,
     SegmentWriter,
     sha256_of,
 )
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire  # noqa: E402
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT  # noqa: E402
+from pulsar_doctor.wire.framing import Frames  # noqa: E402
+from pulsar_doctor.wire.journal import pack_event  # noqa: E402
 
 TILE_ROWS = 500_000
 LEAST_ROWS = 20_000  # of a tile: fewer hold no stalls

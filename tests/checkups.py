@@ -9,11 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pulsar_doctor.answers import Finding, Measure, Severity, Unknown
-from pulsar_doctor.checkup import Checkup
-from pulsar_doctor.diagnosis import Diagnosis, Status
-from pulsar_doctor.report.formats import write
-from pulsar_doctor.report.wanted import Wanted
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.evidence.answers import Finding, Measure, Severity, Unknown
+from pulsar_doctor.report.stall_check.formats import write
+from pulsar_doctor.report.stall_check.wanted import Wanted
 
 ORDERS = "persistent://public/default/orders"
 AT = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)

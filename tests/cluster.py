@@ -20,8 +20,8 @@ from pathlib import Path
 import httpx
 from support import eventually
 
-from pulsar_doctor import distribution, supervisor
-from pulsar_doctor.standalone import HOST, READY, loopback, own_environment, with_settings
+from pulsar_doctor.sandbox import distribution, supervisor
+from pulsar_doctor.sandbox.standalone import HOST, READY, loopback, own_environment, with_settings
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pulsar
     from pyspark.sql import SparkSession
 
-    from pulsar_doctor.sandbox import Sandbox
+    from pulsar_doctor.sandbox.lifetime import Sandbox
 
 
 BROKERS = {"broker", "default_broker", "either_broker"}
@@ -82,7 +82,7 @@ def outside() -> None:
 
 @pytest.fixture(scope="session")
 def broker(outside: None) -> Iterator[Sandbox]:
-    from pulsar_doctor.sandbox import running
+    from pulsar_doctor.sandbox.lifetime import running
 
     with running(batch_index_acks=True, reuse=False) as sandbox:
         yield sandbox
@@ -91,7 +91,7 @@ def broker(outside: None) -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def default_broker(outside: None) -> Iterator[Sandbox]:
     """It drops acks of parts of batches, as a broker does by default, and persists few ranges."""
-    from pulsar_doctor.sandbox import running
+    from pulsar_doctor.sandbox.lifetime import running
 
     with running(reuse=False, conf=FEW_RANGES) as sandbox:
         yield sandbox

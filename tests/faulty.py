@@ -34,7 +34,7 @@ from typing import Any
 MARK = b"cannot-be-decoded"
 PAUSE_SECONDS = 0.02
 PYTHON = sys.executable
-RELAY = "pulsar_doctor.relay"
+RELAY = "pulsar_doctor.tap.relay"
 
 
 @contextlib.contextmanager
@@ -54,8 +54,8 @@ def relays(folder: Path, fault: str) -> Iterator[Path]:
 @contextlib.contextmanager
 def here(fault: str) -> Iterator[None]:
     """This process has the fault meanwhile: `cutter` or `mask`."""
-    from pulsar_doctor import framing, masking
-    from pulsar_doctor import pulsar_wire_pb2 as wire
+    from pulsar_doctor.wire import framing, masking
+    from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
     owners = (framing.Cutter, masking.Mask, wire)
     before = [dict(vars(owner)) for owner in owners]
@@ -89,14 +89,14 @@ class Injected(Exception):
 
 
 def _break_cutter(_: Path) -> None:
-    from pulsar_doctor import framing
+    from pulsar_doctor.wire import framing
 
     _break_methods(framing.Cutter)
 
 
 def _break_mask(_: Path) -> None:
-    from pulsar_doctor import masking
-    from pulsar_doctor import pulsar_wire_pb2 as wire
+    from pulsar_doctor.wire import masking
+    from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
     _break_methods(masking.Mask)
     for name in ("BaseCommand", "MessageMetadata"):

@@ -100,4 +100,4 @@ def pass_on(sender: Peer, receiver: Peer, frame: bytes) -> None:
 
 
 def observer(trace_dir: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "pulsar_doctor.observer", str(trace_dir)])
+    return subprocess.Popen([sys.executable, "-m", "pulsar_doctor.tap.observer", str(trace_dir)])

@@ -14,11 +14,12 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pulsar_doctor import commands, framing, journal, masking, redaction, timeline
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import NAMES, values_of
 from pulsar_doctor.errors import FramingError, TraceError
-from pulsar_doctor.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES, Cutter, Frame
+from pulsar_doctor.ledger import timeline
+from pulsar_doctor.wire import commands, framing, journal, masking, redaction
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import NAMES, values_of
+from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES, Cutter, Frame
 
 FRAME_BYTES_MOST = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
 HELD = frozenset({2, 15, 16, 24, 68})

@@ -8,13 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, Row, values_of
-from pulsar_doctor.commands import CODES, COMMANDS
-from pulsar_doctor.framing import Frame
-from pulsar_doctor.journal import DIRECTIONS, FILE_HEADER, NO_CONNECTION, pack_block, pack_event
-from pulsar_doctor.masking import Mask
 from pulsar_doctor.trace.folder import RELAY_LOCK, Meta, journal_name
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, Row, values_of
+from pulsar_doctor.wire.commands import CODES, COMMANDS
+from pulsar_doctor.wire.framing import Frame
+from pulsar_doctor.wire.journal import (
+    DIRECTIONS,
+    FILE_HEADER,
+    NO_CONNECTION,
+    pack_block,
+    pack_event,
+)
+from pulsar_doctor.wire.masking import Mask
 
 TOPIC = "persistent://public/default/orders"
 START_US = 1_790_000_000_000_000  # 2026-09-21T14:13:20Z

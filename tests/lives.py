@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pulsar
 
-from pulsar_doctor.acknowledgements import subscription as acknowledgements
-from pulsar_doctor.acknowledgements.subscription import Acknowledgements
-from pulsar_doctor.holes.ranges import Range
-from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.acks import subscription as acknowledgements
+from pulsar_doctor.acks.ranges import Range
+from pulsar_doctor.acks.subscription import Acknowledgements
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.tap.relaying import relaying
 
 TYPES = {

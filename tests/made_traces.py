@@ -20,12 +20,12 @@ from journals import TOPIC, Wire, relay_alive, rotating, slow_consumer, write_tr
 from random_wire import RandomWire
 from said import EXCLUSIVE, FAILOVER, KEY_SHARED, Said
 
-from pulsar_doctor import ring
-from pulsar_doctor.journal import FILE_HEADER
-from pulsar_doctor.sealing import Sealer, open_trace
 from pulsar_doctor.trace import folder as folders
+from pulsar_doctor.trace import ring
 from pulsar_doctor.trace.index import read_index, write_index
+from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.segments import LEAST, sha256_of
+from pulsar_doctor.wire.journal import FILE_HEADER
 
 Maker = Callable[[Path], list[Path]]
 

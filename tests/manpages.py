@@ -14,7 +14,7 @@ import click
 
 from pulsar_doctor import __version__
 from pulsar_doctor.cli import cli
-from pulsar_doctor.columns import COLUMNS, SCHEMA_VERSION, Column
+from pulsar_doctor.wire.columns import COLUMNS, SCHEMA_VERSION, Column
 
 FOLDER = Path(__file__).parent.parent / "man"
 RELEASED = {"0.1.0": "2026-11-21"}  # a version's pages bear its date, whenever they are made

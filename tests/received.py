@@ -17,12 +17,12 @@ import pytest
 from clients.payloads import payload
 from conformance.meddler import Meddler, meddling
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.consuming.engines import Message, Plan
-from pulsar_doctor.receiver import BlockingConsumer, connected, entries, payloads
-from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.engines import Message, Plan
+from pulsar_doctor.consume.receiver import BlockingConsumer, connected, entries, payloads
 from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row
 
 CODECS = {
     "LZ4": pulsar.CompressionType.LZ4,

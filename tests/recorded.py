@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.stats.internal import internal_stats
-from pulsar_doctor.stats.reading import topic_stats
-from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.topic import ConsumerStats, SubscriptionStats
-from pulsar_doctor.stats.window import Window
+from pulsar_doctor.broker.stats.internal import internal_stats
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.window import Window
 
 FOLDER = Path(__file__).parent / "stats"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from pulsar_doctor.columns import (
+from pulsar_doctor.wire.columns import (
     CLOSE,
     GAP,
     NAMES,
@@ -21,7 +21,7 @@ from pulsar_doctor.columns import (
     MessageId,
     Row,
 )
-from pulsar_doctor.commands import CODES
+from pulsar_doctor.wire.commands import CODES
 
 TOPIC = "persistent://public/default/orders"
 EPOCH_US = 1_700_000_000_000_000

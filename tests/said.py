@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from journals import TOPIC, Wire, record
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import GAP, TO_BROKER, TO_CLIENT, UNPARSED
-from pulsar_doctor.journal import NO_CONNECTION, pack_event
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import GAP, TO_BROKER, TO_CLIENT, UNPARSED
+from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event
 
 EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = range(4)
 BUSY = 5  # the protocol's ServerError of that name

@@ -15,12 +15,12 @@ import pytest
 from conformance.raw_producer import batch_payload, crc32c
 from support import eventually
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.commands import CODES, COMMANDS, SERVER_ERRORS
-from pulsar_doctor.consuming.engines import Plan
-from pulsar_doctor.receiver import BlockingConsumer, Receiver, connected
-from pulsar_doctor.receiver.spoken_pb2 import MessageMetadata
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.receiver import BlockingConsumer, Receiver, connected
+from pulsar_doctor.consume.receiver.spoken_pb2 import MessageMetadata
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.commands import CODES, COMMANDS, SERVER_ERRORS
 
 PLAN = Plan("c", "t", "s", receiver_queue_size=10, nack_delay_seconds=0)
 ZERO = replace(PLAN, receiver_queue_size=0)

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulsar_doctor.columns import Row
 from pulsar_doctor.simulate.clients import CLIENTS
 from pulsar_doctor.simulate.consumer import SimulatedConsumer
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import ProducedEntry, Scenario, Work, arrivals
+from pulsar_doctor.wire.columns import Row
 
 FOREVER = 1e6
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import httpx
 from cluster import Node, free_ports, listens
 
+from pulsar_doctor.sandbox.standalone import HOST
 from pulsar_doctor.spark.java import spark_java_home
-from pulsar_doctor.standalone import HOST
 
 WORKERS = 2
 WORKER_MEMORY = "700m"

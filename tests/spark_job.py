@@ -12,7 +12,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent.parent)]
 
-from pulsar_doctor.aggregations import aggregate  # noqa: E402
+from pulsar_doctor.spark.aggregations import aggregate  # noqa: E402
 from pulsar_doctor.spark.reading import read_traces  # noqa: E402
 from pulsar_doctor.spark.session import Where, session  # noqa: E402
 

@@ -29,11 +29,11 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from pulsar_doctor.stats.internal import internal_stats
-from pulsar_doctor.stats.observed import ClusterLimits, Observed
-from pulsar_doctor.stats.reading import topic_stats
-from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.window import Window
+from pulsar_doctor.broker.stats.internal import internal_stats
+from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.window import Window
 
 TOPIC = "persistent://public/default/orders"
 NAME = "billing"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tapped import CONNECT, command_frame, frame
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 REDIRECT, CONNECT_TO = 0, 1  # CommandLookupTopicResponse.LookupType
 CONNECTED, LOOKUP, LOOKUP_ANSWER = 3, 23, 24

@@ -14,12 +14,12 @@ from typing import Any
 
 from support import eventually
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import Row
-from pulsar_doctor.commands import rows_of
-from pulsar_doctor.journal import FILE_HEADER, Block, read_blocks
 from pulsar_doctor.tap.pinging import PING
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import Row
+from pulsar_doctor.wire.commands import rows_of
+from pulsar_doctor.wire.journal import FILE_HEADER, Block, read_blocks
 
 SECRET = b"token-of-a-customer-0123456789"
 AUTH = b"\x1a" + bytes([len(SECRET)]) + SECRET  # CommandConnect.auth_data, not in our proto

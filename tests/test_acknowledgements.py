@@ -10,9 +10,10 @@ import pytest
 from journals import START_US, record
 from said import EXCLUSIVE, FAILOVER, SHARED, Said, message_id
 
-from pulsar_doctor.acknowledgements import subscription as acknowledgements
-from pulsar_doctor.acknowledgements.entries import PAGE
-from pulsar_doctor.acknowledgements.subscription import (
+from pulsar_doctor.acks import subscription as acknowledgements
+from pulsar_doctor.acks.entries import PAGE
+from pulsar_doctor.acks.ranges import Axis, Range
+from pulsar_doctor.acks.subscription import (
     IN_TRANSACTIONS,
     INDEX_ACKS,
     LEDGER_ENDS,
@@ -22,14 +23,13 @@ from pulsar_doctor.acknowledgements.subscription import (
     Acknowledgements,
     Biography,
 )
-from pulsar_doctor.columns import TO_BROKER, TO_CLIENT, Row
-from pulsar_doctor.commands import rows_of
-from pulsar_doctor.examination.trace_certain import certain_of
+from pulsar_doctor.diagnosis.trace_certain import certain_of
 from pulsar_doctor.holes.bounds import Bounds
-from pulsar_doctor.holes.ranges import Axis, Range
 from pulsar_doctor.holes.shape import shape_of
-from pulsar_doctor.journal import FILE_HEADER, read_blocks
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, Row
+from pulsar_doctor.wire.commands import rows_of
+from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 
 
 def rows(said: Said) -> Iterator[Row]:
@@ -572,7 +572,7 @@ def test_subscriptions_are_apart():
 
 @pytest.fixture
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsar_doctor.acknowledgements.cursor.FINISHED_KEPT", 2 * PAGE)
+    monkeypatch.setattr("pulsar_doctor.acks.cursor.FINISHED_KEPT", 2 * PAGE)
 
 
 def many_acked(pages: int = 5) -> Said:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from lives import SUBSCRIPTION, TYPES, WEIGHTS, lived, tapped
 
-from pulsar_doctor.acknowledgements import subscription as acknowledgements
-from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.acks import subscription as acknowledgements
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.trace.sealing import open_trace
 
 RUNS = 4
 RUNS_BY_HAND = 100

@@ -20,7 +20,7 @@ from http_broker import DATE_MS, Asked, HttpBroker, Reply, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_doctor.admin import (
+from pulsar_doctor.broker.admin import (
     Admin,
     AdminError,
     BrokerFailed,
@@ -29,9 +29,9 @@ from pulsar_doctor.admin import (
     Unreachable,
     topic_name,
 )
-from pulsar_doctor.admin.streaming import NestedReader
+from pulsar_doctor.broker.admin.streaming import NestedReader
+from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.settings import Settings
 
 T = TypeVar("T")
 SECRET = "eyJhbGciOiJub25lIn0.s3cr3t-part.sig"

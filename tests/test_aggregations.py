@@ -16,13 +16,13 @@ import pytest
 import twin
 from spark_plans import moved_unreduced
 
-from pulsar_doctor import attach
-from pulsar_doctor.aggregations import aggregate
-from pulsar_doctor.aggregations.subscriptions import ranked
-from pulsar_doctor.aggregations.subscriptions import subscriptions as subscriptions_by
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume import attach
+from pulsar_doctor.spark.aggregations import aggregate
+from pulsar_doctor.spark.aggregations.subscriptions import ranked
+from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
 from pulsar_doctor.spark.reading import read_traces
 from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.trace.sealing import open_trace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

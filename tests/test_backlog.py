@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 from stats_script import observed
 
-from pulsar_doctor.stats.backlog import Backlog, entries_behind
-from pulsar_doctor.stats.internal import CursorStats, InternalStats, LedgerStats, entries_between
-from pulsar_doctor.stats.observed import Between
+from pulsar_doctor.broker.stats.backlog import Backlog, entries_behind
+from pulsar_doctor.broker.stats.internal import (
+    CursorStats,
+    InternalStats,
+    LedgerStats,
+    entries_between,
+)
+from pulsar_doctor.broker.stats.observed import Between
 
 LEDGERS = (LedgerStats(3, 10), LedgerStats(4, 5), LedgerStats(6, 0))
 INTERNAL = InternalStats(last_confirmed_entry=(6, 2), ledgers=LEDGERS)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import NAMES, values_of
-from pulsar_doctor.commands import CODES, COMMANDS, rows_of
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.framing import Cutter, Frames, prefixed, varint
-from pulsar_doctor.journal import (
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import NAMES, values_of
+from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of
+from pulsar_doctor.wire.framing import Cutter, Frames, prefixed, varint
+from pulsar_doctor.wire.journal import (
     BATCH,
     VERSION,
     Batch,
@@ -23,7 +23,7 @@ from pulsar_doctor.journal import (
     pack_block,
     read_blocks,
 )
-from pulsar_doctor.masking import FREQUENT_CODES, Mask
+from pulsar_doctor.wire.masking import FREQUENT_CODES, Mask
 
 CANARY = b"Canary-0123456789-secret"
 MASK = Mask(b"salt")

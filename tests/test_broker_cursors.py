@@ -13,13 +13,13 @@ import pytest
 from command_line import pulsar_doctor
 from support import eventually
 
-from pulsar_doctor.stats.cursors import SUBSCRIPTION, CursorOwner, owner_of
-from pulsar_doctor.stats.internal import internal_stats
+from pulsar_doctor.broker.stats.cursors import SUBSCRIPTION, CursorOwner, owner_of
+from pulsar_doctor.broker.stats.internal import internal_stats
 
 if TYPE_CHECKING:
     import pulsar
 
-    from pulsar_doctor.sandbox import Sandbox
+    from pulsar_doctor.sandbox.lifetime import Sandbox
 
 RECORDED = Path(__file__).parent / "cursors" / "4.0.8.json"
 LOG = "persistent://pulsar/system/__transaction_log_3"

@@ -20,9 +20,9 @@ from processes import family, linux, told_to
 from support import eventually
 from tapped import CONNECTED, PONG, Peer, Tapped, command_frame, frame, tapping
 
-from pulsar_doctor.columns import values_of
-from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.tap.pinging import PING
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import values_of
 
 pytestmark = linux
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.observer.channel import Channel
+from pulsar_doctor.tap.observer.channel import Channel
 
 
 class Parent:

@@ -21,12 +21,12 @@ from made_traces import sealed
 from said import Said
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.diagnosis import diagnose_wire, limits_of
+from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.rules import load
-from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.spark.reading import look, read_traces
 from pulsar_doctor.trace.folder import META, segment_name
+from pulsar_doctor.trace.sealing import open_trace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,10 @@ import pytest
 from command_line import pulsar_doctor
 from rows import ack, attached, flow, message, row, taken
 
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.simulate.replaying import Seen, chosen, replay, seen
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Given
-from pulsar_doctor.timeline import Timeline
 
 TOLD = {"c": {"receiver_queue_size": 4, "takes_told": True}}
 

@@ -14,8 +14,8 @@ from documented import MOMENT, NOT_TOLD
 from journals import TOPIC, Wire, record, write_trace
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.columns import TO_BROKER
 from pulsar_doctor.rules import load
+from pulsar_doctor.wire.columns import TO_BROKER
 
 CONSUMER_BUSY = 5
 SLOW = {"slow": {"receiver_queue_size": 1000, "process_seconds": 600}}

@@ -15,12 +15,12 @@ from journals import Wire, relay_alive, slow_consumer, write_trace
 from said import EXCLUSIVE, Said
 
 from pulsar_doctor import cli
-from pulsar_doctor.columns import Row
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.report.absent import require_named
-from pulsar_doctor.report.consumers import sizes, summary_json, summary_lines
-from pulsar_doctor.report.rows import SHOWN, fitting, seconds
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.report.trace.absent import require_named
+from pulsar_doctor.report.trace.consumers import sizes, summary_json, summary_lines
+from pulsar_doctor.report.trace.rows import SHOWN, fitting, seconds
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row
 
 
 @pytest.fixture
@@ -276,7 +276,7 @@ def test_without_pyarrow_it_says_what_to_install(
     run: Any, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in list(sys.modules):
-        if name.startswith(("pulsar_doctor.sealing", "pulsar_doctor.trace.", "pyarrow")):
+        if name.startswith(("pulsar_doctor.trace.sealing", "pulsar_doctor.trace.", "pyarrow")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = run("trace", "show", trace)

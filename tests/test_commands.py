@@ -10,13 +10,20 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor import commands
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import NAMES, OURS, MessageId, Row
-from pulsar_doctor.commands import COMMANDS, SERVER_ERRORS, read_record, rows_of
-from pulsar_doctor.framing import Frames, code_of
-from pulsar_doctor.journal import FILE_HEADER, KNOWN, Record, pack_block, pack_event, read_blocks
-from pulsar_doctor.masking import FREQUENT_CODES, KNOWN_CODES, Mask, Read
+from pulsar_doctor.wire import commands
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import NAMES, OURS, MessageId, Row
+from pulsar_doctor.wire.commands import COMMANDS, SERVER_ERRORS, read_record, rows_of
+from pulsar_doctor.wire.framing import Frames, code_of
+from pulsar_doctor.wire.journal import (
+    FILE_HEADER,
+    KNOWN,
+    Record,
+    pack_block,
+    pack_event,
+    read_blocks,
+)
+from pulsar_doctor.wire.masking import FREQUENT_CODES, KNOWN_CODES, Mask, Read
 
 GOLDEN_TOPIC = "persistent://public/default/golden"
 T = GOLDEN_TOPIC.encode().hex()

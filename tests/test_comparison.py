@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from wire_script import START_NS, SUBSCRIPTION, TOPIC, Script, ns
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parting
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.tap.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parting
+from pulsar_doctor.wire.columns import Row
 
 
 class Watching(Timeline):

@@ -12,8 +12,8 @@ import pytest
 from command_line import MINE, environment, pulsar_doctor
 from documented import NUMBER, WHOLE, Like
 
-from pulsar_doctor import attach
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume import attach
+from pulsar_doctor.trace.sealing import open_trace
 
 OURS = Like("persistent://public/default/pulsar-doctor-[0-9a-f]{8}")
 EIGHT = {  # of a queue of 4, all of them taken and acknowledged

@@ -8,7 +8,7 @@ import pytest
 from command_line import MINE, pulsar_doctor
 from test_permits_on_broker import send_batches, stats
 
-from pulsar_doctor import attach
+from pulsar_doctor.consume import attach
 from pulsar_doctor.trace.folder import read_meta
 
 SLOW_WIRE = pytest.param("wire", marks=pytest.mark.slow)

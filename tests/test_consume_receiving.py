@@ -11,7 +11,7 @@ from command_line import MINE, environment, pulsar_doctor
 from scripted_broker import Talk, message, scripted
 from test_consume_acks import BOTH_ENGINES, consumed
 
-from pulsar_doctor import attach
+from pulsar_doctor.consume import attach
 
 
 @pytest.fixture

@@ -10,16 +10,16 @@ import pytest
 from command_line import MINE, pulsar_doctor
 from test_consume_acks import BOTH_ENGINES, consumed, subscription
 
-from pulsar_doctor import attach
-from pulsar_doctor.consuming.deferring import (
+from pulsar_doctor.consume import attach
+from pulsar_doctor.consume.deferring import (
     Lateness,
     age_at_delivery,
     bound,
     due_ms,
     limit_of_lateness,
 )
-from pulsar_doctor.consuming.engines import Plan
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.trace.sealing import open_trace
 
 ENGINES = pytest.mark.parametrize("engine", ["pulsar-client", "wire"])
 SLOW = pytest.mark.slow

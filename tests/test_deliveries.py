@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rows import ack, ack_batch, attached, flow, message, redeliver, to_broker
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.timeline import PRODUCERS_KEPT_MOST, Timeline
+from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.ledger.timeline import PRODUCERS_KEPT_MOST, Timeline
+from pulsar_doctor.wire.columns import Row
 
 
 def ledger_after(*rows: Row, type: str = "Shared", **told: object) -> Ledger:

@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 from wire_script import played
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.diagnosis.weighing import (
+    Diagnosis,
+    FailOn,
+    Rule,
+    Status,
+    diagnose,
+    exit_code,
+    limits_of,
+    verdict_of,
+)
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.answers import (
     CLEAR,
     WIRE,
     Finding,
@@ -20,23 +32,11 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.consumers import Subscription
-from pulsar_doctor.diagnosis import (
-    Diagnosis,
-    FailOn,
-    Rule,
-    Status,
-    diagnose,
-    exit_code,
-    limits_of,
-    verdict_of,
-)
-from pulsar_doctor.durations import duration
-from pulsar_doctor.errors import InputError
-from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger import Forecast, Pace
+from pulsar_doctor.ledger.balance import Forecast, Pace
+from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.rules import load, named
+from pulsar_doctor.wording.durations import duration
 
 STATS = "samples of the broker's stats"
 WORKING = ("0s subscribe a Shared; subscribe b Shared", "0s flow a 10; flow b 10")

@@ -17,11 +17,11 @@ from urllib.parse import unquote
 import pytest
 from http_broker import Asked, HttpBroker, Reply, serving
 
-from pulsar_doctor.admin import Admin, AdminError, Refused, topic_name
-from pulsar_doctor.fleet import Fleet, Scope, is_system
-from pulsar_doctor.sampling import SamplingPlan, Unread
-from pulsar_doctor.settings import Settings
-from pulsar_doctor.stats.observed import TopicWindow
+from pulsar_doctor.broker.admin import Admin, AdminError, Refused, topic_name
+from pulsar_doctor.broker.fleet import Fleet, Scope, is_system
+from pulsar_doctor.broker.sampling import SamplingPlan, Unread
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.observed import TopicWindow
 
 SOON = SamplingPlan(window_seconds=0.1, interval_seconds=0.05)
 T_N = Scope(namespaces=("t/n",))
@@ -366,7 +366,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence():
 
 
 def test_suspects_come_in_waves_of_one_window_each(monkeypatch):
-    monkeypatch.setattr("pulsar_doctor.fleet.survey.WAVE_TOPICS", 4)
+    monkeypatch.setattr("pulsar_doctor.broker.fleet.survey.WAVE_TOPICS", 4)
     topics = {f"persistent://t/n/{number}": stats(1) for number in range(10)}
     told: list[tuple[int, int, str]] = []
     with cluster(topics) as broker:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from replayed import HEALTHY, cluster, states
 
-from pulsar_doctor.answers import CLEAR, STATS, Clear, Limits
-from pulsar_doctor.diagnosis import Diagnosis, Evidence, Rule
+from pulsar_doctor.broker.fleet import Scope
+from pulsar_doctor.broker.sampling import SamplingPlan
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.diagnosis.judge import Judge
+from pulsar_doctor.diagnosis.live import AT_ONCE, Asking, of_fleet
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Evidence, Rule
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.examination import Asking, Judge, of_fleet
-from pulsar_doctor.examination.live import AT_ONCE
-from pulsar_doctor.fleet import Scope
-from pulsar_doctor.sampling import SamplingPlan
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.evidence.answers import CLEAR, STATS, Clear, Limits
 
 
 class Asked:

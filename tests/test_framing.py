@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.errors import FramingError
-from pulsar_doctor.framing import (
+from pulsar_doctor.wire.framing import (
     DEFAULT_MAX_MESSAGE_BYTES,
     FRAME_PADDING_BYTES,
     Cutter,

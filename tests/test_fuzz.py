@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tapped import flow, frame, tapping
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.framing import Cutter
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.framing import Cutter
 
 EXAMPLES = {
     fuzz_wire.any_cutting_gives_the_same_frames: 7000,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.errors import InputError
-from pulsar_doctor.holes.persisting import (
+from pulsar_doctor.acks.persisting import (
     SETTINGS,
     RedeliveryForecast,
     Storing,
@@ -16,7 +15,7 @@ from pulsar_doctor.holes.persisting import (
     record_bytes,
     storing_of,
 )
-from pulsar_doctor.holes.ranges import (
+from pulsar_doctor.acks.ranges import (
     Axis,
     Range,
     gaps,
@@ -24,7 +23,8 @@ from pulsar_doctor.holes.ranges import (
     ranges_of,
     written,
 )
-from pulsar_doctor.stats.written import Written
+from pulsar_doctor.acks.written import Written
+from pulsar_doctor.errors import InputError
 
 V40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=False)
 BITS40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=True)

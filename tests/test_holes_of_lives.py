@@ -13,8 +13,8 @@ import pytest
 from command_line import pulsar_doctor
 from lives import SUBSCRIPTION, WILD, Life, lived, tapped
 
-from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta
 
 FEW = 4

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from said import SHARED, Said
 
-from pulsar_doctor.acknowledgements.subscription import INDEX_ACKS, OLDER
-from pulsar_doctor.examination import holes_of_trace
-from pulsar_doctor.report.holes_document import account_json
+from pulsar_doctor.acks.subscription import INDEX_ACKS, OLDER
+from pulsar_doctor.diagnosis.acknowledged_trace import holes_of_trace
+from pulsar_doctor.report.holes.document import account_json
 from pulsar_doctor.trace.folder import Meta, journal_name
 
 NUMBERS = ("mark_delete", "ranges", "acknowledged_entries", "holes", "hole_entries")

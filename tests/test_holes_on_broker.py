@@ -30,10 +30,10 @@ from holed import (
 from scenarios import SCENARIOS, stage
 from support import eventually
 
-from pulsar_doctor.holes.persisting import Storing, record_bytes
-from pulsar_doctor.holes.ranges import parse_ranges
-from pulsar_doctor.sandbox import Sandbox, running
-from pulsar_doctor.stats.written import parse_written
+from pulsar_doctor.acks.persisting import Storing, record_bytes
+from pulsar_doctor.acks.ranges import parse_ranges
+from pulsar_doctor.acks.written import parse_written
+from pulsar_doctor.sandbox.lifetime import Sandbox, running
 
 if TYPE_CHECKING:
     import pulsar

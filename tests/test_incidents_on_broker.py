@@ -18,7 +18,7 @@ from incidents.script import SECOND, Script, Worker
 from scenarios.scene import SUBSCRIPTION as REAL
 from scenarios.scene import Scene, scene
 
-from pulsar_doctor.sandbox import Sandbox
+from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.simulate.scenario import ProducedEntry
 
 TIMES = {

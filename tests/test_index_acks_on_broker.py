@@ -13,9 +13,9 @@ from holed import position
 from lives import SUBSCRIPTION, tapped
 from test_permits_on_broker import send_batches
 
-from pulsar_doctor.acknowledgements.subscription import INDEX_ACKS
-from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.acks.subscription import INDEX_ACKS
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta
 
 BATCHES, SIZE = 4, 3

@@ -76,7 +76,7 @@ IN_THE_COMMAND = [
     ("stall-check", "httpx"),
     ("tap", "pulsar_doctor.rules"),
     ("tap", "rich.console"),
-    ("consume", "pulsar_doctor.session"),
+    ("consume", "pulsar_doctor.consume.session"),
     ("consume", "pulsar_doctor.tap.relaying"),
     ("simulate", "pulsar_doctor.simulate"),
     ("holes", "pulsar_doctor.cli.holes"),

@@ -10,10 +10,10 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.framing import Frame, code_of
-from pulsar_doctor.journal import (
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.framing import Frame, code_of
+from pulsar_doctor.wire.journal import (
     EVENT,
     FILE_HEADER,
     KNOWN,
@@ -29,8 +29,8 @@ from pulsar_doctor.journal import (
     pack_told,
     read_blocks,
 )
-from pulsar_doctor.masking import KNOWN_CODES, Mask
-from pulsar_doctor.redaction import RAW_BYTES_MOST, blanked, redact
+from pulsar_doctor.wire.masking import KNOWN_CODES, Mask
+from pulsar_doctor.wire.redaction import RAW_BYTES_MOST, blanked, redact
 
 CANARY = "Canary-0123456789-secret"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.dGhlLXNpZ25hdHVyZQ"

@@ -16,12 +16,12 @@ from support import eventually
 from wanting import wanting
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.framing import Frames
-from pulsar_doctor.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks
-from pulsar_doctor.masking import Read
-from pulsar_doctor.relay import journal_disk, journal_file
-from pulsar_doctor.relay.journal_file import BUFFER_BYTES_MOST, JournalFile, JournalLimits
+from pulsar_doctor.tap.relay import journal_disk, journal_file
+from pulsar_doctor.tap.relay.journal_file import BUFFER_BYTES_MOST, JournalFile, JournalLimits
 from pulsar_doctor.trace.folder import RELAY_LOCK, is_live
+from pulsar_doctor.wire.framing import Frames
+from pulsar_doctor.wire.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks
+from pulsar_doctor.wire.masking import Read
 
 RECORD = pack_event("TAKEN", consumer_name="c")
 

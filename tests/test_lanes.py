@@ -14,7 +14,7 @@ import pytest
 from command_line import environment
 from http_broker import Reply, serving
 
-from pulsar_doctor.columns import COLUMNS
+from pulsar_doctor.wire.columns import COLUMNS
 
 TESTS = """
 import subprocess, threading, urllib.request

@@ -16,7 +16,7 @@ from incidents.documents import LACKS, Document, of_version
 from incidents.known import KNOWN
 from incidents.moments import OfConsumer, incident
 
-from pulsar_doctor.ledger import Ledger
+from pulsar_doctor.ledger.balance import Ledger
 
 STATES = Path(__file__).parent / "states"
 

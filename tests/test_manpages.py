@@ -10,7 +10,7 @@ import manpages
 import pytest
 from wanting import wanting
 
-from pulsar_doctor.columns import COLUMNS
+from pulsar_doctor.wire.columns import COLUMNS
 
 MADE = manpages.pages()
 

@@ -14,8 +14,8 @@ from http_broker import HttpBroker, Reply
 from replayed import HEALTHY, HOME, cluster, states, stuck
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.spelling import COMPARED_MOST, near
+from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.wording.spelling import COMPARED_MOST, near
 
 __all__ = ["check"]  # a fixture
 

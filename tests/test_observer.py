@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from journals import relay_alive, rotating, slow_consumer, values, write_trace
 from support import eventually
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.observer.following import Observer, main
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.tap.observer.following import Observer, main
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row
 
 BLOCKS = slow_consumer().close().blocks
 JOURNAL = slow_consumer().close().journal
@@ -102,7 +102,7 @@ def test_an_observer_that_stops_leaves_the_rest_to_the_next(tmp_path: Path) -> N
 
 
 def start(path: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "pulsar_doctor.observer", str(path)])
+    return subprocess.Popen([sys.executable, "-m", "pulsar_doctor.tap.observer", str(path)])
 
 
 def test_an_observer_that_is_killed_again_and_again_changes_nothing(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import ack, ack_batch, ack_set, flow, message, paced, redeliver, row, subscribe, taken
 
-from pulsar_doctor import permits
-from pulsar_doctor.awaited import AWAITED_MOST
-from pulsar_doctor.columns import MessageId, Row, ids_of
-from pulsar_doctor.ledger import Ledger, Pace, from_state, state_of
+from pulsar_doctor.ledger import permits
+from pulsar_doctor.ledger.awaited import AWAITED_MOST
+from pulsar_doctor.ledger.balance import Ledger, Pace, from_state, state_of
+from pulsar_doctor.wire.columns import MessageId, Row, ids_of
 
 
 def ready(**told: Any) -> Ledger:

@@ -15,15 +15,15 @@ import pytest
 from command_line import MINE, pulsar_doctor
 from support import eventually
 
-from pulsar_doctor import attach
-from pulsar_doctor.consuming.engines import Plan
-from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.observer.following import Observer
-from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.session import Session, session
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume import attach
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.session import Session, session
+from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.tap.observer.following import Observer
 from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.trace.sealing import open_trace
 
 
 def consume(broker: Sandbox, *arguments: str) -> dict:

@@ -13,8 +13,8 @@ from checkups import checkup, verdict
 from command_line import environment
 from journals import TOPIC, Wire, slow_consumer, write_trace
 
-from pulsar_doctor.report.formats import write
 from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.rules import load
 
 LONGER_THAN_ANY_SCREEN = "persistent://public/default/" + "a-topic-with-a-long-name-" * 8

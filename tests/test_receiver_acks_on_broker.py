@@ -26,9 +26,9 @@ from received import (
 from received import contents as contents  # noqa: PLC0414
 from support import eventually
 
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.receiver import connected
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.receiver import connected
-from pulsar_doctor.settings import Settings
 
 
 @pytest.mark.parametrize("kind", ["exclusive", pytest.param("failover", marks=SLOW)])

@@ -24,9 +24,9 @@ from scripted_broker import (
 from scripted_broker import peer as peer  # noqa: PLC0414
 from support import eventually
 
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.receiver import connected, connection
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.receiver import connected, connection
-from pulsar_doctor.settings import Settings
 
 
 @pytest.mark.parametrize("how", ["close_consumer", "connection"])

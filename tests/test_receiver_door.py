@@ -20,10 +20,10 @@ from scripted_broker import (
 )
 from scripted_broker import peer as peer  # noqa: PLC0414
 
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.receiver import connected, connection
+from pulsar_doctor.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.receiver import connected, connection
-from pulsar_doctor.receiver.spoken_pb2 import MessageMetadata
-from pulsar_doctor.settings import Settings
 
 
 def test_a_token_is_said_and_said_anew_when_it_is_asked_for(peer, tmp_path):
@@ -113,7 +113,7 @@ def test_noise_in_place_of_an_answer_is_one_sentence(peer, noise, when, monkeypa
 
 
 def test_random_bytes_and_cut_frames_neither_hang_nor_crash(peer, monkeypatch):
-    monkeypatch.setattr("pulsar_doctor.receiver.connection.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("pulsar_doctor.consume.receiver.connection.ANSWER_SECONDS", 1.0)
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)

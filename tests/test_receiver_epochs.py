@@ -15,13 +15,13 @@ from scripted_broker import PLAN, SECOND, SOON, attached, batch, chunk, message
 from scripted_broker import peer as peer  # noqa: PLC0414
 from support import eventually
 
-from pulsar_doctor.receiver import connected
-from pulsar_doctor.receiver import connection as connections
-from pulsar_doctor.receiver import partition as partitions
-from pulsar_doctor.receiver.epochs import Epochs
-from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.receiver import connected
+from pulsar_doctor.consume.receiver import connection as connections
+from pulsar_doctor.consume.receiver import partition as partitions
+from pulsar_doctor.consume.receiver.epochs import Epochs
 from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.trace.sealing import open_trace
 
 REDELIVER = "REDELIVER_UNACKNOWLEDGED_MESSAGES"
 EXCLUSIVE = replace(PLAN, type="exclusive")

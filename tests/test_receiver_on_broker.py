@@ -30,8 +30,8 @@ from received import (
 )
 from received import contents as contents  # noqa: PLC0414
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.consuming.engines import Message
+from pulsar_doctor.consume.engines import Message
+from pulsar_doctor.wire.columns import Row
 
 
 def zero_queue_on_partitions(

@@ -14,13 +14,13 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.receiver import entries, payloads, spoken_pb2
-from pulsar_doctor.receiver.brake import Brake
-from pulsar_doctor.receiver.checksum import crc32c
-from pulsar_doctor.receiver.chunks import UNFINISHED_MOST, Chunks
-from pulsar_doctor.receiver.entries import Entry
-from pulsar_doctor.receiver.spoken_pb2 import MessageMetadata
+from pulsar_doctor.consume.receiver import entries, payloads, spoken_pb2
+from pulsar_doctor.consume.receiver.brake import Brake
+from pulsar_doctor.consume.receiver.checksum import crc32c
+from pulsar_doctor.consume.receiver.chunks import UNFINISHED_MOST, Chunks
+from pulsar_doctor.consume.receiver.entries import Entry
+from pulsar_doctor.consume.receiver.spoken_pb2 import MessageMetadata
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 LZ4, ZLIB, ZSTD, SNAPPY = 1, 2, 3, 4
 

@@ -21,10 +21,10 @@ from scripted_broker import (
 from scripted_broker import peer as peer  # noqa: PLC0414
 from support import eventually
 
-from pulsar_doctor.consuming.engines import Closed
+from pulsar_doctor.consume.engines import Closed
+from pulsar_doctor.consume.receiver import BlockingConsumer
+from pulsar_doctor.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.receiver import BlockingConsumer
-from pulsar_doctor.receiver.spoken_pb2 import MessageMetadata
 
 
 def test_it_greets_looks_up_subscribes_and_asks_for_its_queue(peer):

@@ -39,10 +39,10 @@ from received import (
 )
 from support import eventually
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.consuming.engines import Message
-from pulsar_doctor.receiver.consumer import WireConsumer
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume.engines import Message
+from pulsar_doctor.consume.receiver.consumer import WireConsumer
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row
 
 PATIENCE = 20.0  # seconds in which some message comes, as long as one is missing
 REFUSALS_MOST = 60

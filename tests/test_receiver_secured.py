@@ -12,10 +12,10 @@ from test_tap_tls import TOKEN_SECONDS, Secured, forms_of, token
 from test_tap_tls import localhost_pem as localhost_pem  # noqa: PLC0414
 from test_tap_tls import secured as secured  # noqa: PLC0414
 
-from pulsar_doctor.consuming.engines import Plan
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.receiver import connected
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.receiver import connected
-from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.relaying import relaying
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -28,8 +28,8 @@ from received import (
 from received import contents as contents  # noqa: PLC0414
 from support import eventually
 
-from pulsar_doctor.consuming.engines import Message
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume.engines import Message
+from pulsar_doctor.trace.sealing import open_trace
 
 
 @pytest.mark.parametrize("queue", [0, 10])

@@ -13,13 +13,13 @@ import pytest
 from scenarios import SCENARIOS
 from scenarios.table import HEALTHY, stalled
 
-from pulsar_doctor.diagnosis import Diagnosis, diagnose, limits_of
+from pulsar_doctor.broker.samples import read
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, limits_of
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.rules import load
-from pulsar_doctor.samples import read
-from pulsar_doctor.stats.observed import Observed
-from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.window import Window
 
 FOLDER = Path(__file__).parent / "states"
 RECORDED = sorted(

@@ -29,9 +29,9 @@ from tapped import (
     tapping,
 )
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import Row
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import Row
 
 
 @pytest.fixture(scope="module")

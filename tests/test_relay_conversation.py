@@ -22,10 +22,10 @@ from tapped import (
 from traffic import frames
 from transcripts import BROKER, CLIENT, Kept, Talk, connected
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.relay.conversation import FRAME_BYTES_MOST
-from pulsar_doctor.relay.errands import Dial, Name, Say
-from pulsar_doctor.relay.first_words import CONNECT_BYTES_MOST
+from pulsar_doctor.tap.relay.conversation import FRAME_BYTES_MOST
+from pulsar_doctor.tap.relay.errands import Dial, Name, Say
+from pulsar_doctor.tap.relay.first_words import CONNECT_BYTES_MOST
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 URL = "10.9.9.9:6650"
 NAMED = ("10.9.9.9", 6650)

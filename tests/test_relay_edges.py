@@ -22,8 +22,8 @@ from support import eventually
 from tapped import blocks_in, command_frame, frame, rows_in
 from tapped import message as message_to
 
-from pulsar_doctor.columns import Row
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.wire.columns import Row
 
 MIB = 1024 * 1024
 linux = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
@@ -440,7 +440,7 @@ def test_nothing_secret_stands_in_the_arguments_of_the_process(tmp_path):
     ):
         arguments = Path(f"/proc/{tap.pid}/cmdline").read_bytes()
         assert os.getsid(tap.pid) == tap.pid
-    assert b"pulsar_doctor.relay" in arguments
+    assert b"pulsar_doctor.tap.relay" in arguments
     assert b"canary" not in arguments
     for path in (tmp_path / "t").iterdir():
         assert b"canary" not in path.read_bytes()

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pulsar_doctor.relay.events import ANSWERS, CannotStart, Config
-from pulsar_doctor.relay.lines import of_json, to_json
+from pulsar_doctor.tap.relay.events import ANSWERS, CannotStart, Config
+from pulsar_doctor.tap.relay.lines import of_json, to_json
 
 
 def test_a_relay_that_is_told_nonsense_says_so(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_relay_that_is_told_nonsense_says_so(tmp_path: Path) -> None:
         ([], "is no object"),
     ]:
         ran = subprocess.run(
-            [sys.executable, "-m", "pulsar_doctor.relay"], input=f"{json.dumps(told)}\n".encode(),
+            [sys.executable, "-m", "pulsar_doctor.tap.relay"], input=f"{json.dumps(told)}\n".encode(),
             capture_output=True, timeout=20, check=False,
         )  # fmt: skip
         assert (ran.returncode, ran.stderr) == (1, b"")

@@ -24,7 +24,7 @@ from tapped import Tapped, flow, frame, message, tapping
 from traffic import command
 from wanting import wanting
 
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.trace.sealing import open_trace
 
 OPENED = ("OPEN", "CONNECT", "CONNECTED")
 MARKED = b"\xf2\x07" + bytes([len(faulty.MARK)]) + faulty.MARK  # a field that nobody knows
@@ -274,7 +274,7 @@ def test_a_limit_that_is_reached_and_stays_so_is_told_at_the_end(tmp_path, limit
 
 @contextlib.contextmanager
 def observing(trace_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "pulsar_doctor.observer", str(trace_dir)]
+    command = [sys.executable, "-m", "pulsar_doctor.tap.observer", str(trace_dir)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
             yield process

@@ -28,8 +28,8 @@ from traffic import (
     sha256_until_end,
 )
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ class Observed:
     """The observer of a trace: started, stopped, killed, started again."""
 
     def __init__(self, trace_dir: Path) -> None:
-        self._command = [sys.executable, "-m", "pulsar_doctor.observer", str(trace_dir)]
+        self._command = [sys.executable, "-m", "pulsar_doctor.tap.observer", str(trace_dir)]
         self.start()
 
     def start(self) -> None:

@@ -21,9 +21,9 @@ from support import eventually
 from tapped import Peer, Tapped, command_frame, flow, message, tapping
 from traffic import MIB
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.observer.events import Begin
+from pulsar_doctor.tap.observer.events import Begin
 from pulsar_doctor.tap.observing import Observing
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 pytestmark = linux
 LONG = [pytest.mark.slow, pytest.mark.timeout(900)]

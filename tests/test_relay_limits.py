@@ -16,13 +16,13 @@ import uvloop
 from support import eventually
 from tapped import CONNECT, CONNECTED, command_frame, flow, frame, journals, message, tapping
 
-from pulsar_doctor.framing import Cutter
-from pulsar_doctor.relay.connections import Connections
-from pulsar_doctor.relay.dialling import Dialler
-from pulsar_doctor.relay.journal_file import JournalFile, JournalLimits
-from pulsar_doctor.relay.migrations import Listeners
-from pulsar_doctor.relay.rewrites import HELD_TO_CLIENT
-from pulsar_doctor.relay.targets import Targets
+from pulsar_doctor.tap.relay.connections import Connections
+from pulsar_doctor.tap.relay.dialling import Dialler
+from pulsar_doctor.tap.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.migrations import Listeners
+from pulsar_doctor.tap.relay.rewrites import HELD_TO_CLIENT
+from pulsar_doctor.tap.relay.targets import Targets
+from pulsar_doctor.wire.framing import Cutter
 
 
 def test_so_many_connections_and_the_next_is_closed_at_once(tmp_path):

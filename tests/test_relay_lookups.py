@@ -26,9 +26,9 @@ from tapped import (
     tapping,
 )
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.relay.greeting import GREETING_BYTES_MOST, Greeting
-from pulsar_doctor.relay.lookups import QUESTIONS_BYTES_MOST, Questions
+from pulsar_doctor.tap.relay.greeting import GREETING_BYTES_MOST, Greeting
+from pulsar_doctor.tap.relay.lookups import QUESTIONS_BYTES_MOST, Questions
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 LISTENER = b"\x3a\x08internal"  # CommandLookupTopic.advertised_listener_name, not in our proto
 

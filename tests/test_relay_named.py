@@ -11,9 +11,9 @@ from named import HOSTILE, NO_BROKER, Names
 from tapped import command_frame, connect_frame
 from transcripts import Talk, connected
 
-from pulsar_doctor.relay.addresses import Address
-from pulsar_doctor.relay.errands import Dial, Errand, Name
-from pulsar_doctor.relay.targets import Refused, Route, Targets
+from pulsar_doctor.tap.relay.addresses import Address
+from pulsar_doctor.tap.relay.errands import Dial, Errand, Name
+from pulsar_doctor.tap.relay.targets import Refused, Route, Targets
 
 NAMED, OTHER, SERVICE = 7001, 7002, ("127.0.0.1", 6650)
 

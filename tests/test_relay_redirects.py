@@ -20,14 +20,14 @@ from tapped import (
 )
 from transcripts import Talk, connected
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.relay.errands import Dial, Follow, Name, Say
-from pulsar_doctor.relay.lookups import (
+from pulsar_doctor.tap.relay.errands import Dial, Follow, Name, Say
+from pulsar_doctor.tap.relay.lookups import (
     HOPS_MOST,
     Following,
     Inquiry,
     Unfollowed,
 )
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 LISTENER = b"\x3a\x08internal"  # CommandLookupTopic.advertised_listener_name, not in our proto
 SECOND, THIRD = "10.1.1.2:6650", "10.1.1.3:6650"

@@ -17,12 +17,12 @@ from named import Names
 from tapped import CONNECT, CONNECTED, Peer, Tapped, command_frame, connect_frame, rows_in, tapping
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.relay.addresses import address_of, addresses_of, normalised
-from pulsar_doctor.relay.connection import accept
-from pulsar_doctor.relay.connections import Connections
-from pulsar_doctor.relay.dialling import Dialler
-from pulsar_doctor.relay.journal_file import JournalFile, JournalLimits
-from pulsar_doctor.relay.targets import TargetRefused, Targets, may_be_dialled
+from pulsar_doctor.tap.relay.addresses import address_of, addresses_of, normalised
+from pulsar_doctor.tap.relay.connection import accept
+from pulsar_doctor.tap.relay.connections import Connections
+from pulsar_doctor.tap.relay.dialling import Dialler
+from pulsar_doctor.tap.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.targets import TargetRefused, Targets, may_be_dialled
 from pulsar_doctor.tap.relaying import broker_of, listen_address
 
 
@@ -189,7 +189,7 @@ def test_a_name_that_changes_its_answer_gets_no_connection(tmp_path):
 
 def test_a_broker_that_is_named_again_is_where_it_is_then(monkeypatch):
     async def run() -> None:
-        monkeypatch.setattr("pulsar_doctor.relay.targets.NAMED_AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr("pulsar_doctor.tap.relay.targets.NAMED_AGAIN_SECONDS", 0.0)
         names = Names(broker=["10.0.0.1"])
         targets = Targets([("10.0.0.9", 6650)], resolve=names)
         targets.name(("broker", 6650))
@@ -278,7 +278,7 @@ def test_a_name_that_leads_nowhere_is_not_known():
 
 def test_what_the_cluster_names_is_bounded(monkeypatch):
     async def run() -> None:
-        monkeypatch.setattr("pulsar_doctor.relay.targets.NAMED_MOST", 100)
+        monkeypatch.setattr("pulsar_doctor.tap.relay.targets.NAMED_MOST", 100)
         targets = Targets([("10.0.0.9", 6650)], resolve=Names())
         for number in range(1000):
             targets.name((f"10.1.{number >> 8}.{number & 255}", 6650))

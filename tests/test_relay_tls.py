@@ -31,11 +31,11 @@ from tapped import (
     tapping,
 )
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.pinging import PING
 from pulsar_doctor.tap.relaying import require_reachable
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 MIB = 1024 * 1024
 

@@ -10,7 +10,7 @@ from tapped import command_frame, connect_frame, flow, frame
 from traffic import CODES, command
 from transcripts import Kept, Talk, connected
 
-from pulsar_doctor.relay.errands import Dial
+from pulsar_doctor.tap.relay.errands import Dial
 
 BEGUN = ["OPEN", "CONNECT", "CONNECTED"]
 MARKED = b"\xf2\x07" + bytes([len(faulty.MARK)]) + faulty.MARK  # a field that nobody knows

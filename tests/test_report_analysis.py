@@ -12,11 +12,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pulsar_doctor.analysis import TABLES, Analysis
-from pulsar_doctor.report.analysis import Drawing, analysis_json, glance, report
+from pulsar_doctor.report.analyze.analysis import Drawing, analysis_json, glance, report
+from pulsar_doctor.report.analyze.over_time import steps
 from pulsar_doctor.report.charts import ASCII, NOTHING, UNICODE, UNKNOWN, bar, blocks, stretch
-from pulsar_doctor.report.over_time import steps
 from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.spark.analysis import TABLES, Analysis
 
 START = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SECOND = 1_000_000

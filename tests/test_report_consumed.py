@@ -9,13 +9,13 @@ from typing import Any
 from checkups import finding
 from documented import trace
 
-from pulsar_doctor.consuming.deferring import Lateness
-from pulsar_doctor.consuming.engines import Plan
-from pulsar_doctor.consuming.tallies import AckCommands
-from pulsar_doctor.consuming.totals import AckTotals, RunTotals, delay_totals
-from pulsar_doctor.diagnosis import Diagnosis
-from pulsar_doctor.report import consumed
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume.deferring import Lateness
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.tallies import AckCommands
+from pulsar_doctor.consume.totals import AckTotals, RunTotals, delay_totals
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.consume import summary as consumed
+from pulsar_doctor.trace.sealing import open_trace
 
 ORDERS = "persistent://public/default/orders"
 FINDING = {

@@ -35,14 +35,14 @@ from checkups import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.answers import Severity
-from pulsar_doctor.checkup import Tally
 from pulsar_doctor.cli import stall_check
-from pulsar_doctor.diagnosis import Diagnosis, Status
-from pulsar_doctor.printable import printable
-from pulsar_doctor.report.folding import Folded
-from pulsar_doctor.report.formats import FORMATS, write
+from pulsar_doctor.diagnosis.checkup import Tally
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.evidence.answers import Severity
+from pulsar_doctor.report.stall_check.folding import Folded
+from pulsar_doctor.report.stall_check.formats import FORMATS, write
 from pulsar_doctor.report.words import full_topic
+from pulsar_doctor.wording.printable import printable
 
 WIDTHS = (60, 80, 120, 200)  # of a terminal
 IN_DETAIL_MOST = 5  # of more than these, what people read names some beside each other

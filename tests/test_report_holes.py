@@ -10,16 +10,17 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from pulsar_doctor.acknowledgements.subscription import Biography
+from pulsar_doctor.acks.persisting import RedeliveryForecast, Storing
+from pulsar_doctor.acks.ranges import gaps
+from pulsar_doctor.acks.subscription import Biography
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.origins import Origin
-from pulsar_doctor.holes.persisting import RedeliveryForecast, Storing
-from pulsar_doctor.holes.ranges import gaps
 from pulsar_doctor.holes.shape import Shape
-from pulsar_doctor.report import holes, holes_document
 from pulsar_doctor.report.charts import ASCII, UNICODE
-from pulsar_doctor.report.holes_axis import axis
+from pulsar_doctor.report.holes import document as holes_document
+from pulsar_doctor.report.holes import table as holes
+from pulsar_doctor.report.holes.axis import axis
 
 TOPIC = "persistent://public/default/t"
 
@@ -226,7 +227,7 @@ def test_the_document_has_its_keys_and_null_where_not_told() -> None:
 
 
 def test_biographies_are_a_table_of_the_oldest() -> None:
-    from pulsar_doctor.report.holes_lives import print_lives
+    from pulsar_doctor.report.holes.lives import print_lives
 
     out = io.StringIO()
     lives = [

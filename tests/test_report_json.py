@@ -9,8 +9,8 @@ from typing import Any
 
 from checkups import checkup, verdict, written
 
-from pulsar_doctor.diagnosis import Diagnosis
-from pulsar_doctor.report.formats import write
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.stall_check.formats import write
 
 
 def read(text: str) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ import pytest
 import xmlschema
 from checkups import checkup, finding, verdict, written
 
-from pulsar_doctor.checkup import Checkup
-from pulsar_doctor.diagnosis import FAILS
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.weighing import FAILS
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).with_name("junit.xsd"))
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -7,9 +7,9 @@ import re
 import pytest
 from checkups import checkup, verdict, written
 
-from pulsar_doctor.checkup import Tally
-from pulsar_doctor.diagnosis import Status
-from pulsar_doctor.report.formats.nagios import exit_code
+from pulsar_doctor.diagnosis.checkup import Tally
+from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.report.stall_check.formats.nagios import exit_code
 
 PERFORMANCE = re.compile(
     r"[a-z_]+=\d+;[\d]*;[\d]*;\d*(;\d+)?( [a-z_]+=\d+;[\d]*;[\d]*;\d*(;\d+)?)*"

@@ -8,8 +8,8 @@ import pytest
 from checkups import checkup, finding, verdict, written
 from rich.cells import cell_len
 
-from pulsar_doctor.answers import Unknown
-from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.answers import Unknown
 
 MANY = """
 verdict     subscription   topic                       culprit    cause                   backlog

@@ -11,8 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import click
 import pytest
 
-from pulsar_doctor import diagnosis
 from pulsar_doctor.cli import cli
+from pulsar_doctor.diagnosis import weighing as diagnosis
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:

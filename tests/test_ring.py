@@ -15,16 +15,15 @@ from journals import Wire, record, relay_alive, rotating, slow_consumer, values,
 from support import eventually
 from tapped import tapping
 
-from pulsar_doctor import ring
-from pulsar_doctor.columns import GAP, TO_BROKER, TO_CLIENT
 from pulsar_doctor.errors import InputError, TraceError
-from pulsar_doctor.journal import pack_event
-from pulsar_doctor.ring import MIB, RingLimits, shares
-from pulsar_doctor.sealing import Sealer, open_trace
-from pulsar_doctor.trace import folder
+from pulsar_doctor.trace import folder, ring
 from pulsar_doctor.trace.keeping import kept_in
 from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.trace.ring import MIB, RingLimits, shares
+from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
+from pulsar_doctor.wire.columns import GAP, TO_BROKER, TO_CLIENT
+from pulsar_doctor.wire.journal import pack_event
 
 BLOCKS = slow_consumer(400).close().blocks  # about 40 s, half a second from one ack to the next
 PARTS = 20

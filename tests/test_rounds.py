@@ -26,11 +26,11 @@ from replayed import HEALTHY, HOME, STUCK, Replay, cluster, states, stuck
 from rich.console import Console
 from support import eventually
 
-from pulsar_doctor.checkup import Checkup
-from pulsar_doctor.diagnosis import Status
-from pulsar_doctor.report.round_lines import RoundLines
-from pulsar_doctor.report.round_screen import RoundScreen
-from pulsar_doctor.report.rounds import change_words, next_round
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.report.stall_check.round_lines import RoundLines
+from pulsar_doctor.report.stall_check.round_screen import RoundScreen
+from pulsar_doctor.report.stall_check.rounds import change_words, next_round
 
 GONE = "persistent://public/default/gone"
 

@@ -19,7 +19,7 @@ import yaml
 from stats_script import observed
 from wire_script import played
 
-from pulsar_doctor.diagnosis import Diagnosis, Rule, diagnose, limits_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, diagnose, limits_of
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView

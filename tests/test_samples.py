@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import NAMES, internal_of, recording, sample_of, stats_of
 
+from pulsar_doctor.broker.samples import ReadSamples, Recorder, StatsAnswer, moment_ms, read
+from pulsar_doctor.broker.stats.observed import ClusterLimits
+from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
+from pulsar_doctor.broker.stats.sample import Age, Sample
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.samples import ReadSamples, Recorder, StatsAnswer, moment_ms, read
-from pulsar_doctor.stats.observed import ClusterLimits
-from pulsar_doctor.stats.reading import partitioned_stats, topic_stats
-from pulsar_doctor.stats.sample import Age, Sample
 
 ORDERS = "persistent://public/default/orders"
 AT = 1_795_262_300_000
@@ -234,7 +234,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pulsar_doctor.samples import StatsAnswer, Recorder
+from pulsar_doctor.broker.samples import StatsAnswer, Recorder
 with Recorder(Path(sys.argv[1])) as recorder:
     for number in range(3):
         recorder.add(StatsAnswer("persistent://a/b/c", 1 + number, {"msgInCounter": number}))
@@ -462,7 +462,9 @@ def test_standard_input(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(refusal(lambda: read(["-"]))).startswith("standard input is no JSON")
 
 
-PIPED = "import sys; from pulsar_doctor.samples import read; print(read(sys.argv[1:]).samples)"
+PIPED = (
+    "import sys; from pulsar_doctor.broker.samples import read; print(read(sys.argv[1:]).samples)"
+)
 
 
 def test_a_pipe_has_no_way_back(put: Put) -> None:

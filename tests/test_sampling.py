@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from http_broker import DATE_MS, Asked, HttpBroker, Reply, serving
 
-from pulsar_doctor.admin import Admin, topic_name
+from pulsar_doctor.broker.admin import Admin, topic_name
+from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch, sample
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.observed import ClusterLimits
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.sampling import Sampled, SamplingPlan, Watch, sample
-from pulsar_doctor.settings import Settings
-from pulsar_doctor.stats.observed import ClusterLimits
 
 SOON = SamplingPlan(window_seconds=0.2, interval_seconds=0.05)
 ONCE = SamplingPlan(window_seconds=0)
@@ -647,7 +647,7 @@ def test_a_real_topic_is_unloaded_during_the_window(broker, admin, client, topic
 @pytest.mark.slow
 def test_a_real_broker_restarts_during_the_window(tmp_path):
     pulsar = pytest.importorskip("pulsar")
-    from pulsar_doctor.sandbox import running
+    from pulsar_doctor.sandbox.lifetime import running
 
     name, folder = "public/default/restarted", tmp_path / "data"
     came_back = Watch(decisive=lambda windows: windows[0].window.reset)

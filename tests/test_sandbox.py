@@ -19,11 +19,12 @@ from documented import Like
 from support import eventually
 from wanting import wanting
 
-from pulsar_doctor import distribution, sandbox
+from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.sandbox import Sandbox
-from pulsar_doctor.settings import Settings
-from pulsar_doctor.standalone import with_settings
+from pulsar_doctor.sandbox import distribution
+from pulsar_doctor.sandbox import lifetime as sandbox
+from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.sandbox.standalone import with_settings
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc"))
 
@@ -273,7 +274,7 @@ def test_pulsars_own_tools_find_the_broker(broker: Sandbox) -> None:
 RUN = """
 import sys, time
 from pathlib import Path
-from pulsar_doctor.sandbox import running
+from pulsar_doctor.sandbox.lifetime import running
 with running(Path(sys.argv[1] if len(sys.argv) > 1 else {home!r}), reuse=False):
     print("healthy", flush=True)
     time.sleep(100)

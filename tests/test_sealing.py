@@ -16,14 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journals import START_US, Wire, relay_alive, slow_consumer, values, write_trace
 
-from pulsar_doctor import sealing
-from pulsar_doctor.columns import GAP, Row
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.journal import FILE_HEADER
-from pulsar_doctor.sealing import BeingSealedError, Sealer, open_trace
-from pulsar_doctor.timeline import Timeline
-from pulsar_doctor.trace import folder, journals
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.trace import folder, journals, sealing
 from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.trace.sealing import BeingSealedError, Sealer, open_trace
+from pulsar_doctor.wire.columns import GAP, Row
+from pulsar_doctor.wire.journal import FILE_HEADER
 
 BLOCKS = slow_consumer().blocks
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journals import Wire, slow_consumer, values, write_trace
 
-from pulsar_doctor.columns import COLUMNS, NAMES, Row, maker_of, values_of
-from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.trace import segments
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import COLUMNS, NAMES, Row, maker_of, values_of
 
 
 def written(path: Path, *rows: Row) -> Path:

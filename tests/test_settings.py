@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from command_line import environment, pulsar_doctor
 
-from pulsar_doctor import attach
+from pulsar_doctor.broker.settings import Settings, guessed, load, read_client_conf
+from pulsar_doctor.consume import attach
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.settings import Settings, guessed, load, read_client_conf
 
 CONF = """\
 # what Pulsar's own tools read

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import FOREVER, checked, flows, ns, run, scenario
 
-from pulsar_doctor.diagnosis import diagnose_wire, limits_of
-from pulsar_doctor.ledger import Starvation
+from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
+from pulsar_doctor.ledger.balance import Starvation
 from pulsar_doctor.rules import load
 from pulsar_doctor.simulate import formulas
 from pulsar_doctor.simulate.clients import CLIENTS, refill_threshold

@@ -22,13 +22,13 @@ from conformance.driver import Client, Consumer, Wanted
 from conformance.stage import Stage, staging
 from simulated import FOREVER, run, scenario
 
-from pulsar_doctor import attach
-from pulsar_doctor.attach import TYPES
-from pulsar_doctor.columns import Row
+from pulsar_doctor.consume import attach
+from pulsar_doctor.consume.attach import TYPES
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.consumer import SimulatedConsumer as Simulated
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Scenario
+from pulsar_doctor.wire.columns import Row
 
 QUEUES = (1, 2, 3, 10, 100)
 BATCH = 7

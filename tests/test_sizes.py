@@ -9,7 +9,7 @@ import click
 import pytest
 
 from pulsar_doctor.cli import cli
-from pulsar_doctor.sizes import DOWNLOAD_BYTES, UNPACKED_BYTES, bytes_of, megabytes
+from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, UNPACKED_BYTES, bytes_of, megabytes
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ import pytest
 import twin
 from journals import slow_consumer
 
-from pulsar_doctor.analysis import EPOCH, Analysis
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.spark.analysis import EPOCH, Analysis
 from pulsar_doctor.spark.checkpoint import Terms, checkpoint_of, taken
 from pulsar_doctor.spark.following import follow
 from pulsar_doctor.trace.reading import Trace

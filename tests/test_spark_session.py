@@ -17,8 +17,8 @@ import pytest
 from processes import family, linux, listening
 from support import eventually
 
-from pulsar_doctor.distribution import usable_java
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.sandbox.distribution import usable_java
 from pulsar_doctor.spark import configuration
 from pulsar_doctor.spark.configuration import driver_mib, memory_bytes, told_elsewhere
 from pulsar_doctor.spark.failures import FAILURES, told_in_one_sentence, translated

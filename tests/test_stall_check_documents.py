@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from recorded import NAMES, recording
 
-from pulsar_doctor.diagnosis import Diagnosis, diagnose, limits_of
+from pulsar_doctor.broker.stats.fields import snake
+from pulsar_doctor.broker.stats.internal import internal_stats
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, limits_of
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.rules import load
-from pulsar_doctor.stats.fields import snake
-from pulsar_doctor.stats.internal import internal_stats
-from pulsar_doctor.stats.observed import TopicWindow
-from pulsar_doctor.stats.reading import topic_stats
-from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.window import Window
 
 RULES = load()
 LIMITS = limits_of(RULES)

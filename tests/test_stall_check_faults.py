@@ -25,8 +25,8 @@ from recorded import recording
 from replayed import GONE, HEALTHY, HOME, MOVING, STUCK, cluster, states, stuck
 from support import eventually
 
-from pulsar_doctor.admin import Admin
-from pulsar_doctor.report.formats import FORMATS
+from pulsar_doctor.broker.admin import Admin
+from pulsar_doctor.report.stall_check.formats import FORMATS
 
 __all__ = ["check"]  # a fixture
 

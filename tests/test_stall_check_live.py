@@ -26,7 +26,7 @@ from recorded import recording, stats_of
 from replayed import BLOCKED, HEALTHY, HOME, MOVING, STUCK, cluster, states, stuck
 from support import eventually
 
-from pulsar_doctor.report.formats import FORMATS
+from pulsar_doctor.report.stall_check.formats import FORMATS
 
 __all__ = ["check"]  # a fixture
 

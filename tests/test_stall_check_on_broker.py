@@ -23,7 +23,7 @@ from scenarios.table import TURNS
 from scenarios.watched import Watched, watched
 from support import eventually
 
-from pulsar_doctor.sandbox import Sandbox
+from pulsar_doctor.sandbox.lifetime import Sandbox
 
 WINDOW = "10s"
 ACTS_AFTER_SAMPLES = 3

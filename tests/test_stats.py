@@ -23,18 +23,18 @@ from recorded import (
     subscription_of,
 )
 
-from pulsar_doctor.errors import InputError
-from pulsar_doctor.stats.fields import document_of, epoch_ms, snake
-from pulsar_doctor.stats.internal import (
+from pulsar_doctor.broker.stats.fields import document_of, epoch_ms, snake
+from pulsar_doctor.broker.stats.internal import (
     CursorStats,
     InternalStats,
     internal_stats,
     partitioned_internal_stats,
 )
-from pulsar_doctor.stats.reading import partitioned_stats, topic_stats
-from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
-from pulsar_doctor.stats.window import Window
+from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.errors import InputError
 
 READERS: tuple[Callable[[Any], object], ...] = (
     topic_stats,

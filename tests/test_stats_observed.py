@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from stats_script import observed
 
-from pulsar_doctor.stats.internal import InternalStats, LedgerStats
-from pulsar_doctor.stats.observed import Between, entries_from
+from pulsar_doctor.broker.stats.internal import InternalStats, LedgerStats
+from pulsar_doctor.broker.stats.observed import Between, entries_from
 
 HOLDS = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}
 

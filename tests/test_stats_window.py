@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 from recorded import recording, sample_of, stats_of, window_of
 
+from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
+from pulsar_doctor.broker.stats.sample import Age, Sample
+from pulsar_doctor.broker.stats.topic import (
+    ConsumerStats,
+    PublisherStats,
+    SubscriptionStats,
+    TopicStats,
+)
+from pulsar_doctor.broker.stats.window import Course, Window
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.stats.reading import partitioned_stats, topic_stats
-from pulsar_doctor.stats.sample import Age, Sample
-from pulsar_doctor.stats.topic import ConsumerStats, PublisherStats, SubscriptionStats, TopicStats
-from pulsar_doctor.stats.window import Course, Window
 
 T0 = 1_795_262_258_000
 SINCE = "2026-11-21T11:57:38.603Z"

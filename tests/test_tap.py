@@ -241,7 +241,7 @@ def relay_says(trace_dir: Path, port: int = 0) -> dict[str, str]:
         "trace_dir": str(trace_dir), "seal_every_seconds": 60,
     }  # fmt: skip
     run = subprocess.run(
-        [sys.executable, "-m", "pulsar_doctor.relay"],
+        [sys.executable, "-m", "pulsar_doctor.tap.relay"],
         input=json.dumps(config).encode() + b"\n" + b"no json\n[]\n{}\n",
         capture_output=True,
         timeout=20,
@@ -322,7 +322,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
 def test_the_relay_works_without_uvloop(tmp_path):
     code = (
         "import runpy, sys; sys.modules['uvloop'] = None; "
-        "runpy.run_module('pulsar_doctor.relay', run_name='__main__')"
+        "runpy.run_module('pulsar_doctor.tap.relay', run_name='__main__')"
     )
     config = {
         "listen_host": "127.0.0.1", "listen_port": 0, "trace_dir": str(tmp_path),

@@ -10,9 +10,9 @@ from http_broker import Asked, Reply, serving
 from support import eventually
 from tapped import flow, tapping
 
+from pulsar_doctor.acks.persisting import Storing
+from pulsar_doctor.broker.settings import DEFAULTS, Settings
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.holes.persisting import Storing
-from pulsar_doctor.settings import DEFAULTS, Settings
 from pulsar_doctor.tap import broker_settings
 from pulsar_doctor.trace.folder import META, Meta, read_meta
 

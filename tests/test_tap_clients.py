@@ -24,8 +24,8 @@ from cluster import standalone
 from support import eventually
 from wanting import wanting
 
-from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.trace.sealing import open_trace
 
 pytestmark = [
     pytest.mark.broker,

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from journals import relay_alive, slow_consumer, write_trace
 from support import eventually
 
-from pulsar_doctor.answers import Measure
-from pulsar_doctor.observer.events import ASKS, EVENTS, Begin, Count, Gap, Sealed, Told
-from pulsar_doctor.relay.connections import Counters
-from pulsar_doctor.relay.events import ANSWERS, QUESTIONS, Config, Flush, Rotated
-from pulsar_doctor.relay.lines import Misread, Strange, Table, of_json, to_json
+from pulsar_doctor.evidence.answers import Measure
+from pulsar_doctor.tap.observer.events import ASKS, EVENTS, Begin, Count, Gap, Sealed, Told
 from pulsar_doctor.tap.observing import Observing
+from pulsar_doctor.tap.relay.connections import Counters
+from pulsar_doctor.tap.relay.events import ANSWERS, QUESTIONS, Config, Flush, Rotated
+from pulsar_doctor.tap.relay.lines import Misread, Strange, Table, of_json, to_json
 from pulsar_doctor.tap.running import TROUBLES
 
 TABLES: tuple[Table[Any], ...] = (ASKS, EVENTS, QUESTIONS, ANSWERS)
@@ -202,7 +202,7 @@ def test_an_observer_passes_over_what_it_does_not_know_and_goes_on(tmp_path: Pat
     ]  # fmt: skip
     with relay_alive(path):
         process = subprocess.Popen(
-            [sys.executable, "-m", "pulsar_doctor.observer", str(path), "--tell"],
+            [sys.executable, "-m", "pulsar_doctor.tap.observer", str(path), "--tell"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert process.stdin is not None

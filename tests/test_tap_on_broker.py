@@ -17,14 +17,14 @@ import pytest
 from command_line import environment, pulsar_doctor
 from support import eventually
 
-from pulsar_doctor import attach
-from pulsar_doctor.columns import Row
-from pulsar_doctor.commands import rows_of
-from pulsar_doctor.consumers import Consumer
-from pulsar_doctor.journal import FILE_HEADER, read_blocks
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume import attach
+from pulsar_doctor.ledger.consumers import Consumer
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.relaying import Relay, relaying
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row
+from pulsar_doctor.wire.commands import rows_of
+from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
 
@@ -284,7 +284,7 @@ def in_memory(trace: Path, trace_id: str) -> list[Row]:
 
 
 def assert_same(recovered: list[Row], undisturbed: list[Row]) -> None:
-    from pulsar_doctor.columns import values_of
+    from pulsar_doctor.wire.columns import values_of
 
     assert [row.seq for row in recovered] == list(range(len(undisturbed)))
     assert [values_of(row) for row in recovered] == [values_of(row) for row in undisturbed]
@@ -322,7 +322,7 @@ def dead(relay: Relay) -> bool:
 def test_an_observer_that_is_killed_is_recovered_to_the_same_ledger(broker, topic, tmp_path):
     trace = tmp_path / "t.ptrace"
     with relaying(broker.service_url, trace, seal_every_seconds=3600) as relay:
-        observe = [sys.executable, "-m", "pulsar_doctor.observer", str(trace)]
+        observe = [sys.executable, "-m", "pulsar_doctor.tap.observer", str(trace)]
         observer = subprocess.Popen(observe)
         with busy_traffic(relay.service_url, topic):
             time.sleep(1.5)

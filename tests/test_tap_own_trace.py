@@ -17,9 +17,9 @@ from tap_process import Tap, running
 from tapped import CONNECT, flow, found
 from test_tap_watching import SOON, tapped
 
-from pulsar_doctor.sealing import open_trace
-from pulsar_doctor.sizes import in_words
 from pulsar_doctor.tap.own_trace import bytes_in
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wording.sizes import in_words
 
 
 def commands_in(folder: Path) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_broker_that_could_not_be_reached_is_something_and_is_told_under_quiet
 def test_a_gap_is_something():
     with tapped("-o", "jsonl") as played:
         tap = shown(played.subscribe().tap)
-        relay = tap.child("pulsar_doctor.relay")
+        relay = tap.child("pulsar_doctor.tap.relay")
         before, hard = resource.prlimit(relay, resource.RLIMIT_FSIZE)
         resource.prlimit(relay, resource.RLIMIT_FSIZE, (10, hard))
         played.to_broker(flow(1))
@@ -137,7 +137,7 @@ def test_a_command_that_failed_is_something():
 def test_a_tap_that_breaks_off_keeps_what_it_has():
     with tapped("-o", "jsonl") as played:
         tap = shown(played.subscribe().tap)
-        os.kill(tap.child("pulsar_doctor.relay"), signal.SIGKILL)
+        os.kill(tap.child("pulsar_doctor.tap.relay"), signal.SIGKILL)
         assert tap.wait() == 3
         (folder,) = tap.taps
         assert any(f"what the tap had recorded is kept in {folder} (" in line for line in tap.err)

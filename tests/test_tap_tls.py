@@ -28,7 +28,7 @@ from support import eventually
 from talking import REDIRECT, connecting, looked_up
 from tapped import CONNECT, rows_in
 
-from pulsar_doctor.settings import Settings
+from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.tap.relaying import Relay, relaying
 
 pytestmark = pytest.mark.broker
@@ -207,7 +207,7 @@ def forms_of(secret: str) -> Iterator[bytes]:
 
 
 def open_rows(trace: Path) -> list[Any]:
-    from pulsar_doctor.sealing import open_trace
+    from pulsar_doctor.trace.sealing import open_trace
 
     return list(open_trace(trace).rows())
 

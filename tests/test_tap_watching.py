@@ -20,9 +20,9 @@ from support import eventually
 from tap_process import Tap, running
 from tapped import CONNECT, CONNECTED, Peer, be_looked_for, command_frame, flow, found, message
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.report.tap_document import SCHEMA
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.report.tap.document import SCHEMA
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 TOPIC = "persistent://public/default/orders"
 SOON = ("--set", "permits-exhausted.refill_wait=1s", "--set", "permits-exhausted.quiet_after=0s")
@@ -185,7 +185,7 @@ def test_a_stall_and_its_end_are_each_told_once_also_when_the_observer_is_killed
     with tapped("-o", "jsonl", "--trace", str(tmp_path / "t"), *SOON) as played:
         tap = played.stall().tap
         eventually(lambda: statuses(tap)[-1:] == ["stalled"], 45)
-        os.kill(tap.child("pulsar_doctor.observer"), signal.SIGKILL)
+        os.kill(tap.child("pulsar_doctor.tap.observer"), signal.SIGKILL)
         tap.says("the observer ended with -9; starting it again in 1 s")
         before = len(tap.of("snapshot"))
         eventually(lambda: len(tap.of("snapshot")) >= before + 3, 45)
@@ -305,7 +305,7 @@ def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
     with tapped("-o", "jsonl", "--trace", str(trace), *SOON) as played:
         tap = played.subscribe().tap
         eventually(lambda: tap.of("snapshot")[-1:] and tap.of("snapshot")[-1]["consumers"])
-        relay = tap.child("pulsar_doctor.relay")
+        relay = tap.child("pulsar_doctor.tap.relay")
         before, hard = resource.prlimit(relay, resource.RLIMIT_FSIZE)
         resource.prlimit(relay, resource.RLIMIT_FSIZE, (10, hard))
         for _ in range(7):

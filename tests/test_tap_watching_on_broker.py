@@ -15,8 +15,8 @@ import pytest
 from support import eventually
 from tap_process import Tap, running
 
-from pulsar_doctor import attach
-from pulsar_doctor.sealing import open_trace
+from pulsar_doctor.consume import attach
+from pulsar_doctor.trace.sealing import open_trace
 
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
 SHARED = pulsar.ConsumerType.Shared
@@ -102,7 +102,7 @@ class Thief:
             target.close()
 
     def _takes(self, frame: bytes) -> bool:
-        from pulsar_doctor import pulsar_wire_pb2 as wire
+        from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
         size = struct.unpack(">I", frame[4:8])[0]
         command = wire.BaseCommand.FromString(frame[8 : 8 + size])

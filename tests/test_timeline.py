@@ -36,17 +36,17 @@ from rows import (
     unsubscribe,
 )
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.columns import CLOSE, NAMES, Row, values_of
-from pulsar_doctor.commands import CODES, COMMANDS, rows_of
-from pulsar_doctor.consumers import Consumer, Subscription, split_partition
-from pulsar_doctor.framing import Cutter
-from pulsar_doctor.journal import pack_block, pack_event, read_blocks
-from pulsar_doctor.masking import Mask
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.index import Expired
 from pulsar_doctor.trace.later import LaterTimeline
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import CLOSE, NAMES, Row, values_of
+from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of
+from pulsar_doctor.wire.framing import Cutter
+from pulsar_doctor.wire.journal import pack_block, pack_event, read_blocks
+from pulsar_doctor.wire.masking import Mask
 
 
 def play(*rows: Row | Sequence[Row], timeline: Timeline | None = None) -> Timeline:

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journals import START_US, Wire, relay_alive, slow_consumer, values, write_trace
 
-from pulsar_doctor.columns import COLUMNS, IDS, NAMES, TIME, MessageId, Row
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.sealing import Sealer, open_trace
 from pulsar_doctor.trace import folder, segments
 from pulsar_doctor.trace.index import read_index
 from pulsar_doctor.trace.reading import Trace, replayed
+from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
+from pulsar_doctor.wire.columns import COLUMNS, IDS, NAMES, TIME, MessageId, Row
 
 BLOCKS = slow_consumer().close().blocks
 WORDS = st.text(max_size=5)

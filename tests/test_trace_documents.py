@@ -197,8 +197,8 @@ def test_the_whole_of_a_summary(told: Any) -> None:
 
 
 def test_the_whole_of_a_summary_for_a_narrow_terminal(tmp_path: Path) -> None:
-    from pulsar_doctor.report.consumers import summary_lines
-    from pulsar_doctor.sealing import open_trace
+    from pulsar_doctor.report.trace.consumers import summary_lines
+    from pulsar_doctor.trace.sealing import open_trace
 
     timeline = open_trace(trace(tmp_path / "t.ptrace")).timeline()
     verdicts = {1: "stalled", 2: "healthy", 3: "healthy"}

@@ -13,8 +13,8 @@ from flooded import FIRST_ENTRY, Flood, bursts, observer
 from support import eventually
 from tapped import tapping
 
-from pulsar_doctor.sealing import open_trace
 from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import TORN, verify
 
 ROWS_A_SECOND = 50_000.0

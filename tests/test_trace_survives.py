@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from journals import Wire, relay_alive, slow_consumer, values, write_trace
 
-from pulsar_doctor import ring
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.ring import RingLimits
-from pulsar_doctor.sealing import Sealer, open_trace
+from pulsar_doctor.trace import ring
 from pulsar_doctor.trace.keeping import kept_in
 from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.trace.ring import RingLimits
+from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
 
 SEED = 20261121

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from test_batches import CANARY, command_of, field, framed, frames_made, message
 from transcripts import Kept, now
 
-from pulsar_doctor.columns import values_of
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.framing import Cutter
-from pulsar_doctor.journal import pack_block, read_blocks
-from pulsar_doctor.masking import Mask, Read
-from pulsar_doctor.relay.connection_journal import (
+from pulsar_doctor.tap.relay.connection_journal import (
     UNMASKED_FRAMES_MOST,
     ConnectionJournal,
     Unmasked,
 )
+from pulsar_doctor.wire.columns import values_of
+from pulsar_doctor.wire.framing import Cutter
+from pulsar_doctor.wire.journal import pack_block, read_blocks
+from pulsar_doctor.wire.masking import Mask, Read
 
 MASK = Mask(b"salt")
 FLOW = framed(command_of(11, b"\x08\x01\x10\x05"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from wire_script import Script, played
 
-from pulsar_doctor.diagnosis import limits_of
+from pulsar_doctor.diagnosis.weighing import limits_of
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.rules import load
-from pulsar_doctor.timeline import Timeline
-from pulsar_doctor.verdicts import Verdicts
+from pulsar_doctor.tap.verdicts import Verdicts
 
 RULES = load()
 

@@ -18,14 +18,14 @@ from command_line import MINE, environment, pulsar_doctor
 from http_broker import Asked, Reply, serving
 from support import eventually
 
-from pulsar_doctor import attach
-from pulsar_doctor.consuming.engines import Plan
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume import attach
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.visiting import leavings
+from pulsar_doctor.consume.visiting.leavings import Left, Visit, of_own_topic
+from pulsar_doctor.consume.visiting.manners import Consent, enter
+from pulsar_doctor.consume.visiting.presence import Presence, Present, look
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.settings import Settings
-from pulsar_doctor.visiting import leavings
-from pulsar_doctor.visiting.leavings import Left, Visit, of_own_topic
-from pulsar_doctor.visiting.manners import Consent, enter
-from pulsar_doctor.visiting.presence import Presence, Present, look
 
 SHARED = attach.TYPES["shared"]
 BOTH_ENGINES = pytest.mark.parametrize(

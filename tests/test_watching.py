@@ -14,10 +14,22 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pulsar_doctor.answers import Finding, Measure
-from pulsar_doctor.comparison import Move
-from pulsar_doctor.diagnosis import Diagnosis, Status
-from pulsar_doctor.observer.events import (
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.evidence.answers import Finding, Measure
+from pulsar_doctor.report.tap.screens import JsonLines
+from pulsar_doctor.report.tap.terminal import Terminal
+from pulsar_doctor.report.tap.watching import (
+    ASCII,
+    UNICODE,
+    change_lines,
+    gauge,
+    lines,
+    parted_lines,
+    title,
+)
+from pulsar_doctor.tap.comparison import Move
+from pulsar_doctor.tap.events import Counters, End, Event, Listening, not_recorded
+from pulsar_doctor.tap.observer.events import (
     Counted,
     Gap,
     Kept,
@@ -29,18 +41,6 @@ from pulsar_doctor.observer.events import (
     Trouble,
     Verdict,
 )
-from pulsar_doctor.report.screens import JsonLines
-from pulsar_doctor.report.terminal import Terminal
-from pulsar_doctor.report.watching import (
-    ASCII,
-    UNICODE,
-    change_lines,
-    gauge,
-    lines,
-    parted_lines,
-    title,
-)
-from pulsar_doctor.tap.events import Counters, End, Event, Listening, not_recorded
 
 AT_US = 1_790_000_000_000_000
 AT = "2026-09-21T14:13:20.000000Z"
@@ -452,7 +452,7 @@ def test_a_line_that_was_interrupted_is_finished_before_the_next():
 
 
 def test_whoever_does_not_read_in_the_end_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("pulsar_doctor.report.screens.LAST_SECONDS", 0.1)
+    monkeypatch.setattr("pulsar_doctor.report.tap.screens.LAST_SECONDS", 0.1)
     talk: list[str] = []
     read, write = os.pipe()
     with os.fdopen(write, "w") as out:

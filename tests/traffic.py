@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from tapped import frame
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
-from pulsar_doctor.commands import COMMANDS
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.commands import COMMANDS
 
 MIB = 1024 * 1024
 # What is said in them may make the tap write them anew: here they say nothing of the kind.

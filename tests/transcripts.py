@@ -17,16 +17,16 @@ from typing import Any
 
 from tapped import CONNECT, CONNECTED
 
-from pulsar_doctor.columns import Row
-from pulsar_doctor.commands import rows_of
-from pulsar_doctor.framing import Frames
-from pulsar_doctor.journal import NO_CONNECTION, pack_block, read_blocks
-from pulsar_doctor.masking import Mask, Read
-from pulsar_doctor.relay.connection_journal import ConnectionJournal, Time, Unmasked
-from pulsar_doctor.relay.conversation import Conversation
-from pulsar_doctor.relay.counters import Counters
-from pulsar_doctor.relay.errands import Close, Dial, End, Errand, Pass
-from pulsar_doctor.relay.passage import TO_BROKER, Passage
+from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Time, Unmasked
+from pulsar_doctor.tap.relay.conversation import Conversation
+from pulsar_doctor.tap.relay.counters import Counters
+from pulsar_doctor.tap.relay.errands import Close, Dial, End, Errand, Pass
+from pulsar_doctor.tap.relay.passage import TO_BROKER, Passage
+from pulsar_doctor.wire.columns import Row
+from pulsar_doctor.wire.commands import rows_of
+from pulsar_doctor.wire.framing import Frames
+from pulsar_doctor.wire.journal import NO_CONNECTION, pack_block, read_blocks
+from pulsar_doctor.wire.masking import Mask, Read
 
 CLIENT, BROKER = "10.0.0.1:1", "10.0.0.2:6650"
 MOMENTS = itertools.count(1)

@@ -21,8 +21,8 @@ from twin_stalls import (
     stalls,
 )
 
-from pulsar_doctor.columns import NAMES
 from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.wire.columns import NAMES
 
 __all__ = ["consumers", "gaps", "holes", "of_traces", "stalls", "subscriptions", "timeline"]
 

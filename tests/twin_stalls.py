@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pulsar_doctor.columns import CLOSE, GAP, UNPARSED
+from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED
 
 Values = dict[str, Any]
 

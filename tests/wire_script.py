@@ -32,8 +32,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulsar_doctor.columns import OURS, TO_BROKER, TO_CLIENT, MessageId, Row
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.wire.columns import OURS, TO_BROKER, TO_CLIENT, MessageId, Row
 
 TOPIC = "persistent://public/default/orders"
 SUBSCRIPTION = "billing"

@@ -12,17 +12,18 @@ from pulsar_doctor.cli._options import say
 
 if TYPE_CHECKING:
     from pulsar_doctor.cli._consume_options import Output
-    from pulsar_doctor.consuming.engines import Plan
-    from pulsar_doctor.diagnosis import Diagnosis
-    from pulsar_doctor.session import Session
-    from pulsar_doctor.visiting.leavings import Left
+    from pulsar_doctor.consume.engines import Plan
+    from pulsar_doctor.consume.session import Session
+    from pulsar_doctor.consume.visiting.leavings import Left
+    from pulsar_doctor.diagnosis.weighing import Diagnosis
 
 
 def last_word(
     running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: Output
 ) -> Callable[[list[Left]], None]:
     """The verdict, as of now, to be printed at the end, with what is left behind."""
-    from pulsar_doctor.report import consumed, verdict
+    from pulsar_doctor.report.consume import summary as consumed
+    from pulsar_doctor.report.stall_check import verdict
 
     plan = plans[0]
     if running.batch_refused:

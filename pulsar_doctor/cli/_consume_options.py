@@ -16,7 +16,7 @@ from pulsar_doctor.cli._options import (
     together,
     trace_option,
 )
-from pulsar_doctor.consuming.planning import Asked
+from pulsar_doctor.consume.planning import Asked
 
 Output = Literal["table", "json", "jsonl"]
 OWN_MESSAGES = 20

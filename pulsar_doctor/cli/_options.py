@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pulsar_doctor.durations import seconds_of
-from pulsar_doctor.sizes import bytes_of
-from pulsar_doctor.spelling import near
+from pulsar_doctor.wording.durations import seconds_of
+from pulsar_doctor.wording.sizes import bytes_of
+from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
-    from pulsar_doctor.settings import Settings
+    from pulsar_doctor.broker.settings import Settings
 
     SecondsType = click.ParamType[float]  # generic since click 8.3, to the type checker only
     BytesType = click.ParamType[int]
@@ -226,7 +226,7 @@ talk_options = together(*TALK)  # for subcommands that connect to nothing
 
 def settings() -> Settings:
     """The settings of this call: options, environment, client.conf, defaults."""
-    from pulsar_doctor.settings import load
+    from pulsar_doctor.broker.settings import load
 
     return load(click.get_current_context().find_root().ensure_object(dict), os.environ)
 

@@ -12,7 +12,7 @@ from pulsar_doctor.cli._options import DURATION, together
 from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis import FailOn
+    from pulsar_doctor.diagnosis.weighing import FailOn
 
 EVERY_LEAST_SECONDS = 5.0
 

@@ -12,10 +12,10 @@ from pulsar_doctor.cli._options import say, told
 from pulsar_doctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.checkup import Checkup, Tally
+    from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.cli._stall_check_options import Request
-    from pulsar_doctor.diagnosis import Status
-    from pulsar_doctor.settings import Settings
+    from pulsar_doctor.diagnosis.checkup import Checkup, Tally
+    from pulsar_doctor.diagnosis.weighing import Status
 
 
 def streams(asked: Request) -> bool:
@@ -32,7 +32,7 @@ def report(checkup: Checkup, asked: Request) -> int:
 
 def require_something(checkup: Checkup, asked: Request) -> None:
     """Raises DoctorError where a person would read of nothing but what could not be read."""
-    from pulsar_doctor.report.unread import sentences
+    from pulsar_doctor.report.stall_check.unread import sentences
 
     nothing = checkup.diagnoses == [] and not (checkup.not_loaded or checkup.notes)
     if asked.output == "table" and nothing and checkup.unreachable:
@@ -41,9 +41,9 @@ def require_something(checkup: Checkup, asked: Request) -> None:
 
 def write(checkup: Checkup, asked: Request) -> None:
     """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
-    from pulsar_doctor.report import formats
-    from pulsar_doctor.report.unread import sentences
-    from pulsar_doctor.report.wanted import Wanted
+    from pulsar_doctor.report.stall_check import formats
+    from pulsar_doctor.report.stall_check.unread import sentences
+    from pulsar_doctor.report.stall_check.wanted import Wanted
 
     wanted = Wanted(_fails(asked), verbose=told("verbose"))
     formats.write(asked.output, checkup, sys.stdout, wanted=wanted)
@@ -56,7 +56,7 @@ def write(checkup: Checkup, asked: Request) -> None:
 
 
 def _fails(asked: Request) -> AbstractSet[Status]:
-    from pulsar_doctor.diagnosis import FAILS
+    from pulsar_doctor.diagnosis.weighing import FAILS
 
     return FAILS[asked.fail_on]
 
@@ -64,7 +64,7 @@ def _fails(asked: Request) -> AbstractSet[Status]:
 def code(tally: Tally, asked: Request) -> int:
     """1 where a stall was found, 3 where something is not known; of -o nagios its own codes."""
     if asked.output == "nagios":
-        from pulsar_doctor.report.formats import nagios
+        from pulsar_doctor.report.stall_check.formats import nagios
 
         return nagios.exit_code(tally)
     if any(tally.counts[status] for status in _fails(asked)):
@@ -74,8 +74,8 @@ def code(tally: Tally, asked: Request) -> int:
 
 def head(where: Settings, asked: Request) -> str:
     """What is watched, and where."""
-    from pulsar_doctor.admin.cluster import places_of
-    from pulsar_doctor.printable import listed, printable
+    from pulsar_doctor.broker.admin.cluster import places_of
+    from pulsar_doctor.wording.printable import listed, printable
 
     names = [*asked.topics, *asked.namespaces] or ["all namespaces"]
     return printable(f"{listed(names, 3)} at {places_of(where.admin_url)}")

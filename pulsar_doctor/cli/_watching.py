@@ -15,8 +15,8 @@ from pulsar_doctor.cli._options import say
 from pulsar_doctor.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.checkup import Checkup, Tally
-    from pulsar_doctor.examination.live import Progress
+    from pulsar_doctor.diagnosis.checkup import Checkup, Tally
+    from pulsar_doctor.diagnosis.live import Progress
 
 Say = Callable[[str], None]
 Check = Callable[[Say, "Progress | None"], "Checkup"]
@@ -65,8 +65,8 @@ def shown(output: str, head: str, write: Callable[[Checkup], None]) -> Iterator[
         yield WrittenRounds(write)
         return
     from pulsar_doctor.report.paper import console_on
-    from pulsar_doctor.report.round_lines import RoundLines
-    from pulsar_doctor.report.round_screen import RoundScreen
+    from pulsar_doctor.report.stall_check.round_lines import RoundLines
+    from pulsar_doctor.report.stall_check.round_screen import RoundScreen
 
     console = console_on(sys.stdout)
     if sys.stdout.isatty() and not console.is_dumb_terminal:

@@ -31,8 +31,8 @@ from pulsar_doctor.errors import InputError, MissingExtra
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pulsar_doctor.analysis import Analysis
-    from pulsar_doctor.diagnosis import FailOn
+    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.spark.analysis import Analysis
     from pulsar_doctor.spark.reading import Looked
     from pulsar_doctor.spark.session import Where
 
@@ -192,7 +192,7 @@ def _progress(spark: SparkSession, what: str) -> AbstractContextManager[None]:
 
 
 def _print(analysis: Analysis, asked: Request) -> None:
-    from pulsar_doctor.report.analysis import analysis_json, report
+    from pulsar_doctor.report.analyze.analysis import analysis_json, report
     from pulsar_doctor.report.paper import console_on
 
     if asked.output == "json":
@@ -240,7 +240,7 @@ def _shown(asked: Request) -> AbstractContextManager[Callable[[Analysis], None]]
     """Shows how things stand while they go on; on a terminal in place."""
     from rich.live import Live
 
-    from pulsar_doctor.report.analysis import analysis_json, glance, report
+    from pulsar_doctor.report.analyze.analysis import analysis_json, glance, report
     from pulsar_doctor.report.paper import console_on
 
     if asked.output == "json":
@@ -266,7 +266,7 @@ def _shown(asked: Request) -> AbstractContextManager[Callable[[Analysis], None]]
 
 
 def _code(analysis: Analysis, fail_on: FailOn) -> int:
-    from pulsar_doctor.diagnosis import FAILS
+    from pulsar_doctor.diagnosis.weighing import FAILS
     from pulsar_doctor.errors import DoctorError
 
     if analysis.verdict in FAILS[fail_on]:

@@ -31,10 +31,10 @@ from pulsar_doctor.cli._options import (
 from pulsar_doctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.consuming.engines import Plan
-    from pulsar_doctor.session import Session
-    from pulsar_doctor.settings import Settings
-    from pulsar_doctor.visiting.leavings import Left, Visit
+    from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.consume.engines import Plan
+    from pulsar_doctor.consume.session import Session
+    from pulsar_doctor.consume.visiting.leavings import Left, Visit
 
 OWN_KEYS = 16  # of our own messages on a Key_Shared subscription
 GROUPED_ACKS_SECONDS = 1.0  # clients gather acknowledgements for a moment (default 100 ms)
@@ -80,8 +80,8 @@ def command(asked: Request) -> int:
     from dataclasses import replace
     from secrets import token_hex
 
-    from pulsar_doctor.consuming import planning
-    from pulsar_doctor.diagnosis import limits_of
+    from pulsar_doctor.consume import planning
+    from pulsar_doctor.diagnosis.weighing import limits_of
     from pulsar_doctor.rules import load
 
     _end_as_with_ctrl_c()
@@ -93,7 +93,7 @@ def command(asked: Request) -> int:
         where = replace(where, sandbox=True)
     with ExitStack() as stack:
         if where.sandbox:
-            from pulsar_doctor.sandbox import connected
+            from pulsar_doctor.sandbox.lifetime import connected
 
             where = stack.enter_context(connected(where, say))
         fresh = f"pulsar-doctor-{token_hex(4)}"
@@ -117,9 +117,9 @@ def _end_as_with_ctrl_c() -> None:
 
 
 def _consume(where: Settings, plans: list[Plan], asked: Request) -> int:
-    from pulsar_doctor.diagnosis import exit_code, limits_of
-    from pulsar_doctor.report.live import LiveLines
-    from pulsar_doctor.report.rows import row_line
+    from pulsar_doctor.diagnosis.weighing import exit_code, limits_of
+    from pulsar_doctor.report.consume.live import LiveLines
+    from pulsar_doctor.report.trace.rows import row_line
     from pulsar_doctor.rules import load
 
     session = _session()
@@ -165,8 +165,8 @@ def _consume(where: Settings, plans: list[Plan], asked: Request) -> int:
 
 def _visit(where: Settings, plan: Plan, asked: Request) -> Visit:
     """What is there before anything is attached. Raises DoctorError where that must not be."""
+    from pulsar_doctor.consume.visiting import leavings, manners
     from pulsar_doctor.tap.relaying import require_reachable
-    from pulsar_doctor.visiting import leavings, manners
 
     if asked.topic is None:
         return leavings.of_own_topic(plan)
@@ -184,7 +184,7 @@ def _visit(where: Settings, plan: Plan, asked: Request) -> Visit:
 
 def _tidy(where: Settings, visit: Visit, left: list[Left]) -> None:
     """When the consumers are gone, however they went. A broker of our own goes with all it has."""
-    from pulsar_doctor.sandbox import outlives
+    from pulsar_doctor.sandbox.lifetime import outlives
 
     if outlives(where):
         visit.tidy(where, left)
@@ -194,7 +194,7 @@ def _session() -> Any:
     from pulsar_doctor.errors import MissingExtra
 
     try:
-        from pulsar_doctor.session import session
+        from pulsar_doctor.consume.session import session
     except ModuleNotFoundError as error:
         raise MissingExtra("consume", "attaching consumers") from error
     return session
@@ -244,7 +244,7 @@ def _hand(running: Session) -> Any:
     (first, *_) = running.workers
     if first.plan.permits != "manual":
         return None
-    from pulsar_doctor.consuming.granting import Hand
+    from pulsar_doctor.consume.granting import Hand
 
     if sys.stdin.isatty():
         say("type how many permits to grant, such as 1 or 10, and Enter; Ctrl-D ends")

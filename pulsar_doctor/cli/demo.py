@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._options import connection_options, say, settings
-from pulsar_doctor.sizes import DOWNLOAD_BYTES, megabytes
+from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
-    from pulsar_doctor.consumers import Consumer
-    from pulsar_doctor.consuming.engines import Plan
-    from pulsar_doctor.diagnosis import Diagnosis
-    from pulsar_doctor.settings import Settings
+    from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.consume.engines import Plan
+    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.ledger.consumers import Consumer
 
 MESSAGES = 1000
 SLOW_SECONDS = 600.0  # ten minutes of work for each message, as told: the demo does not wait for it
@@ -45,8 +45,8 @@ def command() -> int:
     from dataclasses import replace
 
     _require_extra()
-    from pulsar_doctor.report import story
-    from pulsar_doctor.sandbox import connected
+    from pulsar_doctor.report.consume import story
+    from pulsar_doctor.sandbox.lifetime import connected
 
     where = replace(settings(), sandbox=True)
     story.opening()
@@ -66,8 +66,8 @@ def _require_extra() -> None:
     from pulsar_doctor.errors import MissingExtra
 
     try:
-        import pulsar_doctor.attach
-        import pulsar_doctor.session  # noqa: F401
+        import pulsar_doctor.consume.attach
+        import pulsar_doctor.consume.session  # noqa: F401
     except (MissingExtra, ModuleNotFoundError) as error:
         raise MissingExtra("sandbox", "the demo") from error
 
@@ -82,11 +82,11 @@ class Act:
 
 
 def _play(where: Settings, receiver_queue_size: int) -> Act:
-    from pulsar_doctor.diagnosis import limits_of
-    from pulsar_doctor.report import story
-    from pulsar_doctor.report.live import LiveLines
+    from pulsar_doctor.consume.session import session
+    from pulsar_doctor.diagnosis.weighing import limits_of
+    from pulsar_doctor.report.consume import story
+    from pulsar_doctor.report.consume.live import LiveLines
     from pulsar_doctor.rules import load
-    from pulsar_doctor.session import session
 
     slow, fast = _plans(receiver_queue_size)
     lines = LiveLines(story.wire)
@@ -123,8 +123,8 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
 
 def _remove_subscription(where: Settings, plan: Plan) -> None:
     """So that a sandbox that stays deletes the topic by itself."""
-    from pulsar_doctor.sandbox import outlives
-    from pulsar_doctor.visiting.leavings import remove
+    from pulsar_doctor.consume.visiting.leavings import remove
+    from pulsar_doctor.sandbox.lifetime import outlives
 
     if outlives(where):
         remove(where, plan, [plan.topic])
@@ -133,7 +133,7 @@ def _remove_subscription(where: Settings, plan: Plan) -> None:
 def _plans(receiver_queue_size: int) -> tuple[Plan, Plan]:
     import secrets
 
-    from pulsar_doctor.consuming.engines import Plan
+    from pulsar_doctor.consume.engines import Plan
 
     topic = f"persistent://public/default/demo-{secrets.token_hex(4)}"
     slow = Plan("slow", topic, "work", "shared", receiver_queue_size, SLOW_SECONDS)

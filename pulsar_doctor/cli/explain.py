@@ -11,8 +11,8 @@ import click
 from pulsar_doctor.cli._options import output_option, talk_options
 
 if TYPE_CHECKING:
-    from pulsar_doctor.answers import Threshold
-    from pulsar_doctor.diagnosis import Rule
+    from pulsar_doctor.diagnosis.weighing import Rule
+    from pulsar_doctor.evidence.answers import Threshold
 
 SCHEMA = "pulsar-doctor/explain/1"
 

@@ -20,8 +20,8 @@ from pulsar_doctor.cli._options import (
 from pulsar_doctor.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis import FailOn
-    from pulsar_doctor.examination import Acknowledged
+    from pulsar_doctor.diagnosis.acknowledged import Acknowledged
+    from pulsar_doctor.diagnosis.weighing import FailOn
 
 FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never": frozenset[str]()}
 
@@ -147,14 +147,19 @@ def _refuse_contradictions(asked: Request) -> None:
 
 
 def _found(asked: Request) -> Acknowledged:
-    from pulsar_doctor import examination
-    from pulsar_doctor.samples import moment_ms
-    from pulsar_doctor.sandbox import connected
+    from pulsar_doctor.broker.samples import moment_ms
+    from pulsar_doctor.diagnosis.acknowledged import (
+        holes_of_files,
+        holes_of_namespaces,
+        holes_of_topics,
+    )
+    from pulsar_doctor.diagnosis.acknowledged_trace import holes_of_trace
+    from pulsar_doctor.sandbox.lifetime import connected
 
     at_ms = None if asked.at is None else moment_ms(asked.at)
     if asked.trace_dir is not None:
         at_us, kept = None if at_ms is None else at_ms * 1000, asked.batch_index_acks
-        return examination.holes_of_trace(
+        return holes_of_trace(
             asked.trace_dir,
             asked.topics,
             asked.subscription,
@@ -162,7 +167,7 @@ def _found(asked: Request) -> Acknowledged:
             batch_index_acks=None if kept is None else kept == "yes",
         )
     if asked.files:
-        return examination.holes_of_files(
+        return holes_of_files(
             asked.stats_files,
             asked.internal_files,
             topics=asked.topics,
@@ -171,14 +176,15 @@ def _found(asked: Request) -> Acknowledged:
         )
     with connected(settings(), say) as where:
         if asked.namespaces:
-            return examination.holes_of_namespaces(where, asked.namespaces, asked.subscription)
-        return examination.holes_of_topics(where, asked.topics, asked.subscription)
+            return holes_of_namespaces(where, asked.namespaces, asked.subscription)
+        return holes_of_topics(where, asked.topics, asked.subscription)
 
 
 def _report(found: Acknowledged, asked: Request) -> int:
     """Writes what was found; returns the exit code."""
-    from pulsar_doctor.report import holes, holes_document
-    from pulsar_doctor.report.unread import because
+    from pulsar_doctor.report.holes import document as holes_document
+    from pulsar_doctor.report.holes import table as holes
+    from pulsar_doctor.report.stall_check.unread import because
 
     for note in found.notes:
         say(note)

@@ -16,10 +16,10 @@ from pulsar_doctor.cli._options import (
     settings,
     talk_options,
 )
-from pulsar_doctor.sizes import DOWNLOAD_BYTES, megabytes
+from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
-    from pulsar_doctor.sandbox import Sandbox
+    from pulsar_doctor.sandbox.lifetime import Sandbox
 
 NOT_RUNNING = 3
 
@@ -75,7 +75,7 @@ def start(batch_index_acks: bool, conf: dict[str, str], data: Path | None, outpu
     pulsar-doctor sandbox start --batch-index-acks --conf maxUnackedMessagesPerConsumer=10
     pulsar-doctor sandbox start --pulsar-home ~/apache-pulsar-4.0.8 -o json
     """
-    from pulsar_doctor import sandbox
+    from pulsar_doctor.sandbox import lifetime as sandbox
 
     home = settings().pulsar_home
     started = sandbox.start(home, batch_index_acks=batch_index_acks, conf=conf, data=data, say=say)
@@ -90,7 +90,7 @@ def stop() -> None:
     \b
     pulsar-doctor sandbox stop
     """
-    from pulsar_doctor import sandbox
+    from pulsar_doctor.sandbox import lifetime as sandbox
 
     say("the sandbox is stopped" if sandbox.stop() else "no sandbox runs")
 
@@ -105,7 +105,7 @@ def status(output: str) -> int:
     pulsar-doctor sandbox status
     pulsar-doctor sandbox status -o json
     """
-    from pulsar_doctor import sandbox
+    from pulsar_doctor.sandbox import lifetime as sandbox
 
     found = sandbox.status()
     if found is None:

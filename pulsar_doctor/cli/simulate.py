@@ -52,7 +52,7 @@ def command(asked: Request) -> None:
     Where --duration ends a run, the rules of `stall-check` judge it as well.
     """
     refuse_contradictions(asked)
-    from pulsar_doctor.report import simulated
+    from pulsar_doctor.report.simulate import table as simulated
     from pulsar_doctor.simulate.outcome import impossible, outcome
     from pulsar_doctor.simulate.recommending import recommend, sizes_to_compare
     from pulsar_doctor.simulate.running import Simulation
@@ -153,8 +153,8 @@ def _with_options(scenario: Scenario, asked: Request) -> Scenario:
 
 def _chosen(trace_dir: Path, asked: Request) -> Seen:
     """The one subscription of the trace that is meant."""
+    from pulsar_doctor.diagnosis.recorded import open_folder
     from pulsar_doctor.errors import InputError
-    from pulsar_doctor.examination.recorded import open_folder
     from pulsar_doctor.simulate.replaying import COLUMNS, chosen, seen
 
     trace = open_folder(trace_dir)
@@ -172,7 +172,7 @@ def _ns(seconds: float) -> int:
 
 
 def _verdict(simulation: Simulation) -> Any:
-    from pulsar_doctor.diagnosis import diagnose_wire, limits_of
+    from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
     from pulsar_doctor.rules import load
 
     rules = load()

@@ -32,13 +32,13 @@ from pulsar_doctor.cli._stall_check_writing import (
     write,
 )
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.report.formats import FORMATS
+from pulsar_doctor.report.stall_check.formats import FORMATS
 
 if TYPE_CHECKING:
-    from pulsar_doctor.checkup import Checkup
-    from pulsar_doctor.examination import Judge
-    from pulsar_doctor.examination.live import Progress
-    from pulsar_doctor.settings import Settings
+    from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.diagnosis.checkup import Checkup
+    from pulsar_doctor.diagnosis.judge import Judge
+    from pulsar_doctor.diagnosis.live import Progress
 
     Talk = tuple[Callable[[str], None], Progress | None]
 
@@ -130,7 +130,7 @@ def _check(asked: Request) -> int:
     with ExitStack() as stack:
         where = settings()
         if where.sandbox:
-            from pulsar_doctor.sandbox import connected
+            from pulsar_doctor.sandbox.lifetime import connected
 
             where = stack.enter_context(connected(where, say))
         if asked.watch:
@@ -139,8 +139,8 @@ def _check(asked: Request) -> int:
 
 
 def _judge(asked: Request) -> Judge:
-    from pulsar_doctor.diagnosis import limits_of
-    from pulsar_doctor.examination import Judge
+    from pulsar_doctor.diagnosis.judge import Judge
+    from pulsar_doctor.diagnosis.weighing import limits_of
     from pulsar_doctor.rules import load, named
 
     left_out = {rule.code for rule in named(asked.skip)}
@@ -150,14 +150,14 @@ def _judge(asked: Request) -> Judge:
 
 
 def _of_trace(folder: Path, judge: Judge, asked: Request) -> Checkup:
-    from pulsar_doctor.examination import of_trace
+    from pulsar_doctor.diagnosis.recorded import of_trace
 
     return of_trace(folder, asked.topics, judge, say=say, say_more=say_more)
 
 
 def _of_files(judge: Judge, asked: Request) -> Checkup:
-    from pulsar_doctor.examination import of_files
-    from pulsar_doctor.samples import moment_ms
+    from pulsar_doctor.broker.samples import moment_ms
+    from pulsar_doctor.diagnosis.recorded import of_files
 
     return of_files(
         asked.stats_files,
@@ -173,10 +173,10 @@ def _of_files(judge: Judge, asked: Request) -> Checkup:
 def _of_broker(
     where: Settings, judge: Judge, asked: Request, *, talk: Talk | None = None
 ) -> Checkup:
-    from pulsar_doctor.examination import Asking, of_fleet, of_topics
-    from pulsar_doctor.fleet import Scope
+    from pulsar_doctor.broker.fleet import Scope
+    from pulsar_doctor.broker.sampling import SamplingPlan
+    from pulsar_doctor.diagnosis.live import Asking, of_fleet, of_topics
     from pulsar_doctor.report.progress import ProgressBar
-    from pulsar_doctor.sampling import SamplingPlan
 
     tell, progress = talk or (say, None)
     asking = Asking(

@@ -24,13 +24,13 @@ from pulsar_doctor.cli._tap_options import Request, relay_options, trace_options
 from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis import Diagnosis
-    from pulsar_doctor.ring import RingLimits
-    from pulsar_doctor.settings import Settings
+    from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.tap.events import End, Listening, Screen
     from pulsar_doctor.tap.own_trace import OwnTrace
     from pulsar_doctor.tap.relaying import Relay
     from pulsar_doctor.tap.running import TapOutcome
+    from pulsar_doctor.trace.ring import RingLimits
 
 EPILOG = """\b
 Examples:
@@ -103,7 +103,7 @@ def command(asked: Request) -> int:
 
     What is null is not known.
     """  # fmt: skip
-    from pulsar_doctor.diagnosis import limits_of
+    from pulsar_doctor.diagnosis.weighing import limits_of
     from pulsar_doctor.rules import load
     from pulsar_doctor.tap.own_trace import own_trace
 
@@ -112,7 +112,7 @@ def command(asked: Request) -> int:
     with ExitStack() as stack:
         where = settings()
         if where.sandbox:
-            from pulsar_doctor.sandbox import connected
+            from pulsar_doctor.sandbox.lifetime import connected
 
             where = stack.enter_context(connected(where, say))
         own = None if asked.trace_dir else stack.enter_context(own_trace(_warn))
@@ -120,7 +120,7 @@ def command(asked: Request) -> int:
 
 
 def _limits(asked: Request) -> RingLimits:
-    from pulsar_doctor.ring import shares
+    from pulsar_doctor.trace.ring import shares
 
     if asked.ring_seconds is not None and asked.trace_dir is None:
         raise InputError("--ring keeps the newest part of a trace: say where, with --trace DIR")
@@ -130,10 +130,10 @@ def _limits(asked: Request) -> RingLimits:
 
 
 def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: Request) -> int:
-    from pulsar_doctor import ring
-    from pulsar_doctor.diagnosis import exit_code
-    from pulsar_doctor.report import verdict
+    from pulsar_doctor.diagnosis.weighing import exit_code
+    from pulsar_doctor.report.stall_check import verdict
     from pulsar_doctor.tap import running
+    from pulsar_doctor.trace import ring
 
     folder = own.folder if own else asked.trace_dir
     assert folder is not None
@@ -215,8 +215,8 @@ def _listening(relay: Relay, asked: Request) -> Listening:
 def _screen(asked: Request) -> Screen:
     from rich.console import Console
 
-    from pulsar_doctor.report.screens import JsonLines, Lines
-    from pulsar_doctor.report.terminal import Terminal
+    from pulsar_doctor.report.tap.screens import JsonLines, Lines
+    from pulsar_doctor.report.tap.terminal import Terminal
 
     quiet = told("quiet")
 
@@ -238,9 +238,9 @@ def _warn(text: str) -> None:
 
 
 def _diagnoses(folder: Path, changes: Sequence[str]) -> list[Diagnosis]:
-    from pulsar_doctor.diagnosis import diagnose_wire, limits_of
+    from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
     from pulsar_doctor.rules import load
-    from pulsar_doctor.sealing import open_trace
+    from pulsar_doctor.trace.sealing import open_trace
 
     rules = load()
     subscriptions = open_trace(folder).timeline().subscriptions()

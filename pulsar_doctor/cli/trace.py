@@ -26,9 +26,9 @@ from pulsar_doctor.cli._options import (
 from pulsar_doctor.errors import MissingExtra, TraceError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.columns import Row
-    from pulsar_doctor.timeline import Timeline
+    from pulsar_doctor.ledger.timeline import Timeline
     from pulsar_doctor.trace.reading import Trace
+    from pulsar_doctor.wire.columns import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Output = Literal["table", "jsonl", "json"]
@@ -145,13 +145,13 @@ def summary(folder: Path, *, output: str) -> None:
     """
     trace = _open(folder)
     timeline = trace.timeline()
-    from pulsar_doctor.report.consumers import (
+    from pulsar_doctor.report.paper import console_on
+    from pulsar_doctor.report.trace.consumers import (
         TABLE_WIDTH,
         summary_json,
         summary_lines,
         summary_table,
     )
-    from pulsar_doctor.report.paper import console_on
 
     verdicts = _verdicts(timeline)
     if output == "json":
@@ -181,7 +181,7 @@ def verify(folder: Path, *, output: str) -> int:
       pulsar-doctor trace verify incident.ptrace && rm -r incident.ptrace.old
     """
     with _needs_trace_extra():
-        from pulsar_doctor.report.verification import verification_json, verification_lines
+        from pulsar_doctor.report.trace.verification import verification_json, verification_lines
         from pulsar_doctor.trace.verifying import DAMAGED
         from pulsar_doctor.trace.verifying import verify as verify_trace
 
@@ -196,7 +196,7 @@ def verify(folder: Path, *, output: str) -> int:
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     """Incarnation -> verdict, of the consumers that `stall-check` would judge."""
-    from pulsar_doctor.diagnosis import diagnose_wire, limits_of, verdict_of
+    from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of, verdict_of
     from pulsar_doctor.rules import load
 
     rules = load()
@@ -219,7 +219,7 @@ def _needs_trace_extra() -> Iterator[None]:
 
 def _open(folder: Path) -> Trace:
     with _needs_trace_extra():
-        from pulsar_doctor.sealing import open_trace
+        from pulsar_doctor.trace.sealing import open_trace
     trace = open_trace(folder)
     for note in trace.notes:
         say(f"pulsar-doctor: {note}")
@@ -241,7 +241,7 @@ def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int |
 
 def _filter(asked: Request, since_us: int | None, until_us: int | None) -> Callable[[Row], bool]:
     """Whether a row is asked for."""
-    from pulsar_doctor.report.absent import is_topic
+    from pulsar_doctor.report.trace.absent import is_topic
 
     consumer, topic, names = asked.consumer, asked.topic, set(asked.names)
     tests: list[Callable[[Row], bool]] = []
@@ -262,7 +262,7 @@ def _filter(asked: Request, since_us: int | None, until_us: int | None) -> Calla
 
 def _some(rows: Iterator[Row], trace: Trace, asked: Request) -> Iterator[Row]:
     """These rows; where there is none, or a command is none, InputError for a wrong name."""
-    from pulsar_doctor.report.absent import is_command, require_named
+    from pulsar_doctor.report.trace.absent import is_command, require_named
 
     first = next(rows, None)
     if first is None or not all(is_command(name) for name in asked.names):
@@ -277,7 +277,7 @@ def _some(rows: Iterator[Row], trace: Trace, asked: Request) -> Iterator[Row]:
 
 
 def _print_rows(rows: Iterator[Row], output: Output) -> None:
-    from pulsar_doctor.report.rows import row_line, table_lines
+    from pulsar_doctor.report.trace.rows import row_line, table_lines
 
     if output == "table":
         width = get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH

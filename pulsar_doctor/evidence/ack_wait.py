@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.answers import Severity, Unknown
-from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.evidence.answers import Severity, Unknown
 
 
 @dataclass(frozen=True, slots=True)

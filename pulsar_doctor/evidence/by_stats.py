@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from pulsar_doctor.answers import STATS
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.evidence.answers import STATS
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.ranges import AckedRanges
+from pulsar_doctor.evidence.standing import Standing, returned_in_life, standings
+from pulsar_doctor.evidence.starvation import Starving, held_by, quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import acks_of
 from pulsar_doctor.evidence.stats_attendance import alone_of
 from pulsar_doctor.evidence.stats_circulation import circulation_of
@@ -23,12 +28,7 @@ from pulsar_doctor.evidence.stats_reading import reads_of
 from pulsar_doctor.evidence.stats_throttling import throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
-from pulsar_doctor.ledger import Pace
-from pulsar_doctor.standing import Standing, returned_in_life, standings
-from pulsar_doctor.starvation import Starving, held_by, quiet_is_fine
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.stats.sample import Age
-from pulsar_doctor.stats.topic import ConsumerStats
+from pulsar_doctor.ledger.balance import Pace
 
 LIFE_NEEDS = 3  # messages, before a life says anything of a rhythm
 RHYTHM_MOST_MS = 150_000

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pulsar_doctor.answers import WIRE
-from pulsar_doctor.consumers import Consumer, Subscription
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.answers import WIRE
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
-from pulsar_doctor.ledger import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace, Position
-from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.ledger.balance import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace, Position
+from pulsar_doctor.ledger.consumers import Consumer, Subscription
 
 REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
 GAP = "commands are missing from the trace, so its ledger is not known"

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pulsar_doctor.answers import Measure
-from pulsar_doctor.durations import duration
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
+from pulsar_doctor.evidence.answers import Measure
 from pulsar_doctor.evidence.keys import Draining
 from pulsar_doctor.evidence.values import Count, at_most, exactly
-from pulsar_doctor.ledger import Pace
-from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.ledger.balance import Pace
+from pulsar_doctor.wording.durations import duration
 
 JUST_NOW_MS = 5000
 

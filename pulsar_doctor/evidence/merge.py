@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, narrowed
-from pulsar_doctor.stats.sample import Age
 
 SETTLED_MS = 2000  # on the way between both, and the steps of the broker's clock
 SAME_CONNECTION_MS = 5000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import Acks
-from pulsar_doctor.standing import Standing, returned_in_life
-from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.evidence.standing import Standing, returned_in_life
 
 
 def acks_of(standing: Standing) -> Acks:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence.attendance import Alone
-from pulsar_doctor.stats.observed import Observed
-from pulsar_doctor.stats.topic import SubscriptionStats
 
 
 def alone_of(observed: Observed) -> Alone | None:

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from pulsar_doctor.broker.stats.observed import SHARING, Observed, entries_from
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.window import consumers_of, identity
 from pulsar_doctor.evidence.circulation import Circulation, Sent
-from pulsar_doctor.standing import standings
-from pulsar_doctor.stats.observed import SHARING, Observed, entries_from
-from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.topic import ConsumerStats, SubscriptionStats
-from pulsar_doctor.stats.window import consumers_of, identity
+from pulsar_doctor.evidence.standing import standings
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.evidence.standing import Standing
 from pulsar_doctor.evidence.subscription import Gone
-from pulsar_doctor.standing import Standing
-from pulsar_doctor.stats.observed import Observed
-from pulsar_doctor.stats.topic import SubscriptionStats
 
 
 def active_of(observed: Observed, everybody: tuple[Standing, ...]) -> int | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from pulsar_doctor.broker.stats.backlog import is_empty
+from pulsar_doctor.broker.stats.observed import Observed, entries_from
+from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
-from pulsar_doctor.standing import standings
-from pulsar_doctor.stats.backlog import is_empty
-from pulsar_doctor.stats.observed import Observed, entries_from
-from pulsar_doctor.stats.sample import Moment
+from pulsar_doctor.evidence.standing import standings
 
 MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
 

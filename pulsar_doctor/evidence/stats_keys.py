@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.fields import Position
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.topic import ConsumerStats, DrainingHash
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
-from pulsar_doctor.standing import Standing
-from pulsar_doctor.stats.fields import Position
-from pulsar_doctor.stats.observed import Observed
-from pulsar_doctor.stats.topic import ConsumerStats, DrainingHash
+from pulsar_doctor.evidence.standing import Standing
 
 
 def key_order_of(observed: Observed) -> KeyOrder | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.standing import standings
 from pulsar_doctor.evidence.stats_acks import rhythm, without_ack
 from pulsar_doctor.evidence.subscription import UnackedLimit
-from pulsar_doctor.standing import standings
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.stats.sample import Age
 
 
 def unacked_limit_of(observed: Observed) -> UnackedLimit | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, entries_from
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.evidence.reading import BrokerReads, ReadState
-from pulsar_doctor.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed, entries_from
-from pulsar_doctor.stats.sample import Sample
 
 Told = tuple[Sample, InternalStats, CursorStats]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.broker.stats.window import consumers_of
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
-from pulsar_doctor.stats.observed import Observed
-from pulsar_doctor.stats.topic import ConsumerStats
-from pulsar_doctor.stats.window import consumers_of
 
 COUNTERS = tuple(
     (whose, f"dispatch_throttled_{what}_events_by_{whose}_limit")

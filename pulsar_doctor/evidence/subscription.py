@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.answers import RECEIVER_QUEUE_SIZE, Limits, Measure
-from pulsar_doctor.consumers import Subscription, full_name
+from pulsar_doctor.broker.stats.backlog import Backlog
+from pulsar_doctor.broker.stats.observed import COMPACTION
+from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS, Age
 from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.answers import RECEIVER_QUEUE_SIZE, Limits, Measure
 from pulsar_doctor.evidence.attendance import Alone
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -17,9 +19,7 @@ from pulsar_doctor.evidence.ranges import AckedRanges
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.stats.backlog import Backlog
-from pulsar_doctor.stats.observed import COMPACTION
-from pulsar_doctor.stats.sample import CLOCK_SLACK_MS, Age
+from pulsar_doctor.ledger.consumers import Subscription, full_name
 
 SHARING = frozenset({"Shared", "Key_Shared"})
 SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})

@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
-from pulsar_doctor.holes.origins import Origin, main_origin, origins
-from pulsar_doctor.holes.persisting import (
+from pulsar_doctor.acks.persisting import (
     RECORD_BYTES_MOST,
     RedeliveryForecast,
     Storing,
     forecast,
     record_bytes,
 )
-from pulsar_doctor.holes.ranges import Axis, Range
+from pulsar_doctor.acks.ranges import Axis, Range
+from pulsar_doctor.acks.written import Written, parse_written
+from pulsar_doctor.broker.stats.backlog import Backlog
+from pulsar_doctor.broker.stats.fields import Position
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
+from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.shape import Shape, shape_of
 from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
-from pulsar_doctor.stats.backlog import Backlog
-from pulsar_doctor.stats.fields import Position
-from pulsar_doctor.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.stats.sample import Age
-from pulsar_doctor.stats.written import Written, parse_written
 
 NEAR = 0.8  # of a limit
 NO_STATS = "the subscription's type and counts: there are no stats beside"

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.holes.account import Account
-from pulsar_doctor.holes.storage import entries_of, sizes_of
-from pulsar_doctor.stats.cursors import (
+from pulsar_doctor.broker.stats.cursors import (
     COMPACTION,
     DEDUPLICATION,
     NOT_DURABLE,
@@ -23,7 +21,9 @@ from pulsar_doctor.stats.cursors import (
     TRANSACTION_LOG,
     CursorOwner,
 )
-from pulsar_doctor.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.holes.account import Account
+from pulsar_doctor.holes.storage import entries_of, sizes_of
 
 SENT = (
     "moves when {of} has confirmed what was sent there; an entry in a hole was not confirmed, and "

@@ -27,9 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.stats.cursors import owner_of
-from pulsar_doctor.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.stats.topic import ConsumerStats
+from pulsar_doctor.broker.stats.cursors import owner_of
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.topic import ConsumerStats
 
 UNACKED, DELAYED, KEY_SHARED, INDIVIDUAL = "unacked", "delayed", "key-shared", "individual-acks"
 BROKER, CANNOT_TELL = "broker", "cannot-tell"

@@ -9,10 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.holes.held import BrokerCursor, KeptLedgers
-from pulsar_doctor.printable import listed, many, printable
-from pulsar_doctor.report.tables import count
-from pulsar_doctor.stats.cursors import (
+from pulsar_doctor.broker.stats.cursors import (
     COMPACTION,
     DEDUPLICATION,
     PENDING_ACKS,
@@ -21,6 +18,9 @@ from pulsar_doctor.stats.cursors import (
     TRANSACTION_BUFFER,
     TRANSACTION_LOG,
 )
+from pulsar_doctor.holes.held import BrokerCursor, KeptLedgers
+from pulsar_doctor.report.tables import count
+from pulsar_doctor.wording.printable import listed, many, printable
 
 SHOWN_MOST = 20
 OTHERS_MOST = 3

@@ -14,10 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.analysis import TableRow
-from pulsar_doctor.durations import duration
-from pulsar_doctor.printable import printable
 from pulsar_doctor.report.charts import ASCII, UNICODE, ChartSigns
+from pulsar_doctor.spark.analysis import TableRow
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import printable
 
 TABLE_WIDTH = 60  # characters; where there are fewer, lines are easier to read
 RANK_OF_LINES = 3  # what lines tell: columns up to this rank

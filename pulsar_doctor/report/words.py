@@ -6,12 +6,12 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
-from pulsar_doctor.answers import Finding, Measure
-from pulsar_doctor.checkup import STATUSES
-from pulsar_doctor.consumers import full_name
-from pulsar_doctor.diagnosis import Diagnosis, Status
-from pulsar_doctor.durations import duration
-from pulsar_doctor.printable import printable
+from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.evidence.answers import Finding, Measure
+from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import printable
 
 
 def survive(out: TextIO) -> None:

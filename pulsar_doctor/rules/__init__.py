@@ -10,9 +10,9 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 
-from pulsar_doctor.diagnosis import Rule
+from pulsar_doctor.diagnosis.weighing import Rule
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.spelling import near
+from pulsar_doctor.wording.spelling import near
 
 
 def load() -> tuple[Rule, ...]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     STATS,
     WIRE,
     Finding,
@@ -39,9 +39,9 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
 
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
 

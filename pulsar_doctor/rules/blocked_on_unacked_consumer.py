@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
+from pulsar_doctor.evidence.answers import (
     CLEAR,
     STATS,
     WIRE,
@@ -35,10 +36,9 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
-from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView, told
 from pulsar_doctor.evidence.subscription import SHARING, SubscriptionView
+from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "a release further away than this is a stall"),

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     STATS,
     Finding,
     Limits,
@@ -46,7 +46,6 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
     rounded,
@@ -56,6 +55,7 @@ from pulsar_doctor.evidence.consumer import (
 )
 from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
 from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
 SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the client reads or not

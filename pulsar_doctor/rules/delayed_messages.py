@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     STATS,
     Finding,
     Limits,

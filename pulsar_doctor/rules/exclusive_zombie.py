@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     CLEAR,
     STATS,
     WIRE,
@@ -35,9 +35,9 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
 from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
 
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
 

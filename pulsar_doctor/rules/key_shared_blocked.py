@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.ack_wait import AckWait
+from pulsar_doctor.evidence.answers import (
     CLEAR,
     STATS,
     Finding,
@@ -35,11 +36,10 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
-from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.consumer import ConsumerView, least, told
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "without an ack for so long it is a stall anyway"),

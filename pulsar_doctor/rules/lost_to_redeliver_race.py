@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.answers import WIRE, Finding, Limits, Measure, Outcome, Threshold, found
+from pulsar_doctor.evidence.answers import WIRE, Finding, Limits, Measure, Outcome, Threshold, found
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     REFILL_WAIT,
     STATS,
     WIRE,
@@ -30,10 +30,10 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
 from pulsar_doctor.evidence.consumer import ConsumerView, least, told
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
 from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (REFILL_WAIT,)
 NEEDS = frozenset({WIRE, STATS})

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     CLEAR,
     STATS,
     Finding,
@@ -28,9 +28,9 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
 from pulsar_doctor.evidence.attendance import Alone
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "after a load consumers are back by then"),

@@ -16,7 +16,7 @@ Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trac
 
 from __future__ import annotations
 
-from pulsar_doctor.answers import STATS, WIRE, Finding, Limits, Measure, Outcome, found
+from pulsar_doctor.evidence.answers import STATS, WIRE, Finding, Limits, Measure, Outcome, found
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 
 THRESHOLDS = ()

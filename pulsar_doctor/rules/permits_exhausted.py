@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     QUIET_AFTER,
     RECEIVER_QUEUE_SIZE,
     REFILL_WAIT,

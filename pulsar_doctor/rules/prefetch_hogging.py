@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.evidence.answers import (
     CLEAR,
     REFILL_WAIT,
     SLOW_WAIT,
@@ -40,10 +41,9 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
 from pulsar_doctor.evidence.consumer import ConsumerView, least
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.stats.sample import Age
+from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
     REFILL_WAIT,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.answers import (
+from pulsar_doctor.evidence.answers import (
     CLEAR,
     STATS,
     WIRE,
@@ -39,9 +39,9 @@ from pulsar_doctor.answers import (
     Unknown,
     found,
 )
-from pulsar_doctor.durations import duration
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
     Threshold("window", 60.0, "seconds", "how far back deliveries are counted, at most 10m"),

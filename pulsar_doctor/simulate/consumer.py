@@ -6,7 +6,7 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from pulsar_doctor.ledger import Ledger
+from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.simulate.clients import ClientKind, refill_threshold
 from pulsar_doctor.simulate.scenario import ProducedEntry
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.columns import OPEN, TAKEN, TO_BROKER, TO_CLIENT, Row
 from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.wire.columns import OPEN, TAKEN, TO_BROKER, TO_CLIENT, Row
 
 TOPIC = "persistent://public/default/simulated"
 SUBSCRIPTION = "simulated"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.ledger import Forecast, Starvation
+from pulsar_doctor.ledger.balance import Forecast, Starvation
 from pulsar_doctor.simulate.consumer import Flow, SimulatedConsumer
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Scenario

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pulsar_doctor.durations import duration
 from pulsar_doctor.simulate.formulas import queue_for_delays
 from pulsar_doctor.simulate.outcome import (
     QUEUES,
@@ -14,6 +13,7 @@ from pulsar_doctor.simulate.outcome import (
     RunOutcome,
 )
 from pulsar_doctor.simulate.scenario import Scenario
+from pulsar_doctor.wording.durations import duration
 
 Cost = Callable[[RunOutcome], float]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
 
-from pulsar_doctor.columns import TAKEN, TO_BROKER, Row, ids_of
 from pulsar_doctor.simulate.clients import CLIENTS, ClientKind
 from pulsar_doctor.simulate.scenario import Given, ProducedEntry, Scenario, Work
 from pulsar_doctor.simulate.timing import Position, TimedConsumer, Times, times_of, usual_ns
+from pulsar_doctor.wire.columns import TAKEN, TO_BROKER, Row, ids_of
 
 CLIENT_OF = {
     "Pulsar-CPP": "pulsar-client", "Pulsar-Java": "java", "Pulsar-Go": "go",

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from pulsar_doctor.columns import Row
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.simulate import made_rows
 from pulsar_doctor.simulate.broker import DISPATCHERS
 from pulsar_doctor.simulate.consumer import Flow, Queued, SimulatedConsumer
 from pulsar_doctor.simulate.scenario import ProducedEntry, Scenario
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.wire.columns import Row
 
 Action = Callable[[Any], None]
 OnRow = Callable[[Row, SimulatedConsumer], None]

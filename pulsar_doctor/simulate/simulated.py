@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.simulate.outcome import Recommendation, RunOutcome
 from pulsar_doctor.simulate.scenario import Scenario
 

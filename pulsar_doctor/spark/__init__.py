@@ -1,1 +1,1 @@
-"""Traces in Spark: the session, what is shown while its jobs run, and what its failures mean."""
+"""Traces in Spark: the session, the figures, what is shown meanwhile, what failures mean."""

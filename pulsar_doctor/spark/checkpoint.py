@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pulsar_doctor.broker.settings import state_folder
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.settings import state_folder
 from pulsar_doctor.spark.failures import full_text
 from pulsar_doctor.spark.reading import traces_at
 from pulsar_doctor.trace.folder import META, for_owner, read_meta, write_file

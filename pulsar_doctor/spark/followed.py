@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor.aggregations import growing
-from pulsar_doctor.analysis import Analysis, moment
-from pulsar_doctor.durations import duration
+from pulsar_doctor.spark.aggregations import growing
+from pulsar_doctor.spark.analysis import Analysis, moment
 from pulsar_doctor.spark.checkpoint import Terms
+from pulsar_doctor.wording.durations import duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

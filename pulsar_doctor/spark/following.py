@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.aggregations import growing
-from pulsar_doctor.analysis import Analysis
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.spark.aggregations import growing
+from pulsar_doctor.spark.analysis import Analysis
 from pulsar_doctor.spark.checkpoint import OTHERWISE, Terms, in_use, taken
 from pulsar_doctor.spark.failures import cause, full_text, told_in_one_sentence
 from pulsar_doctor.spark.followed import notes_of, standing

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pulsar_doctor.distribution import OLDEST_JAVA, cache_folder, in_words, java_home
 from pulsar_doctor.errors import DoctorError, MissingExtra
+from pulsar_doctor.sandbox.distribution import OLDEST_JAVA, cache_folder, in_words, java_home
 
 # Spark's launcher asks for a module of Java that the bundled runtime does not have, and Java then
 # does not start at all. Spark only multiplies matrices with it.

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pulsar_doctor.columns import COLUMNS, IDS, TIME
 from pulsar_doctor.errors import InputError, MissingExtra
 from pulsar_doctor.spark.failures import told_in_one_sentence
+from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -235,7 +235,7 @@ def _below(root: Path, name: str) -> Iterator[Path]:
 
 def _of_trace(path: Path, notes: list[str]) -> Iterator[Segment]:
     """What is sealed of a trace; what a crash left of it is sealed first."""
-    from pulsar_doctor.sealing import open_trace
+    from pulsar_doctor.trace.sealing import open_trace
     from pulsar_doctor.trace.segments import times_of
 
     trace = open_trace(path)

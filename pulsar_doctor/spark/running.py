@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor.aggregations import Tables, aggregate
-from pulsar_doctor.aggregations.histogram import ERROR
-from pulsar_doctor.aggregations.profile import CONSUMER
-from pulsar_doctor.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
-from pulsar_doctor.aggregations.timeline import in_all
-from pulsar_doctor.analysis import Analysis, moment
+from pulsar_doctor.spark.aggregations import Tables, aggregate
+from pulsar_doctor.spark.aggregations.histogram import ERROR
+from pulsar_doctor.spark.aggregations.profile import CONSUMER
+from pulsar_doctor.spark.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
+from pulsar_doctor.spark.aggregations.timeline import in_all
+from pulsar_doctor.spark.analysis import Analysis, moment
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.reading import TraceSource
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from pulsar_doctor.broker.settings import Settings, guessed
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.settings import Settings, guessed
 
 ANSWER_SECONDS = 2.0
 
@@ -50,8 +50,8 @@ def asking(settings: Settings | None, record: Callable[[dict[str, Any]], object]
 
 
 async def _ask(settings: Settings) -> dict[str, Any]:
-    from pulsar_doctor.admin import Admin  # here: the tap listens already, and need not wait
-    from pulsar_doctor.admin.broker_settings import broker_settings
+    from pulsar_doctor.broker.admin import Admin  # here: the tap listens already, and need not wait
+    from pulsar_doctor.broker.admin.broker_settings import broker_settings
 
     async with asyncio.timeout(ANSWER_SECONDS), Admin(settings) as admin:
         return await broker_settings(admin)

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from pulsar_doctor.admin import Admin, AdminError, NotFound, Refused
-from pulsar_doctor.comparison import MARGIN_NS, ConsumerSample
+from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.settings import Settings
-from pulsar_doctor.stats.reading import topic_stats
-from pulsar_doctor.stats.topic import TopicStats
+from pulsar_doctor.tap.comparison import MARGIN_NS, ConsumerSample
 
 EVERY_SECONDS = 1.0
 AFTER_FAILURE_SECONDS = 10.0

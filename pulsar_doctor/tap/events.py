@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from pulsar_doctor.diagnosis import Diagnosis
-from pulsar_doctor.observer.events import Counted, Told
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.tap.observer.events import Counted, Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pulsar_doctor.diagnosis import Status
-from pulsar_doctor.observer.events import (
+from pulsar_doctor.broker.settings import for_own_processes
+from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.tap.hearing import Hearing
+from pulsar_doctor.tap.observer.events import (
     ASKS,
     EVENTS,
     Ask,
@@ -34,9 +36,7 @@ from pulsar_doctor.observer.events import (
     Told,
     Verdict,
 )
-from pulsar_doctor.relay.lines import Strange
-from pulsar_doctor.settings import for_own_processes
-from pulsar_doctor.tap.hearing import Hearing
+from pulsar_doctor.tap.relay.lines import Strange
 
 PAUSE_SECONDS = 1.0  # before it is started again; twice as long each time
 PAUSE_SECONDS_MOST = 60.0
@@ -190,7 +190,14 @@ class _Process:
     def __init__(
         self, trace_dir: Path, events: queue.Queue[Told | Strange], say: Callable[[str], object]
     ) -> None:
-        command = [sys.executable, "-P", "-m", "pulsar_doctor.observer", str(trace_dir), "--tell"]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "pulsar_doctor.tap.observer",
+            str(trace_dir),
+            "--tell",
+        ]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

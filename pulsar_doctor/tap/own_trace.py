@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from pulsar_doctor.settings import state_folder
-from pulsar_doctor.sizes import in_words
+from pulsar_doctor.broker.settings import state_folder
+from pulsar_doctor.wording.sizes import in_words
 
 
 class OwnTrace:

@@ -17,9 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pulsar_doctor.columns import TAKEN
+from pulsar_doctor.broker.settings import Settings, for_own_processes
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
-from pulsar_doctor.relay.events import (
+from pulsar_doctor.tap.broker_settings import asking
+from pulsar_doctor.tap.hearing import Hearing
+from pulsar_doctor.tap.relay.events import (
     ANSWERS,
     QUESTIONS,
     Answer,
@@ -34,10 +36,7 @@ from pulsar_doctor.relay.events import (
     Rotated,
     TrafficCounted,
 )
-from pulsar_doctor.relay.lines import to_json
-from pulsar_doctor.settings import Settings, for_own_processes
-from pulsar_doctor.tap.broker_settings import asking
-from pulsar_doctor.tap.hearing import Hearing
+from pulsar_doctor.tap.relay.lines import to_json
 from pulsar_doctor.tap.upstream import (
     Upstream,
     broker_of,
@@ -48,6 +47,7 @@ from pulsar_doctor.tap.upstream import (
     upstream_tls,
 )
 from pulsar_doctor.trace.folder import META, Meta
+from pulsar_doctor.wire.columns import TAKEN
 
 __all__ = ["Relay", "listen_address", "relaying", "require_reachable", "upstream_of", "write_meta"]
 
@@ -270,7 +270,7 @@ def _start(
     """The relay's process and where it listens; DoctorError where it does not come up."""
     # -P: whatever lies in the current folder is no part of the relay.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pulsar_doctor.relay"],
+        [sys.executable, "-P", "-m", "pulsar_doctor.tap.relay"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if say else None,

@@ -17,10 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pulsar_doctor.consumers import full_name
-from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.observer.events import (
+from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.tap.broker_side import BrokerSide
+from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
+from pulsar_doctor.tap.observer.events import (
     Begin,
     Compare,
     Count,
@@ -34,9 +37,6 @@ from pulsar_doctor.observer.events import (
     Trouble,
     Verdict,
 )
-from pulsar_doctor.settings import Settings
-from pulsar_doctor.tap.broker_side import BrokerSide
-from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
 from pulsar_doctor.tap.observing import Observing
 from pulsar_doctor.tap.relaying import Relay
 

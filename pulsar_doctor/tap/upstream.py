@@ -13,12 +13,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.relay import tls
-from pulsar_doctor.relay.addresses import PORTS, Address, address_of, service_addresses, shown
-from pulsar_doctor.relay.dialling import TargetUnreachable
-from pulsar_doctor.settings import Settings
 from pulsar_doctor.tap.pinging import why_no_broker
+from pulsar_doctor.tap.relay import tls
+from pulsar_doctor.tap.relay.addresses import PORTS, Address, address_of, service_addresses, shown
+from pulsar_doctor.tap.relay.dialling import TargetUnreachable
 
 PROBE_SECONDS = 5.0
 ALERT_SECONDS = 0.5
@@ -155,7 +155,7 @@ def _certificate_of_plugin(settings: Settings) -> tuple[Path, Path] | None:
     plugin = (settings.auth_plugin or "").rpartition(".")[2].lower()
     if plugin.removeprefix("authentication") != "tls":
         return None
-    from pulsar_doctor.credentials import credentials
+    from pulsar_doctor.broker.credentials import credentials
 
     return credentials(settings).certificate
 

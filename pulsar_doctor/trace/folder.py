@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pulsar_doctor import __version__
-from pulsar_doctor.columns import SCHEMA_VERSION
+from pulsar_doctor.acks.persisting import Storing, storing_of
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.holes.persisting import Storing, storing_of
+from pulsar_doctor.wire.columns import SCHEMA_VERSION
 
 META = "_meta.json"
 INDEX = "_segments.jsonl"

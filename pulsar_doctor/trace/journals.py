@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pulsar_doctor.columns import GAP, OURS, Row
-from pulsar_doctor.commands import rows_of
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.journal import FILE_HEADER, MAGIC, Block, check_header, read_blocks
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import journal_name
+from pulsar_doctor.wire.columns import GAP, OURS, Row
+from pulsar_doctor.wire.commands import rows_of
+from pulsar_doctor.wire.journal import FILE_HEADER, MAGIC, Block, check_header, read_blocks
 
 READ_BYTES = 1 << 20
 

@@ -9,13 +9,13 @@ said nothing yet may hold any message: an ack of one that nobody is known to hol
 
 from __future__ import annotations
 
-from pulsar_doctor import permits
-from pulsar_doctor.columns import CLOSE, OPEN, Row
-from pulsar_doctor.consumers import Connection, Consumer, split_partition
-from pulsar_doctor.ledger import Ledger
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger import permits
+from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.ledger.consumers import Connection, Consumer, split_partition
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.index import Expired
+from pulsar_doctor.wire.columns import CLOSE, OPEN, Row
 
 ANSWERS = ("SUCCESS", "ERROR")  # they bear a consumer's name after its end, too
 

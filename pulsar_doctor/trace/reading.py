@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.columns import Row
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
 from pulsar_doctor.trace.folder import Meta, read_meta
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
+from pulsar_doctor.wire.columns import Row
 
 
 class _SealedMeanwhileError(Exception):

@@ -19,8 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pulsar_doctor.columns import COLUMNS, IDS, NAMES, TIME, MessageId, Row, maker_of, values_of
 from pulsar_doctor.errors import TraceError
+from pulsar_doctor.wire.columns import (
+    COLUMNS,
+    IDS,
+    NAMES,
+    TIME,
+    MessageId,
+    Row,
+    maker_of,
+    values_of,
+)
 
 GROUP_ROWS = 65_536
 BATCH_ROWS = 1_024

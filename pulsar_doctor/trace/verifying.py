@@ -13,15 +13,15 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.columns import COLUMN_NAMES, GAP, Row
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
 from pulsar_doctor.trace.folder import INDEX, Meta
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
 from pulsar_doctor.trace.reading import ledgers_at_start, ledgers_of
+from pulsar_doctor.wire.columns import COLUMN_NAMES, GAP, Row
 
 LIVE, ENDED, KEPT, TORN, DAMAGED = "live", "ended", "kept", "torn", "damaged"
 ATTEMPTS = 5  # at a ring that drops segments while they are being read

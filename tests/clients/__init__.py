@@ -38,7 +38,7 @@ from typing import Any
 import pytest
 from wanting import wanting
 
-from pulsar_doctor import distribution
+from pulsar_doctor.sandbox import distribution
 
 HERE = Path(__file__).parent
 LANGUAGES = ("python", "java", "go")

@@ -23,7 +23,7 @@ from conformance.python_driver import PythonClient
 from conformance.report import Table
 from conformance.stage import staging
 from conformance.table import Measured, measure
-from pulsar_doctor.sandbox import Sandbox, running
+from pulsar_doctor.sandbox.lifetime import Sandbox, running
 
 CLIENTS = ("python", "java", "go", "tools")
 

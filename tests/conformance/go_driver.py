@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.driver import RECEIVE_SECONDS, Consumer, Refused, Taken, Wanted
-from pulsar_doctor.distribution import alone, cache_folder
+from pulsar_doctor.sandbox.distribution import alone, cache_folder
 
 SOURCE = Path(__file__).parent / "go"
 ANSWER_SECONDS = 60.0

@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 # A frame and its command -> what goes on instead.
 Meddle = Callable[[bytes, wire.BaseCommand], bytes]

@@ -12,7 +12,7 @@ import _pulsar
 import pulsar
 
 from conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
-from pulsar_doctor.attach import TYPES
+from pulsar_doctor.consume.attach import TYPES
 
 CRYPTO = {
     "fail": pulsar.ConsumerCryptoFailureAction.FAIL,

@@ -7,7 +7,7 @@ import struct
 import time
 from typing import Any
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 LZ4, ZLIB = 1, 2
 CHECKSUM_FOLLOWS = 0x0E01

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from conformance.behaviours import SECTIONS, in_section
 from conformance.table import BEHAVIOURS, NOT_THERE, Measured
-from pulsar_doctor.distribution import VERSION
+from pulsar_doctor.sandbox.distribution import VERSION
 
 BROKER = f"Apache Pulsar {VERSION}"
 

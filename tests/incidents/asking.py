@@ -11,18 +11,18 @@ from functools import reduce
 from incidents.documents import of_version
 from incidents.moments import Moment, Taken, taken_ms
 from incidents.script import SECOND
-from pulsar_doctor.answers import STATS, WIRE
-from pulsar_doctor.diagnosis import Diagnosis, diagnose, limits_of
+from pulsar_doctor.broker.stats.internal import InternalStats, internal_stats
+from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, limits_of
 from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.answers import STATS, WIRE
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.rules import load
 from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TOPIC
-from pulsar_doctor.stats.internal import InternalStats, internal_stats
-from pulsar_doctor.stats.observed import ClusterLimits, Observed
-from pulsar_doctor.stats.reading import topic_stats
-from pulsar_doctor.stats.sample import Sample
-from pulsar_doctor.stats.topic import SubscriptionStats, TopicStats
-from pulsar_doctor.stats.window import Window
 
 Sources = frozenset[str]  # of "wire", "stats" and "internal"
 RULES = load()

@@ -15,7 +15,7 @@ from incidents.moments import Moment, OfConsumer
 from incidents.questions import INTERNAL, WIRE, Asked
 from incidents.script import SECOND
 from incidents.truth import REFILL_WAIT_NS, SLOW_WAIT_NS, never_acknowledges, stands_for_good, why
-from pulsar_doctor.answers import Finding
+from pulsar_doctor.evidence.answers import Finding
 
 DECIDED = ("stalled", "warning", "healthy")
 

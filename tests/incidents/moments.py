@@ -14,9 +14,9 @@ from incidents.documents import Document, internal, stats
 from incidents.making import made
 from incidents.playing import START_US, UP_NS, App, Play, queue_of, wall_us
 from incidents.script import SECOND, Script
-from pulsar_doctor.columns import Row
-from pulsar_doctor.consumers import Subscription
-from pulsar_doctor.timeline import Timeline
+from pulsar_doctor.ledger.consumers import Subscription
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.wire.columns import Row
 
 OFFSETS = (60, 30, 10, 5, 0)  # seconds before a moment at which samples are taken
 

@@ -9,7 +9,7 @@ from random import Random
 from incidents.asking import Samples, Sources, verdict
 from incidents.moments import OFFSETS, Moment
 from incidents.script import SECOND
-from pulsar_doctor.diagnosis import Diagnosis
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 
 WIRE, STATS, INTERNAL = frozenset({"wire"}), frozenset({"stats"}), frozenset({"internal"})
 BOTH_STATS = STATS | INTERNAL

@@ -17,7 +17,7 @@ from incidents.laws import Broken
 from incidents.moments import Incident, Moment, played
 from incidents.questions import ALL, BOTH_STATS, STATS, WIRE, Asked
 from incidents.script import SECOND, Acks, Script, Worker
-from pulsar_doctor.answers import Finding
+from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.scenario import ProducedEntry
 

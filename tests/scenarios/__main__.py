@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.sandbox import running
+from pulsar_doctor.sandbox.lifetime import running
 from scenarios import SCENARIOS, Scenario, Scene, stage
 
 SAMPLES = 11

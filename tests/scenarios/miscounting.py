@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from support import eventually
 from tapped import command_frame
 
-from pulsar_doctor import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from scenarios.scene import SUBSCRIPTION, Scene
 from scenarios.table import SHORT, scenario, stalled
 

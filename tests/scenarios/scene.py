@@ -22,7 +22,7 @@ import httpx
 import pulsar
 from support import eventually
 
-from pulsar_doctor.attach import TYPES
+from pulsar_doctor.consume.attach import TYPES
 
 SUBSCRIPTION = "s"
 TICK_SECONDS = 0.02  # how often a producer at a rate sends what is due

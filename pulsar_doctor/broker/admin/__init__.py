@@ -1,0 +1,28 @@
+"""The broker's REST API, read only: a Pulsar cluster is asked, never changed."""
+
+from pulsar_doctor.broker.admin.absent import absent
+from pulsar_doctor.broker.admin.client import Admin, LoadedTopic, NamespaceTopics
+from pulsar_doctor.broker.admin.http import RestAnswer
+from pulsar_doctor.broker.admin.refusals import (
+    AdminError,
+    BrokerFailed,
+    NotFound,
+    Refused,
+    Unreachable,
+)
+from pulsar_doctor.broker.admin.topics import TopicName, topic_name
+
+__all__ = [
+    "Admin",
+    "AdminError",
+    "BrokerFailed",
+    "LoadedTopic",
+    "NamespaceTopics",
+    "NotFound",
+    "Refused",
+    "RestAnswer",
+    "TopicName",
+    "Unreachable",
+    "absent",
+    "topic_name",
+]

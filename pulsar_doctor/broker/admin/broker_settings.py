@@ -1,0 +1,30 @@
+"""What the broker that answers says of how it keeps acknowledgements: its version and settings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pulsar_doctor.acks.persisting import SETTINGS
+from pulsar_doctor.broker.admin.client import Admin
+from pulsar_doctor.errors import DoctorError
+
+VALUE_LENGTH_MOST = 40  # of a number or a flag
+
+
+async def broker_settings(admin: Admin) -> dict[str, Any]:
+    """`version`, None where not told, and `configuration`: SETTINGS, empty where refused.
+
+    The configuration needs a superuser. Brokers of a cluster may differ: it is that of the one
+    that answers. Values are as the broker writes them: see `holes.persisting.storing_of`.
+    """
+    configuration, version = await asyncio.gather(_configuration(admin), admin.version())
+    return {"version": version and version[:VALUE_LENGTH_MOST], "configuration": configuration}
+
+
+async def _configuration(admin: Admin) -> dict[str, str]:
+    try:
+        told = await admin.configuration()
+    except DoctorError:
+        return {}
+    return {name: str(told[name])[:VALUE_LENGTH_MOST] for name in SETTINGS if name in told}

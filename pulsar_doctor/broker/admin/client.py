@@ -1,0 +1,299 @@
+"""What may be asked of a Pulsar cluster, and what the asking costs it.
+
+Reading can do harm: the stats of a topic that no broker has loaded make one load it. So nothing
+here asks for the stats of a topic unless the caller asks for that very topic; lists, partitions,
+limits and `loaded_topics` load nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from pulsar_doctor.broker.admin import refusals
+from pulsar_doctor.broker.admin.cluster import places_of
+from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, names_in, reading
+from pulsar_doctor.broker.admin.refusals import BrokerFailed, NotFound, Refused, Unreachable
+from pulsar_doctor.broker.admin.streaming import NestedReader
+from pulsar_doctor.broker.admin.topics import TopicName, encoded, namespace_path, topic_name
+from pulsar_doctor.broker.settings import Settings
+
+PIECE_BYTES = 1 << 16
+
+# Who is limited -> its policy on a topic, on a namespace, and in broker.conf.
+UNACKED_LIMITS = {
+    "consumer": (
+        "maxUnackedMessagesOnConsumer",
+        "maxUnackedMessagesPerConsumer",
+        "maxUnackedMessagesPerConsumer",
+    ),
+    "subscription": (
+        "maxUnackedMessagesOnSubscription",
+        "maxUnackedMessagesPerSubscription",
+        "maxUnackedMessagesPerSubscription",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceTopics:
+    """topics: full names, each partition by itself. partitioned: names that have partitions."""
+
+    topics: tuple[str, ...]
+    partitioned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTopic:
+    """One topic of broker-stats: at most a minute old, without time stamps; good for triage.
+
+    kind: persistent or non-persistent. broker_clock_ms: when it was read, epoch ms.
+    """
+
+    namespace: str
+    bundle: str
+    kind: str
+    topic: str
+    stats: Any
+    broker_clock_ms: int | None
+
+
+class Admin:
+    """The cluster's REST API, read only; an async context manager.
+
+    concurrency: questions at once. timeout_seconds: for one answer, redirects included. place:
+    where it is, for a person.
+    Raises AdminError (a DoctorError) where the broker gives no usable answer, InputError for a
+    name or a setting that cannot be meant.
+    """
+
+    def __init__(
+        self, settings: Settings, *, concurrency: int = 32, timeout_seconds: float = 10.0
+    ) -> None:
+        self._http = Http(settings, concurrency=concurrency, timeout_seconds=timeout_seconds)
+        self.place = places_of(settings.admin_url)
+        self._configuring = asyncio.Lock()
+        self._conf: Mapping[str, Any] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.close()
+
+    async def topic_stats(
+        self,
+        topic: str,
+        *,
+        precise_backlog: bool = False,
+        backlog_size: bool = False,
+        earliest_time: bool = False,
+    ) -> RestAnswer:
+        """The stats of one topic or one partition. Loads the topic where no broker has it loaded.
+
+        The options cost the broker reads in BookKeeper: exact backlog, its size in bytes, the
+        publish time of its oldest message. The size is in the answer anyway on some versions.
+        """
+        return await self._stats_of(
+            topic, "stats", _options(precise_backlog, backlog_size, earliest_time)
+        )
+
+    async def internal_stats(self, topic: str) -> RestAnswer:
+        """Ledgers and cursors of one topic. Loads it; large where a cursor has many ranges."""
+        return await self._stats_of(topic, "internalStats", {})
+
+    async def partitioned_stats(
+        self,
+        topic: str,
+        *,
+        per_partition: bool = True,
+        precise_backlog: bool = False,
+        backlog_size: bool = False,
+        earliest_time: bool = False,
+    ) -> RestAnswer:
+        """All partitions of a topic in one answer. Loads every partition; options as above."""
+        params = _options(precise_backlog, backlog_size, earliest_time)
+        params["perPartition"] = _java(per_partition)
+        return await self._stats_of(topic, "partitioned-stats", params)
+
+    async def partitioned_internal_stats(self, topic: str) -> RestAnswer:
+        """Ledgers and cursors of all partitions in one answer. Loads every partition; large."""
+        return await self._stats_of(topic, "partitioned-internalStats", {})
+
+    async def partitions(self, topic: str) -> int | None:
+        """How many partitions a topic has, None where it is not partitioned. Loads nothing."""
+        name = topic_name(topic)
+        what = f"the partitions of {name}"
+        told = (await self._http.document(f"{name.path}/partitions", what)).document
+        count = told.get("partitions") if isinstance(told, dict) else None
+        if not isinstance(count, int):
+            raise BrokerFailed(f"{what}: no number is told")
+        return count or None
+
+    async def tenants(self) -> list[str]:
+        """All tenants (needs a superuser)."""
+        return await self._list("tenants", "the list of tenants")
+
+    async def namespaces(self, tenant: str | None = None) -> list[str]:
+        """The namespaces of a tenant, or of all (needs a superuser)."""
+        tenants = [tenant] if tenant else await self.tenants()
+        return [
+            namespace
+            for tenant in tenants
+            for namespace in await self._list(
+                f"namespaces/{encoded(tenant)}", f"the namespaces of {tenant}"
+            )
+        ]
+
+    async def topics(self, namespace: str) -> NamespaceTopics:
+        """All topics of a namespace, loaded or not, system topics too. Loads nothing.
+
+        A non-persistent topic exists only while it is loaded. Partitions that nobody has used yet
+        are not listed: see `partitioned`.
+        """
+        path, lists = namespace_path(namespace), {}
+        for part in ("", "/partitioned"):
+            lists[part] = [
+                topic
+                for domain in ("persistent", "non-persistent")
+                for topic in await self._list(
+                    f"{domain}/{path}{part}", f"the {domain} topics of {namespace}"
+                )
+            ]
+        return NamespaceTopics(tuple(lists[""]), tuple(lists["/partitioned"]))
+
+    async def unacked_limit(
+        self, topic: str, who: Literal["consumer", "subscription"]
+    ) -> int | None:
+        """How many unacknowledged messages the broker allows; 0 is no limit, None: not told.
+
+        The topic's own policy, or its namespace's, or the broker's: `applied=true` gives the one
+        that holds. Brokers that do not have that are asked level by level. Loads nothing.
+        """
+        name = topic_name(topic).of_all_partitions  # policies are refused for a partition
+        on_topic, on_namespace, on_broker = UNACKED_LIMITS[who]
+        what = f"the limit of unacknowledged messages of {name}"
+        try:
+            answer = await self._http.document(f"{name.path}/{on_topic}", what, {"applied": "true"})
+            if answer.document is not None:
+                return _number(answer.document)
+        except (BrokerFailed, Unreachable) as error:
+            if error.again:
+                raise
+        return await self._limit_of_namespace(name, on_namespace, on_broker)
+
+    async def unacked_ranges_limit(self) -> int | None:
+        """How many acknowledged ranges of a cursor survive a load; None where not told.
+
+        `managedLedgerMaxUnackedRangesToPersist` of the broker that answers (needs a superuser).
+        """
+        return _number((await self._configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
+
+    async def configuration(self) -> Mapping[str, Any]:
+        """What holds of broker.conf at the broker that answers; empty where refused (superuser)."""
+        return await self._configuration()
+
+    async def version(self) -> str | None:
+        """Of the broker that answers, as it writes it; None where it is not told."""
+        try:
+            told = await self._http.text("brokers/version", "the broker's version")
+        except refusals.AdminError:
+            return None
+        return told.strip().strip('"') or None
+
+    async def brokers(self) -> list[str]:
+        """`host:port` of each active broker of the cluster (needs a superuser)."""
+        return await self._http.brokers()
+
+    async def loaded_topics(self, broker: str | None = None) -> AsyncGenerator[LoadedTopic, None]:
+        """Topics that a broker has loaded, one by one, with flat memory (needs a superuser).
+
+        broker: `host:port` as `brokers` lists it; None: whoever answers at the admin URL.
+        Refreshed once a minute: a broker that has just started tells of none. Loads nothing.
+        Use `contextlib.aclosing` where the iteration may end early.
+        """
+        what = "broker-stats/topics"
+        async with self._http.stream(what, what, broker=broker) as response:
+            if not refusals.is_json(response):
+                raise refusals.no_rest_api(response)
+            read_ms, reader = clock_ms(response), NestedReader()
+            pieces = response.aiter_bytes(PIECE_BYTES)
+            try:
+                while piece := await reading(_next(pieces), response.url, what):
+                    for names, stats in reader.feed(piece):
+                        yield _loaded(names, stats, read_ms)
+                for names, stats in reader.end():
+                    yield _loaded(names, stats, read_ms)
+            except (ValueError, RecursionError) as error:
+                where = refusals.place(response.url)
+                raise BrokerFailed(f"{what} of {where} is not what it should be: {error}") from None
+
+    async def _stats_of(self, topic: str, kind: str, params: dict[str, str]) -> RestAnswer:
+        name = topic_name(topic)
+        what = f"the {kind} of {name}"
+        answer = await self._http.document(f"{name.path}/{kind}", what, params)
+        if not isinstance(answer.document, dict):
+            raise BrokerFailed(f"{what} is no object")
+        return answer
+
+    async def _list(self, path: str, what: str) -> list[str]:
+        return names_in((await self._http.document(path, what)).document, what)
+
+    async def _limit_of_namespace(
+        self, name: TopicName, on_namespace: str, on_broker: str
+    ) -> int | None:
+        path, what = namespace_path(name.namespace), f"the limits of {name.namespace}"
+        limit = (await self._http.document(f"namespaces/{path}/{on_namespace}", what)).document
+        if limit is not None:
+            return _number(limit)
+        return _number((await self._configuration()).get(on_broker))
+
+    async def _configuration(self) -> Mapping[str, Any]:
+        """What holds of broker.conf, asked once; nothing where it is not told."""
+        async with self._configuring:
+            if self._conf is None:
+                what = "the broker's configuration"
+                try:
+                    told = (
+                        await self._http.document("brokers/configuration/runtime", what)
+                    ).document
+                except (Refused, NotFound):
+                    told = None
+                self._conf = told if isinstance(told, dict) else {}
+        return self._conf
+
+
+def _loaded(names: tuple[str, ...], stats: Any, read_ms: int | None) -> LoadedTopic:
+    namespace, bundle, kind, topic = names
+    return LoadedTopic(namespace, bundle, kind, topic, stats, read_ms)
+
+
+async def _next(pieces: AsyncIterator[bytes]) -> bytes:
+    return await anext(pieces, b"")
+
+
+def _options(precise_backlog: bool, backlog_size: bool, earliest_time: bool) -> dict[str, str]:
+    return {
+        "getPreciseBacklog": _java(precise_backlog),
+        "subscriptionBacklogSize": _java(backlog_size),
+        "getEarliestTimeInBacklog": _java(earliest_time),
+    }
+
+
+def _java(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,133 @@
+"""The hosts of a cluster, and the last step before the network: only GET, only to them.
+
+Hosts count, not ports: a cluster lists one port where a broker has two, with TLS and without.
+Proxies from the environment (HTTP_PROXY) are not used: what stands between us and the broker would
+be handed the token. Authorities are trusted as the system does, or by `tls_trust_certs` alone.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
+
+import httpx
+
+from pulsar_doctor.broker.admin import refusals
+from pulsar_doctor.broker.admin.refusals import BrokerFailed, Refused
+from pulsar_doctor.broker.credentials import Certificate
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.errors import InputError
+
+POOL_CONNECTIONS = 4
+
+
+class ReadOnly(httpx.AsyncBaseTransport):
+    """Where requests are sent. hosts: the cluster's, may grow. at_once: requests, about.
+
+    httpx looks through all connections of a pool for each request, so there are several small
+    pools, taken in turn. tls is called at the first https request: loading authorities is slow.
+    """
+
+    def __init__(self, hosts: set[str], tls: Callable[[], ssl.SSLContext], *, at_once: int) -> None:
+        self._hosts = hosts
+        self._tls = tls
+        self._pools = -(-at_once // POOL_CONNECTIONS)
+        self._turns: dict[str, Iterator[httpx.AsyncHTTPTransport]] = {}
+        self._open: list[httpx.AsyncHTTPTransport] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Sends a GET to the cluster; raises Refused for anything else, and nothing is sent."""
+        if request.method != "GET":
+            raise Refused(f"pulsar-doctor only reads: it sends no {request.method} to a broker")
+        if request.url.host not in self._hosts:
+            raise Refused(f"{refusals.place(request.url)} is no host of the cluster: not asked")
+        scheme = request.url.scheme
+        if scheme not in self._turns:
+            self._turns[scheme] = self._pools_for(scheme)
+        return await next(self._turns[scheme]).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        for pool in self._open:
+            await pool.aclose()
+
+    def _pools_for(self, scheme: str) -> Iterator[httpx.AsyncHTTPTransport]:
+        # Without https the context is not used; this one would trust nobody.
+        context = self._tls() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=POOL_CONNECTIONS)
+        pools = [
+            httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
+            for _ in range(self._pools)
+        ]
+        self._open += pools
+        return cycle(pools)
+
+
+def places_of(admin_url: str) -> str:
+    """Where a cluster is, for a person: without anything secret. Raises as `bases_of` does."""
+    return ", ".join(refusals.place(base) for base in bases_of(admin_url))
+
+
+def bases_of(admin_url: str) -> list[httpx.URL]:
+    """The addresses of the admin URL. Raises InputError, never with credentials in it."""
+    scheme, separator, rest = admin_url.partition("://")
+    addresses = [f"{scheme}://{address}" for address in rest.split(",") if address]
+    try:
+        bases = [httpx.URL(address) for address in addresses] if separator else []
+    except httpx.InvalidURL:
+        bases = []
+    if not bases or scheme not in ("http", "https") or not all(base.host for base in bases):
+        raise InputError("the admin URL is no http:// or https:// address; see --admin-url")
+    if any(base.userinfo for base in bases):
+        raise InputError("no credentials in the admin URL: use --auth-plugin and --auth-params")
+    return bases
+
+
+def url_of(base: httpx.URL, path: str, params: Mapping[str, str] | None) -> httpx.URL:
+    """The address of a path of the REST API, behind whatever path the admin URL has."""
+    root = base.raw_path.decode().partition("?")[0].rstrip("/")
+    return httpx.URL(f"{refusals.place(base)}{root}/admin/v2/{path}", params=params)
+
+
+def target_of(url: httpx.URL, location: str) -> httpx.URL:
+    """Where a redirect leads. Raises BrokerFailed."""
+    target = url.join(location)  # httpx has read it already: it is an address
+    if target.scheme not in ("http", "https") or not target.host or target.userinfo:
+        raise BrokerFailed(f"{refusals.place(url)} redirects to what is no broker's address")
+    return target
+
+
+def tls_context(settings: Settings, certificate: Certificate | None) -> ssl.SSLContext:
+    """Whom we trust, and our own certificate. Raises InputError."""
+    trust = settings.tls_trust_certs
+    try:
+        if trust:
+            context = ssl.create_default_context(cafile=str(trust))
+        else:
+            context = httpx.create_ssl_context(trust_env=False)
+            context.load_default_certs()
+        if settings.tls_allow_insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(
+            f"cannot read certificates from {trust}: {error.strerror or error}"
+        ) from error
+    if certificate:
+        cert, key = certificate
+        try:
+            # A password would be asked for on the terminal: an encrypted key is an error here.
+            context.load_cert_chain(cert, key, password="")
+        except (OSError, ssl.SSLError) as error:
+            why = error.strerror or error
+            raise InputError(f"cannot use the client certificate {cert} ({key}): {why}") from error
+    return context
+
+
+def host_of(broker: str) -> str | None:
+    """The host of `host:port`; None where there is none."""
+    try:
+        return httpx.URL(f"http://{broker}").host or None
+    except httpx.InvalidURL:
+        return None

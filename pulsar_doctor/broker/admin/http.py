@@ -1,0 +1,292 @@
+"""Questions to the brokers' REST API, a bounded number at once, and what became of them.
+
+A broker redirects to the one that owns a topic. Where the target is another host than those of the
+admin URL (several are written as Pulsar's tools do: `http://a:8080,b:8080`), the cluster itself
+must name it: `GET /admin/v2/brokers`, asked once for each host not seen before. Any other target,
+or one without TLS after one with TLS, is asked nothing and gets nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from pulsar_doctor import __version__
+from pulsar_doctor.broker.admin import refusals
+from pulsar_doctor.broker.admin.cluster import (
+    ReadOnly,
+    bases_of,
+    host_of,
+    target_of,
+    tls_context,
+    url_of,
+)
+from pulsar_doctor.broker.admin.refusals import AdminError, BrokerFailed, Refused
+from pulsar_doctor.broker.credentials import credentials, expires_at
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.errors import InputError
+
+ATTEMPTS = 3
+BACKOFF_SECONDS = 0.2  # doubled after each attempt
+REDIRECTS = 5
+STREAMS = 8  # brokers whose loaded topics are read at once
+UNSET = frozenset({b"", b"null"})  # how brokers answer for a policy that nobody has set
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RestAnswer:
+    """A document and the broker's clock when it was written, epoch ms; None where not told."""
+
+    document: Any
+    broker_clock_ms: int | None
+
+
+class Http:
+    """Connections to the cluster, kept open; at most `concurrency` documents at once.
+
+    Streams are counted apart, so that what a stream names can be asked for while it is read.
+    """
+
+    def __init__(self, settings: Settings, *, concurrency: int, timeout_seconds: float) -> None:
+        self._bases = bases_of(settings.admin_url)
+        self._timeout_seconds = timeout_seconds
+        self._credentials = credentials(settings)
+        self._slots = asyncio.Semaphore(concurrency)
+        self._streams = asyncio.Semaphore(STREAMS)
+        self._hosts = {base.host for base in self._bases}
+        self._strangers: dict[str, str] = {}  # host -> why nothing is sent to it
+        self._listing = asyncio.Lock()
+        certificate = self._credentials.certificate or settings.certificate
+        self._client = httpx.AsyncClient(
+            transport=ReadOnly(
+                self._hosts,
+                lambda: tls_context(settings, certificate),
+                at_once=concurrency + STREAMS,
+            ),
+            headers={"Accept": "application/json", "User-Agent": f"pulsar-doctor/{__version__}"},
+            timeout=timeout_seconds,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def document(
+        self, path: str, what: str, params: Mapping[str, str] | None = None
+    ) -> RestAnswer:
+        """The JSON at this path; `what` names it in errors. Raises AdminError.
+
+        An answer that is whole and empty is None: a policy that is not set.
+        """
+        async with self._slots:
+            return await self._again(
+                lambda base: self._document(url_of(base, path, params), what), self._bases
+            )
+
+    async def text(self, path: str, what: str) -> str:
+        """What stands at this path, which is no JSON whatever it is called. Raises AdminError."""
+        async with self._slots:
+            return await self._again(
+                lambda base: self._text(url_of(base, path, None), what), self._bases
+            )
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, what: str, *, broker: str | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """An answer whose body is still to be read; only its beginning is tried again.
+
+        broker: `host:port` as the cluster lists it, None: the admin URL.
+        """
+        bases = [await self._broker(broker)] if broker else self._bases
+        async with self._streams:
+            response = await self._again(
+                lambda base: self._opened(url_of(base, path, None), what), bases
+            )
+            try:
+                yield response
+            finally:
+                await response.aclose()
+
+    async def brokers(self) -> list[str]:
+        """`host:port` of each broker that the cluster lists (needs a superuser). AdminError."""
+        async with self._slots:
+            return await self._again(self._listed, self._bases)
+
+    async def _again(self, ask: Callable[[httpx.URL], Awaitable[T]], bases: list[httpx.URL]) -> T:
+        """Asks, and asks again after a while where that may help; the next address each time."""
+        attempts = max(ATTEMPTS, len(bases))
+        for attempt in range(attempts - 1):
+            try:
+                return await ask(bases[attempt % len(bases)])
+            except AdminError as error:
+                if not error.again:
+                    raise
+            await asyncio.sleep(BACKOFF_SECONDS * 2**attempt)
+        return await ask(bases[(attempts - 1) % len(bases)])
+
+    async def _document(self, url: httpx.URL, what: str, *, follow: bool = True) -> RestAnswer:
+        response, body = await self._whole(url, what, follow=follow)
+        return RestAnswer(_parsed(response, body, what), clock_ms(response))
+
+    async def _text(self, url: httpx.URL, what: str) -> str:
+        _, body = await self._whole(url, what)
+        return body.decode("utf-8", "replace")
+
+    async def _whole(
+        self, url: httpx.URL, what: str, *, follow: bool = True
+    ) -> tuple[httpx.Response, bytes]:
+        """The answer, and its body."""
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                response = await self._opened(url, what, follow=follow)
+                try:
+                    return response, await reading(response.aread(), response.url, what)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            raise refusals.of_time(url, what, self._timeout_seconds) from None
+
+    async def _opened(self, url: httpx.URL, what: str, *, follow: bool = True) -> httpx.Response:
+        """The answer with status 200 or 204, its body not yet read."""
+        response = await (self._followed(url, what) if follow else self._sent(url, what))
+        if response.status_code in (200, 204):
+            return response
+        try:
+            body = await reading(response.aread(), response.url, what)
+        finally:
+            await response.aclose()
+        raise refusals.of_status(response, body, what, expired_at=_expired(response))
+
+    async def _followed(self, url: httpx.URL, what: str) -> httpx.Response:
+        seen: list[httpx.URL] = []
+        while (response := await self._sent(url, what)).has_redirect_location:
+            await response.aclose()
+            seen.append(url)
+            url = target_of(url, response.headers["Location"])
+            if url in seen or len(seen) > REDIRECTS:
+                way = " to ".join(refusals.place(step) for step in [*seen, url])
+                raise BrokerFailed(f"redirected in a circle for {what}: from {way}")
+            if url.scheme != "https" and seen[-1].scheme == "https":
+                raise Refused(f"redirected from TLS to {refusals.place(url)}: it was not asked")
+            await self._require_host(url)
+        return response
+
+    async def _sent(self, url: httpx.URL, what: str) -> httpx.Response:
+        headers = await self._credentials.headers()
+        request = self._client.build_request("GET", url, headers=headers)
+        return await reading(self._client.send(request, stream=True), url, what)
+
+    async def _broker(self, broker: str) -> httpx.URL:
+        try:
+            base = httpx.URL(f"{self._bases[0].scheme}://{broker}")
+        except httpx.InvalidURL:
+            raise InputError(f"{broker!r} is no broker; write host:port") from None
+        await self._require_host(base)
+        return base
+
+    async def _require_host(self, url: httpx.URL) -> None:
+        """Raises Refused where this host is none of the cluster's."""
+        host = url.host
+        async with self._listing:
+            known = host in self._hosts
+            why = None if known else self._strangers.get(host) or await self._why_not(host)
+        if why:
+            raise Refused(
+                f"{refusals.place(url)} was asked nothing and got no credentials: {why}; if it is "
+                "a broker of this cluster, name it in --admin-url too (http://a:8080,b:8080)"
+            )
+
+    async def _why_not(self, host: str) -> str | None:
+        """Reads the cluster's list of brokers: None where it names the host."""
+        try:
+            listed = await self._again(self._listed, self._bases)
+        except AdminError as error:
+            why = f"the cluster's list of brokers cannot be read ({error})"
+            if isinstance(error, Refused):  # it will not be told later either
+                self._strangers[host] = why
+            return why
+        self._hosts.update(name for told in listed if (name := host_of(told)))
+        if host in self._hosts:
+            return None
+        self._strangers[host] = "it is not in the cluster's list of brokers"
+        return self._strangers[host]
+
+    async def _listed(self, base: httpx.URL) -> list[str]:
+        """The active brokers, told by the admin URL itself: no redirect is followed for it."""
+        try:
+            return await self._names(base, "brokers")
+        except AdminError as error:
+            if error.again or isinstance(error, Refused):
+                raise
+            first = error
+        told: list[str] = []  # older brokers want the name of the cluster
+        for cluster in await self._names(base, "clusters"):
+            with suppress(AdminError):  # another cluster's brokers are not told here
+                told += await self._names(base, f"brokers/{quote(cluster, safe='')}")
+        if not told:
+            raise first
+        return told
+
+    async def _names(self, base: httpx.URL, path: str) -> list[str]:
+        what = f"the list of {path.partition('/')[0]}"
+        answer = await self._document(url_of(base, path, None), what, follow=False)
+        return names_in(answer.document, what)
+
+
+async def reading(step: Awaitable[T], url: httpx.URL, what: str) -> T:
+    """One step on the network; its failures as AdminError."""
+    try:
+        return await step
+    except httpx.TimeoutException as error:
+        seconds = error.request.extensions["timeout"]["read"]
+        raise refusals.of_time(url, what, seconds) from None
+    except (httpx.TransportError, httpx.DecodingError, ssl.SSLError) as error:
+        raise refusals.of_connection(error, url, what) from error
+
+
+def names_in(told: Any, what: str) -> list[str]:
+    """A list of names as it should be. Raises BrokerFailed."""
+    if not isinstance(told, list) or not all(isinstance(name, str) for name in told):
+        raise BrokerFailed(f"{what} is no list of names")
+    return told
+
+
+def _parsed(response: httpx.Response, body: bytes, what: str) -> Any:
+    if body.strip() in UNSET:
+        return None
+    if not refusals.is_json(response):
+        raise refusals.no_rest_api(response)
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        where = refusals.place(response.url)
+        raise BrokerFailed(f"what {where} says of {what} is no JSON: {error}") from None
+
+
+def clock_ms(response: httpx.Response) -> int | None:
+    """The broker's clock when it answered, epoch ms, to the second; None where not told."""
+    try:
+        return int(parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000)
+    except (KeyError, ValueError):
+        return None
+
+
+def _expired(response: httpx.Response) -> float | None:
+    """When the token that was sent expired, by the broker's clock; None where it has not."""
+    sent = {"Authorization": response.request.headers.get("Authorization", "")}
+    expires, now_ms = expires_at(sent), clock_ms(response)
+    return expires if expires and now_ms and expires * 1000 <= now_ms else None

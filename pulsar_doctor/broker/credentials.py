@@ -1,0 +1,248 @@
+"""The credentials that Pulsar's own tools take, as headers or a certificate for the REST API.
+
+Parameters as in `authParams`: a token as text, `token:…`, `file:///path` or `env:NAME`; for the
+rest JSON or `key:value,key:value` (`org.apache.pulsar.client.impl.auth`). A secret is in no repr
+and in no error. A token's file is read for each request, so that a renewed one is used at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
+
+import httpx
+
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.errors import DoctorError, InputError
+
+Certificate = tuple[Path, Path]  # certificate, key; both PEM
+METHOD = "X-Pulsar-Auth-Method-Name"
+ISSUER_SECONDS = 10.0
+EARLY_SECONDS = 30.0  # a token of OAuth2 is renewed before it expires
+
+
+class Credentials(Protocol):
+    """What opens the door: headers for each request, or a client certificate."""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The client certificate and its key."""
+
+    async def headers(self) -> dict[str, str]:
+        """Headers of one request to the cluster. Raises DoctorError where there are none."""
+
+
+class Fixed:
+    """Headers that need no asking, or a client certificate; nothing at all by default."""
+
+    def __init__(
+        self,
+        read: Callable[[], dict[str, str]] = dict,
+        certificate: Certificate | None = None,
+    ) -> None:
+        self._read = read
+        self.certificate = certificate
+
+    async def headers(self) -> dict[str, str]:
+        """As read now."""
+        return self._read()
+
+
+class ClientCredentials:
+    """OAuth2's client credentials: the issuer sells a token, which is kept until it expires.
+
+    The only POST of this program: to the issuer, never to a broker.
+    """
+
+    certificate: Certificate | None = None
+
+    def __init__(self, params: Mapping[str, str]) -> None:
+        self._key = _key_file(_needed(params, "privateKey", "oauth2"))
+        self._issuer = params.get("issuerUrl") or _needed(self._key, "issuer_url", "oauth2")
+        self._form = {
+            "grant_type": "client_credentials",
+            "client_id": _needed(self._key, "client_id", "the key file of oauth2"),
+            "client_secret": _needed(self._key, "client_secret", "the key file of oauth2"),
+        } | {name: params[name] for name in ("audience", "scope") if params.get(name)}
+        self._token = ""
+        self._good_until = 0.0
+        self._lock = asyncio.Lock()
+
+    async def headers(self) -> dict[str, str]:
+        """The token, from the issuer where there is none or it is about to expire."""
+        async with self._lock:
+            if time.monotonic() >= self._good_until:
+                self._token, lives_seconds = await self._buy()
+                self._good_until = time.monotonic() + max(0.0, lives_seconds - EARLY_SECONDS)
+        return _bearer(self._token)
+
+    async def _buy(self) -> tuple[str, float]:
+        host = urlsplit(self._issuer).hostname or self._issuer
+        try:
+            async with httpx.AsyncClient(timeout=ISSUER_SECONDS, trust_env=False) as http:
+                endpoint = await self._endpoint(http)
+                answer = await http.post(endpoint, data=self._form)
+            if answer.status_code != 200:
+                raise DoctorError(
+                    f"the OAuth2 issuer {host} refuses these client credentials "
+                    f"({answer.status_code}); see the key file, audience and scope"
+                )
+            sold = answer.json()
+            return _clean(str(sold["access_token"]), "OAuth2"), float(sold.get("expires_in", 0))
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+            raise DoctorError(
+                f"the OAuth2 issuer {host} gives no token ({type(error).__name__}); see issuerUrl"
+            ) from None  # the request holds the secret
+
+    async def _endpoint(self, http: httpx.AsyncClient) -> str:
+        known = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
+        endpoint = str((await http.get(known)).json()["token_endpoint"])
+        if self._issuer.startswith("https:") and not endpoint.startswith("https:"):
+            raise DoctorError("the OAuth2 issuer names a token endpoint without TLS: not asked")
+        return endpoint
+
+
+def credentials(settings: Settings) -> Credentials:
+    """The credentials of these settings; without a plugin there are none.
+
+    Raises InputError where the plugin is not supported or its parameters are not understood.
+    """
+    plugin = settings.auth_plugin
+    if not plugin:
+        return Fixed()
+    name = plugin.rpartition(".")[2].lower().removeprefix("authentication")
+    if name not in PLUGINS:
+        raise InputError(
+            f"authentication {plugin!r} is not supported; {', '.join(sorted(PLUGINS))} are"
+        )
+    return PLUGINS[name](settings.auth_params or "")
+
+
+def expires_at(headers: Mapping[str, str]) -> float | None:
+    """When the token of these headers expires, in epoch seconds; None where it is not told."""
+    parts = headers.get("Authorization", "").removeprefix("Bearer ").split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return float(claims["exp"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _token(params: str) -> Credentials:
+    read = token_source(params)
+    read()  # what cannot be read is told before anything is asked
+    return Fixed(lambda: _bearer(read()))
+
+
+def token_source(params: str) -> Callable[[], str]:
+    """What gives the token each time it is wanted. Raises InputError, also when it is called."""
+    if params.startswith("file:"):
+        path = _path(params)
+        return lambda: _clean(_text(path, "token file"), f"token in {path}")
+    if params.startswith("env:"):
+        name = params.removeprefix("env:")
+        return lambda: _clean(os.environ.get(name, ""), f"token in the environment's {name}")
+    if params.startswith("{"):
+        params = _needed(_pairs(params, "token"), "token", "token")
+    token = _clean(params.removeprefix("token:"), "token")
+    return lambda: token
+
+
+def _basic(params: str) -> Credentials:
+    if params.startswith("{"):
+        pairs = _pairs(params, "basic")
+        user = pairs.get("userId") or _needed(pairs, "username", "basic")
+        password = _needed(pairs, "password", "basic")
+    else:
+        user, colon, password = params.removeprefix("basic:").partition(":")
+        if not colon:
+            raise InputError("basic authentication takes --auth-params user:password")
+    told = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
+    return Fixed(lambda: {"Authorization": f"Basic {told}", METHOD: "basic"})
+
+
+def _tls(params: str) -> Credentials:
+    pairs = _pairs(params, "tls")
+    paths = [_path(_needed(pairs, name, "tls")) for name in ("tlsCertFile", "tlsKeyFile")]
+    return Fixed(certificate=(paths[0], paths[1]))
+
+
+PLUGINS: dict[str, Callable[[str], Credentials]] = {
+    "token": _token,
+    "basic": _basic,
+    "tls": _tls,
+    "oauth2": lambda params: ClientCredentials(_pairs(params, "oauth2")),
+    "disabled": lambda params: Fixed(),
+}
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", METHOD: "token"}
+
+
+def _clean(token: str, what: str) -> str:
+    """A token that may stand in a header; the token itself is never told."""
+    token = token.strip()
+    if not token:
+        raise InputError(f"the {what} is empty; see --auth-params")
+    if not all("!" <= character <= "~" for character in token):
+        raise InputError(f"the {what} holds characters that no token has; see --auth-params")
+    return token
+
+
+def _pairs(params: str, plugin: str) -> dict[str, str]:
+    """`{"key": "value"}` or `key:value,key:value`."""
+    if params.startswith("{"):
+        try:
+            return {str(key): str(value) for key, value in json.loads(params).items()}
+        except ValueError:
+            raise InputError(f"the parameters of {plugin} are no JSON; see --auth-params") from None
+    pairs = (pair.partition(":") for pair in params.split(","))
+    return {key.strip(): value.strip() for key, colon, value in pairs if colon}
+
+
+def _needed(pairs: Mapping[str, Any], name: str, what: str) -> str:
+    value = pairs.get(name)
+    if not value:
+        raise InputError(f"{what} needs {name}; see --auth-params")
+    return str(value)
+
+
+def _key_file(where: str) -> dict[str, Any]:
+    """The client's id and secret, from a file or a `data:` URL."""
+    if where.startswith("data:"):
+        head, _, body = where.partition(",")
+        try:
+            raw = unquote_to_bytes(body)
+            text = (base64.b64decode(raw) if head.endswith(";base64") else raw).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise InputError("privateKey is no readable data: URL; see --auth-params") from None
+    else:
+        text = _text(_path(where), "key file of oauth2")
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise InputError("the key file of oauth2 is no JSON object; see privateKey") from None
+
+
+def _path(text: str) -> Path:
+    return Path(unquote(urlsplit(text).path)) if text.startswith("file:") else Path(text)
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise InputError(f"the {what} {path} is no text") from None

@@ -1,0 +1,10 @@
+"""Examines whole namespaces of a cluster without waking the topics that nobody uses.
+
+scope: which topics are meant · listing: their names · survey: which of them are quiet, and the
+samples of those that are not.
+"""
+
+from pulsar_doctor.broker.fleet.scope import Scope, is_system
+from pulsar_doctor.broker.fleet.survey import Fleet
+
+__all__ = ["Fleet", "Scope", "is_system"]

@@ -1,0 +1,64 @@
+"""The names of all topics that are meant, loaded or not. Loads nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.admin import Admin, Refused, topic_name
+from pulsar_doctor.broker.fleet.scope import Scope
+from pulsar_doctor.broker.sampling import Unread
+from pulsar_doctor.errors import DoctorError
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """namespaces: all that were meant. topics: full names. unread: what could not be listed."""
+
+    namespaces: frozenset[str]
+    topics: frozenset[str]
+    unread: tuple[Unread, ...]
+
+
+async def listing(admin: Admin, scope: Scope) -> Listing:
+    """Lists what is meant. Raises AdminError where the namespaces cannot be known."""
+    namespaces, unread = sorted(set(scope.namespaces)), list[Unread]()
+    if not namespaces:
+        namespaces, unread = await _each(await _tenants(admin), admin.namespaces)
+    topics, unlisted = await _each(namespaces, lambda namespace: _topics(admin, namespace))
+    meant = frozenset(topic for topic in topics if scope.includes(topic_name(topic)))
+    return Listing(frozenset(namespaces), meant, (*unread, *unlisted))
+
+
+async def _topics(admin: Admin, namespace: str) -> Sequence[str]:
+    return (await admin.topics(namespace)).topics
+
+
+async def _tenants(admin: Admin) -> list[str]:
+    try:
+        return await admin.tenants()
+    except Refused as error:
+        raise Refused(f"{error}, or name the namespaces with --namespace") from None
+
+
+async def _each(
+    names: Sequence[str], ask: Callable[[str], Awaitable[Sequence[str]]]
+) -> tuple[list[str], list[Unread]]:
+    """What all of them list, and those that cannot be listed."""
+    answers = await asyncio.gather(*(_or_error(ask(name)) for name in names))
+    listed: list[str] = []
+    unread: list[Unread] = []
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, DoctorError):
+            unread.append(Unread(name, str(answer)))
+        else:
+            listed += answer
+    return listed, unread
+
+
+async def _or_error(question: Awaitable[Sequence[str]]) -> Sequence[str] | DoctorError:
+    try:
+        return await question
+    except DoctorError as error:
+        return error

@@ -1,0 +1,185 @@
+"""Looks at all loaded topics once, and samples those that are not plainly quiet.
+
+Asking for the stats of a topic makes a broker load it. So the first look is at what each broker
+says of the topics that it has loaded: at most a minute old, without time stamps, good enough to
+see that nothing waits. Only the others, the suspects, are read by themselves, in waves of one
+window each. Of a topic that is quiet nothing is kept, so memory does not grow with their number.
+A topic that was loaded within the last minute may not be among the loaded ones yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from pulsar_doctor.broker.admin import Admin, AdminError, LoadedTopic, Refused, topic_name
+from pulsar_doctor.broker.fleet.listing import Listing, listing
+from pulsar_doctor.broker.fleet.scope import Scope
+from pulsar_doctor.broker.samples import StatsAnswer
+from pulsar_doctor.broker.sampling import SamplingPlan, Unread, Watch, sample
+from pulsar_doctor.broker.sampling.part import SampledPart
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.errors import DoctorError, InputError
+
+WAVE_TOPICS = 512  # sampled in one window
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Namespaces of a cluster. judge_quiet: whether nothing is wrong or in doubt with a topic.
+
+    keep: each reading, as it was read. progress: how many are done, of how many, and of what.
+    not_loaded, unread, notes: as in `Sampled`; whole once `windows` has ended.
+    """
+
+    admin: Admin
+    scope: Scope
+    judge_quiet: Callable[[TopicWindow], bool]
+    plan: SamplingPlan = field(default_factory=SamplingPlan)
+    keep: Callable[[StatsAnswer], None] | None = None
+    progress: Callable[[int, int, str], None] | None = None
+    not_loaded: list[str] = field(default_factory=list, init=False)
+    unread: list[Unread] = field(default_factory=list, init=False)
+    notes: list[str] = field(default_factory=list, init=False)
+    _namespaces: frozenset[str] = field(default=frozenset(), init=False)
+    _asleep: set[str] = field(default_factory=set, init=False)  # listed, and not yet seen loaded
+    _loaded: set[str] = field(default_factory=set, init=False)
+    _unlisted: set[str] = field(default_factory=set, init=False)  # suspects that no list names
+    _suspects: list[str] = field(default_factory=list, init=False)
+    _brokers_unread: dict[str, DoctorError] = field(default_factory=dict, init=False)
+
+    async def windows(self) -> AsyncGenerator[TopicWindow, None]:
+        """Each topic once: the quiet ones with one sample that has no time, then the suspects.
+
+        To be iterated once, in `contextlib.aclosing` where that may end early. Raises AdminError
+        where nothing can be known of the cluster, or where it takes a superuser.
+        """
+        self._take(await listing(self.admin, self.scope))
+        brokers = await self._brokers()
+        async with aclosing(self._quiet(brokers)) as quiet:
+            async for window in quiet:
+                yield window
+        if self._brokers_unread and all(
+            isinstance(self._brokers_unread.get(broker), Refused) for broker in brokers
+        ):
+            self._without_right(next(iter(self._brokers_unread.values())))
+        self._sort_out()
+        async with aclosing(self._sampled()) as sampled:
+            async for window in sampled:
+                yield window
+
+    def _take(self, listed: Listing) -> None:
+        self._namespaces, self._asleep = listed.namespaces, set(listed.topics)
+        self.unread += listed.unread
+
+    async def _brokers(self) -> list[str]:
+        try:
+            return await self.admin.brokers()
+        except Refused as error:
+            self._brokers_unread["the list of brokers"] = error
+            return []
+
+    def _without_right(self, error: DoctorError) -> None:
+        """Goes on without knowing what is loaded, or says what that would cost."""
+        why = f"what the brokers have loaded cannot be seen, which needs a superuser ({error})"
+        cost = f"each of the {len(self._asleep)} topics is read by itself, which loads those"
+        if not self.scope.load:
+            raise Refused(f"{why}; with --load-topics {cost} that no broker has loaded")
+        self.notes.append(f"{why}; {cost} that no broker had loaded")
+        self._brokers_unread.clear()
+
+    async def _quiet(self, brokers: Sequence[str]) -> AsyncGenerator[TopicWindow, None]:
+        """Looks at the loaded topics of all brokers; gives the quiet ones."""
+        for broker in brokers:
+            try:
+                async with aclosing(self.admin.loaded_topics(broker)) as loaded:
+                    async for topic in loaded:
+                        window = self._first_look(topic)
+                        if window is not None:
+                            yield window
+            except (AdminError, InputError) as error:  # of a broker, or of what its name is
+                self._brokers_unread[broker] = error
+
+    def _first_look(self, topic: LoadedTopic) -> TopicWindow | None:
+        """The window of a topic that is meant and quiet; the name of a suspect is kept."""
+        if topic.namespace not in self._namespaces or topic.topic in self._loaded:
+            return None
+        try:
+            name = topic_name(topic.topic)
+        except InputError:
+            return None
+        if not self.scope.includes(name):
+            return None
+        listed = topic.topic in self._asleep
+        self._asleep.discard(topic.topic)
+        self._loaded.add(topic.topic)
+        if self.progress:
+            done = len(self._loaded)
+            self.progress(done, done + len(self._asleep), "topics looked at")
+        part = SampledPart(name, [])
+        reading = part.take(None, topic.stats, None)
+        window = part.window() if reading else None
+        if reading is None or window is None or not self.judge_quiet(window):
+            self._suspects.append(topic.topic)
+            if not listed:
+                self._unlisted.add(topic.topic)
+            return None
+        if self.keep:
+            self.keep(reading)
+        return window
+
+    def _sort_out(self) -> None:
+        """What is to become of the topics that no broker has loaded."""
+        self.notes += [
+            f"{broker}: what it has loaded could not be read ({error})"
+            for broker, error in self._brokers_unread.items()
+        ]
+        absent = sorted(self._asleep)
+        # A topic without storage is listed only while it is loaded: it has just come.
+        at_once = [topic for topic in absent if self.scope.load or not is_stored(topic)]
+        stored = [topic for topic in absent if not self.scope.load and is_stored(topic)]
+        self._suspects += at_once
+        if self._brokers_unread:
+            unread = ", ".join(self._brokers_unread)
+            reason = f"may be loaded by a broker that could not be read ({unread})"
+            self.unread += [Unread(topic, reason) for topic in stored]
+        else:
+            self.not_loaded += stored
+
+    async def _sampled(self) -> AsyncGenerator[TopicWindow, None]:
+        """The suspects, wave by wave; one wave is let go before the next is sampled."""
+        for done, wave in self._waves():
+            for window in await self._wave(done, wave):
+                yield window
+
+    async def _wave(self, done: int, wave: Sequence[str]) -> tuple[TopicWindow, ...]:
+        watch = Watch(keep=self.keep, progress=self._progress_from(done))
+        sampled = await sample(self.admin, wave, self._as_named(), watch)
+        # A topic that no list names has just been deleted.
+        self.unread += [
+            unread
+            for unread in sampled.unread
+            if not unread.gone or unread.topic not in self._unlisted
+        ]
+        self.notes += sampled.notes
+        return sampled.windows
+
+    def _waves(self) -> Iterator[tuple[int, list[str]]]:
+        for begin in range(0, len(self._suspects), WAVE_TOPICS):
+            yield begin, self._suspects[begin : begin + WAVE_TOPICS]
+
+    def _as_named(self) -> SamplingPlan:
+        """The plan, for names that a broker wrote: each partition is one."""
+        return replace(self.plan, as_named=True)
+
+    def _progress_from(self, begin: int) -> Callable[[int, int], None] | None:
+        told, total = self.progress, len(self._suspects) * self.plan.samples
+        if told is None:
+            return None
+        return lambda done, _: told(begin * self.plan.samples + done, total, "samples of suspects")
+
+
+def is_stored(topic: str) -> bool:
+    """Whether a topic, by its full name, exists also while no broker has loaded it."""
+    return topic.startswith("persistent://")

@@ -1,0 +1,12 @@
+"""Samples of topic stats, kept in a file of our own and read back, also from pulsar-admin's output.
+
+reading: one reading, as the broker wrote it · recorder: writes `--save FILE` · files: opens a file
+and tells what it is · saved: windows from a file of our own · plain: windows from what pulsar-admin
+printed · asking: what `--stats`, `--internal-stats`, `--at` and `--interval` ask for.
+"""
+
+from pulsar_doctor.broker.samples.asking import ReadSamples, moment_ms, read
+from pulsar_doctor.broker.samples.reading import StatsAnswer
+from pulsar_doctor.broker.samples.recorder import Recorder
+
+__all__ = ["ReadSamples", "Recorder", "StatsAnswer", "moment_ms", "read"]

@@ -1,0 +1,178 @@
+"""What `--stats`, `--internal-stats`, `--at` and `--interval` ask for: the windows to judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO
+
+from pulsar_doctor.broker.samples.files import called, first_line, opened, schema_of
+from pulsar_doctor.broker.samples.plain import (
+    Plain,
+    cursors_alone,
+    left_out,
+    plain_internal,
+    plain_stats,
+    plain_windows,
+    timed,
+)
+from pulsar_doctor.broker.samples.saved import Saved, read_saved
+from pulsar_doctor.broker.stats.fields import document_of, epoch_ms
+from pulsar_doctor.broker.stats.internal import InternalStats
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.errors import InputError
+
+NO_TIME = (
+    "it is not known when the last file was taken, so every age is the least it can be; "
+    "give the time with --at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSamples:
+    """The windows, by topic and partition. notes: what the reader of the verdict should know."""
+
+    windows: tuple[TopicWindow, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """Samples in the longest window."""
+        return max((len(each.window.samples) for each in self.windows), default=0)
+
+    @property
+    def span_ms(self) -> int | None:
+        """From the first to the last sample of the longest window; None where not told."""
+        spans = [each.window.span_ms for each in self.windows]
+        return max((span for span in spans if span is not None), default=None)
+
+
+def read(
+    stats_files: Sequence[str],
+    internal_files: Sequence[str] = (),
+    *,
+    topics: Sequence[str] = (),
+    at_ms: int | None = None,
+    interval_seconds: float = 1.0,
+) -> ReadSamples:
+    """The samples of files; `-` is standard input. topics: names to be read, all where empty.
+
+    stats_files: one that `--save` wrote, or what pulsar-admin printed at several moments, the
+    oldest first. internal_files: of the last of these moments, or of moments of their own where no
+    stats are given. at_ms: epoch milliseconds of the
+    last. Raises InputError where they cannot be read or do not fit together, and DoctorError where
+    a topic asked for is not there.
+    """
+    check_names(stats_files, internal_files)
+    contents = [stats_content(name, topics) for name in stats_files]
+    plain = [content for content in contents if isinstance(content, Plain)]
+    saved = [content for content in contents if isinstance(content, Saved)]
+    if not contents:
+        alone = [cursors_alone(_internal(name), name) for name in internal_files]
+        return _of_plain(alone, topics, at_ms, interval_seconds)
+    if not saved:
+        return _of_plain(_joined(plain, internal_files), topics, at_ms, interval_seconds)
+    if len(contents) > 1:
+        raise InputError(f"{called(saved[0].name)} holds samples of its own; give no other file")
+    if internal_files:
+        raise InputError(f"{called(saved[0].name)} has its own internal stats; give no other")
+    if at_ms is not None:
+        raise InputError(f"{called(saved[0].name)} has its own times; leave out --at")
+    cut = f"{called(saved[0].name)} is cut off; it is read up to its last whole line"
+    return ReadSamples(tuple(saved[0].windows()), (cut,) if saved[0].cut else ())
+
+
+def _of_plain(
+    files: Sequence[Plain], topics: Sequence[str], at_ms: int | None, interval_seconds: float
+) -> ReadSamples:
+    if len(topics) > 1:
+        raise InputError("such files are samples of one topic; give one TOPIC or none")
+    interval_ms = round(interval_seconds * 1000)
+    placed = files if at_ms is None else timed(files, at_ms, interval_ms)
+    windows = plain_windows(placed, topics, interval_ms)
+    gone = left_out(files)
+    notes = [f"{called(files[-1].name)} has no {', '.join(gone)}: left out"] if gone else []
+    if at_ms is None:
+        notes.append(NO_TIME)
+    elif not all(each.window.last.now_told for each in windows):
+        notes.append("--at lies before moments of the last file; every age is the least it can be")
+    return ReadSamples(tuple(windows), tuple(notes))
+
+
+def check_names(stats_files: Sequence[str], internal_files: Sequence[str]) -> None:
+    """Raises InputError where there are too few or too many files, or one of them twice."""
+    if not stats_files and not internal_files:
+        raise InputError("no file is given; give --stats FILE or --internal-stats FILE")
+    if stats_files and len(internal_files) > len(stats_files):
+        raise InputError(
+            f"{len(internal_files)} files of --internal-stats and {len(stats_files)} of --stats; "
+            "each needs one of --stats, taken at the same moment"
+        )
+    names = [*stats_files, *internal_files]
+    twice = [name for at, name in enumerate(names) if name in names[:at]]
+    if twice:
+        raise InputError(f"{called(twice[0])} is given twice; give each file once")
+
+
+def stats_content(name: str, topics: Sequence[str]) -> Plain | Saved:
+    """A file of `--stats`. topics: which to take of a file that `--save` wrote."""
+    with _begun(name) as (stream, line, schema):
+        if schema is not None:
+            return read_saved(stream, name, schema, topics)
+        return plain_stats(document_of(line + stream.read(), called(name)), name)
+
+
+def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain]:
+    """The files, the last of them with the internal stats."""
+    without = len(files) - len(internal_files)
+    joined = list(files[:without])
+    for plain, name in zip(files[without:], internal_files, strict=True):
+        joined.append(plain.with_internal(_internal(name), name))
+    return joined
+
+
+def _internal(name: str) -> Mapping[str, InternalStats]:
+    """A file of `--internal-stats`, by the names of partitions."""
+    with _begun(name) as (stream, line, schema):
+        if schema is not None:
+            raise InputError(f"{called(name)} is a document of pulsar-doctor itself, {schema}")
+        return plain_internal(document_of(line + stream.read(), called(name)), name)
+
+
+@contextmanager
+def _begun(name: str) -> Iterator[tuple[BinaryIO, bytes, str | None]]:
+    """A file after its first line, that line, and the schema of ours that it tells."""
+    with opened(name) as stream:
+        line = first_line(stream)
+        if not line:
+            raise InputError(f"{called(name)} is empty")
+        yield stream, line, schema_of(line)
+
+
+def moment_ms(text: str) -> int:
+    """Epoch milliseconds of what `--at` takes: ISO 8601 with its zone, or such a number itself.
+
+    Raises InputError.
+    """
+    text = text.strip()
+    if re.fullmatch(r"[0-9]{10}", text):
+        raise InputError(f"--at {text} is in seconds; in milliseconds it is {text}000")
+    if re.fullmatch(r"[0-9]{13,14}", text):
+        return int(text)
+    found = epoch_ms(text)
+    if found is not None and found > 0:
+        return found
+    example = "write 2026-08-01T12:00:00Z, or milliseconds since 1970"
+    raise InputError(
+        f"--at {text!r} {'has no zone' if _is_time(text) else 'is no time'}; {example}"
+    )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is None
+    except ValueError:
+        return False

@@ -1,0 +1,202 @@
+"""Windows of samples from what pulsar-admin printed: one file, one moment of one topic.
+
+The files do not tell when they were taken. Either the time of the last one is given, or each is
+only known to be taken an interval after the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
+from typing import Any
+
+from pulsar_doctor.broker.samples.files import (
+    INTERNAL,
+    PARTITIONED_INTERNAL,
+    PARTITIONS,
+    TOPIC,
+    TOTALS,
+    called,
+    kind_of,
+    located,
+    stranger,
+)
+from pulsar_doctor.broker.samples.reading import check_found, is_called
+from pulsar_doctor.broker.stats.internal import (
+    InternalStats,
+    internal_stats,
+    partitioned_internal_stats,
+)
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.window import Window, by_identity, consumers_of, fell
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.consumers import split_partition
+
+UNNAMED = ""  # the one topic of a file that does not name it
+UNKNOWN = "unknown"
+BROKERS_OWN = ("pulsar.repl.", "pulsar.dedup", "__compaction")
+STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """One file. samples: by full name of the partition, or under `UNNAMED`; internal: likewise."""
+
+    name: str
+    kind: str
+    samples: Mapping[str, Sample]
+
+    def with_internal(self, internal: Mapping[str, InternalStats], name: str) -> Plain:
+        """The same with internal stats; name: of their file. Raises InputError on other topics."""
+        if self.kind == TOTALS:
+            raise InputError(
+                f"{called(name)} cannot go with {called(self.name)}, the totals of a partitioned "
+                f"topic; take {PARTITIONS} and {PARTITIONED_INTERNAL}"
+            )
+        if not internal.keys() & self.samples.keys():
+            raise InputError(
+                f"{called(name)} and {called(self.name)} have no topic in common; "
+                f"{called(self.name)} is the output of {self.kind}"
+            )
+        samples = {
+            topic: replace(sample, internal=internal.get(topic))
+            for topic, sample in self.samples.items()
+        }
+        return replace(self, samples=samples)
+
+    def at(self, taken_ms: int) -> Plain:
+        """The same, taken then."""
+        samples = {t: replace(sample, taken_ms=taken_ms) for t, sample in self.samples.items()}
+        return replace(self, samples=samples)
+
+
+def plain_stats(document: Any, name: str) -> Plain:
+    """A file of `--stats`, from decoded JSON. Raises InputError that names it."""
+    strange, kind = stranger(document), kind_of(document)
+    if strange:
+        raise InputError(f"{called(name)} {strange}; --stats takes the output of {TOPIC}")
+    if kind in (INTERNAL, PARTITIONED_INTERNAL):
+        raise InputError(
+            f"{called(name)} is the output of {kind}: give it with --internal-stats, "
+            f"beside the output of {TOPIC} with --stats"
+        )
+    with located(called(name)):
+        stats = _stats(document, kind)
+    return Plain(name, kind, {topic: Sample(None, told) for topic, told in stats.items()})
+
+
+def plain_internal(document: Any, name: str) -> Mapping[str, InternalStats]:
+    """A file of `--internal-stats`, by the names of partitions or `UNNAMED`. Raises InputError."""
+    strange, kind = stranger(document), kind_of(document)
+    if strange:
+        raise InputError(f"{called(name)} {strange}; --internal-stats takes that of {INTERNAL}")
+    if kind == PARTITIONS or (kind in STATS_KINDS and "subscriptions" in document):
+        raise InputError(f"{called(name)} is the output of {kind}: give it with --stats")
+    with located(called(name)):
+        if kind == PARTITIONED_INTERNAL:
+            return partitioned_internal_stats(document) or {}
+        return {UNNAMED: internal_stats(document)}
+
+
+def cursors_alone(internal: Mapping[str, InternalStats], name: str) -> Plain:
+    """A file of `--internal-stats` without its stats: cursors, and nothing of who is there.
+
+    A cursor of the broker's own is no subscription.
+    """
+    kind = INTERNAL if UNNAMED in internal else PARTITIONED_INTERNAL
+    samples = {
+        topic: Sample(None, TopicStats(subscriptions=_nobody_told(told)), told)
+        for topic, told in internal.items()
+    }
+    return Plain(name, kind, samples)
+
+
+def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
+    names = (name for name in internal.cursors or {} if not name.startswith(BROKERS_OWN))
+    return {name: SubscriptionStats() for name in names}
+
+
+def _stats(document: Any, kind: str) -> Mapping[str, TopicStats]:
+    if kind == TOPIC:
+        return {UNNAMED: topic_stats(document)}
+    stats = partitioned_stats(document)
+    return {UNNAMED: stats.totals} if kind == TOTALS else stats.partitions or {}
+
+
+def timed(files: Sequence[Plain], at_ms: int, interval_ms: int) -> list[Plain]:
+    """The files with their times. at_ms: of the last; the others lie `interval_ms` apart."""
+    last = len(files) - 1
+    return [plain.at(at_ms - (last - at) * interval_ms) for at, plain in enumerate(files)]
+
+
+def plain_windows(
+    files: Sequence[Plain], topics: Sequence[str], interval_ms: int
+) -> list[TopicWindow]:
+    """The one topic of the files, or each of its partitions. files: in order of time.
+
+    Raises InputError where they are not samples of one topic in order, DoctorError where the
+    topic asked for is not there.
+    """
+    check_alike(files)
+    last = files[-1]
+    if UNNAMED in last.samples:
+        topic, partition = split_partition(topics[0] if topics else UNKNOWN)
+        whole = last.kind == TOTALS
+        return [
+            TopicWindow(topic, None if whole else partition, _window(files, UNNAMED, interval_ms))
+        ]
+    check_found(topics, last.samples, called(last.name))
+    asked = [name for name in last.samples if not topics or is_called(name, topics[0])]
+    windows = [
+        TopicWindow(*split_partition(name), _window(files, name, interval_ms)) for name in asked
+    ]
+    return sorted(windows, key=lambda each: each.partition or 0)
+
+
+def _window(files: Sequence[Plain], topic: str, interval_ms: int) -> Window:
+    """Of the files that have it, back to the first gap: the distance over a gap is not known."""
+    have = list(takewhile(lambda plain: topic in plain.samples, reversed(files)))[::-1]
+    for before, after in pairwise(have):
+        if consumer_fell(before.samples[topic], after.samples[topic]):
+            raise InputError(
+                f"{called(before.name)} and {called(after.name)} are not in order of time; "
+                "give the oldest first"
+            )
+    samples = tuple(plain.samples[topic] for plain in have)
+    return Window(samples, interval_ms=interval_ms if len(samples) > 1 else None)
+
+
+def consumer_fell(before: Sample, after: Sample) -> bool:
+    """Whether a consumer that stayed connected was sent less later on, which cannot be."""
+    for name in before.topic.subscriptions or {}:
+        earlier = by_identity(consumers_of(before, name) or ())
+        later = by_identity(consumers_of(after, name) or ())
+        if any(
+            fell(earlier[key].msg_out_counter, later[key].msg_out_counter)
+            for key in earlier.keys() & later.keys()
+        ):
+            return True
+    return False
+
+
+def check_alike(files: Sequence[Plain]) -> None:
+    """Raises InputError where files are of different commands or topics."""
+    first = files[0]
+    for plain in files[1:]:
+        if plain.kind != first.kind:
+            raise InputError(
+                f"{called(first.name)} is the output of {first.kind} and {called(plain.name)} that "
+                f"of {plain.kind}; give samples of one kind"
+            )
+    names = sorted({split_partition(name)[0] for plain in files for name in plain.samples})
+    if len(names) > 1:
+        raise InputError(f"the files are of several topics, {names[0]} and {names[1]}; give one")
+
+
+def left_out(files: Sequence[Plain]) -> Collection[str]:
+    """Partitions of earlier files that are not in the last one, in order."""
+    return sorted({name for plain in files for name in plain.samples} - files[-1].samples.keys())

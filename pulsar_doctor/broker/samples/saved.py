@@ -1,0 +1,135 @@
+"""Windows of samples from a file that `--save` wrote, whole or cut off by a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, BinaryIO
+
+from pulsar_doctor.broker.samples.files import called, located
+from pulsar_doctor.broker.samples.reading import (
+    SCHEMA,
+    VERSION,
+    StatsAnswer,
+    check_found,
+    is_called,
+)
+from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_of
+from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.ledger.consumers import split_partition
+
+
+@dataclass(slots=True)
+class Saved:
+    """What a samples file holds of the topics asked for; filled line by line.
+
+    wanted: whether a topic was asked for, for every topic of the file. cut: it ends early.
+    """
+
+    name: str
+    topics: Sequence[str]
+    wanted: dict[str, bool] = field(default_factory=dict)
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    limits: dict[str, ClusterLimits] = field(default_factory=dict)
+    cut: bool = False
+
+    def take(self, document: Any) -> None:
+        """Takes one line. Raises InputError where it is none of a samples file."""
+        line = Fields(as_object(document, ROOT))
+        topic = line.text("topic")
+        if topic is None:
+            raise InputError("it names no topic")
+        limits = line.inner("limits")
+        if limits is not None:
+            self.limits[topic] = _limits(limits)
+        if "stats" in line.document and self._wants(topic):
+            stats, internal = line.document["stats"], line.document.get("internal")
+            sample = StatsAnswer(topic, line.time_ms("taken_ms"), stats, internal).sample()
+            samples = self.samples.setdefault(topic, [])
+            samples.append(sharing(sample, samples[-1]) if samples else sample)
+
+    def _wants(self, topic: str) -> bool:
+        if topic not in self.wanted:
+            asked = any(is_called(topic, each) for each in self.topics)
+            self.wanted[topic] = asked or not self.topics
+        return self.wanted[topic]
+
+    def windows(self) -> list[TopicWindow]:
+        """By name and partition. Raises DoctorError where a topic asked for is not there."""
+        if not self.wanted:
+            raise DoctorError(
+                f"{called(self.name)} holds no reading of any topic: nothing to judge"
+            )
+        check_found(self.topics, self.wanted, called(self.name))
+        return [self._window(topic) for topic in sorted(self.samples, key=_place)]
+
+    def _window(self, topic: str) -> TopicWindow:
+        base, partition = split_partition(topic)
+        limits = self.limits.get(topic) or self.limits.get(base) or NOTHING_TOLD
+        with located(f"{called(self.name)}, {topic}"):
+            window = Window(tuple(self.samples[topic]))
+        return TopicWindow(base, partition, window, limits)
+
+
+def sharing(sample: Sample, before: Sample) -> Sample:
+    """The same sample. What did not change is kept once: most topics of a fleet stand still."""
+    topic = before.topic if sample.topic == before.topic else sample.topic
+    internal = before.internal if sample.internal == before.internal else sample.internal
+    return Sample(sample.taken_ms, topic, internal)
+
+
+def read_saved(stream: BinaryIO, name: str, schema: str, topics: Sequence[str]) -> Saved:
+    """What follows the first line of a samples file. schema: as the first line tells it.
+
+    Raises InputError with the number of the line where one cannot be read.
+    """
+    check_version(schema, name)
+    saved = Saved(name, topics)
+    try:
+        for number, line in enumerate(stream, 2):
+            if line.isspace():
+                continue
+            if not line.endswith(b"\n") and not is_whole(line):
+                saved.cut = True
+                break
+            with located(f"line {number} of {called(name)}"):
+                saved.take(document_of(line, "it"))
+    except EOFError:
+        saved.cut = True
+    return saved
+
+
+def is_whole(line: bytes) -> bool:
+    """Whether a last line without its end is all there."""
+    try:
+        document_of(line, "it")
+    except InputError:
+        return False
+    return True
+
+
+def check_version(schema: str, name: str) -> None:
+    """Raises InputError where this program cannot read it."""
+    version = schema.removeprefix(SCHEMA)
+    if not schema.startswith(SCHEMA):
+        raise InputError(
+            f"{called(name)} is a document of pulsar-doctor itself, {schema}, and holds no "
+            "samples; `stall-check --save FILE` keeps them"
+        )
+    if version != str(VERSION):
+        raise InputError(
+            f"{called(name)} has samples of version {version}, this program reads {VERSION}: "
+            "use a newer pulsar-doctor"
+        )
+
+
+def _limits(told: Fields) -> ClusterLimits:
+    return ClusterLimits(**{each.name: told.whole(each.name) for each in fields(ClusterLimits)})
+
+
+def _place(topic: str) -> tuple[str, int]:
+    base, partition = split_partition(topic)
+    return base, -1 if partition is None else partition

@@ -1,0 +1,11 @@
+"""Reads topics of a live broker over a window of time, so that what moved can be told.
+
+plan: what is asked for, who is told meanwhile, and what came of it · part: the samples of one topic
+or partition · named: a topic as it was named, with its partitions · limits: what the cluster
+allows · run: the window itself.
+"""
+
+from pulsar_doctor.broker.sampling.plan import Sampled, SamplingPlan, Unread, Watch
+from pulsar_doctor.broker.sampling.run import sample
+
+__all__ = ["Sampled", "SamplingPlan", "Unread", "Watch", "sample"]

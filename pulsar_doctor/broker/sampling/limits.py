@@ -1,0 +1,74 @@
+"""What the cluster allows, read while the window runs; what does not come in time is not told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from pulsar_doctor.broker.admin import Admin
+from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits
+from pulsar_doctor.errors import DoctorError
+
+PATIENCE_SECONDS = 0.5  # after the window has ended
+
+Told = dict[str, int | None]  # field of ClusterLimits -> its value
+
+
+class LimitQuestions:
+    """Questions for limits, each topic's asked once. wanted: False asks for nothing."""
+
+    def __init__(self, admin: Admin, *, wanted: bool) -> None:
+        self._admin = admin
+        self._wanted = wanted
+        self._asked: dict[str | None, asyncio.Task[Told]] = {}  # None: of the whole cluster
+
+    def ask_cluster(self) -> None:
+        """Asks for what holds for every topic, unless that was done."""
+        if self._wanted and None not in self._asked:
+            self._asked[None] = asyncio.create_task(self._of_cluster())
+
+    def ask(self, topic: str) -> None:
+        """Asks for the limits of unacknowledged messages of a topic, unless that was done."""
+        if self._wanted and topic not in self._asked:
+            self._asked[topic] = asyncio.create_task(self._of_topic(topic))
+
+    async def settle(self) -> None:
+        """Waits a little for what was asked, and gives up the rest."""
+        tasks = self._asked.values()
+        if tasks:
+            await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Ends all questions that are still open."""
+        for task in self._asked.values():
+            task.cancel()
+
+    def told(self, topic: str) -> ClusterLimits:
+        """What is known for a topic; call `settle` before."""
+        told = self._of(None) | self._of(topic)
+        return ClusterLimits(**told) if told else NOTHING_TOLD
+
+    def _of(self, topic: str | None) -> Told:
+        task = self._asked.get(topic)
+        return task.result() if task and task.done() and not task.cancelled() else {}
+
+    async def _of_cluster(self) -> Told:
+        return {"max_unacked_ranges_to_persist": await _or_none(self._admin.unacked_ranges_limit())}
+
+    async def _of_topic(self, topic: str) -> Told:
+        consumer, subscription = await asyncio.gather(
+            _or_none(self._admin.unacked_limit(topic, "consumer")),
+            _or_none(self._admin.unacked_limit(topic, "subscription")),
+        )
+        return {
+            "max_unacked_messages_per_consumer": consumer,
+            "max_unacked_messages_per_subscription": subscription,
+        }
+
+
+async def _or_none(question: Awaitable[int | None]) -> int | None:
+    try:
+        return await question
+    except DoctorError:
+        return None

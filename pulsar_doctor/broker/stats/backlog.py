@@ -1,0 +1,228 @@
+"""How many entries of a subscription are not acknowledged, and whether the broker counts right.
+
+`msgBacklog` is a counter: entries added less entries consumed. It drifts, and nothing mends it as
+long as the topic stays loaded: a seek back forgets which entries were acknowledged one by one, and
+the counter has them for consumed (seen on 4.0.8: 10 of 20 acknowledged, a seek to the first, every
+second one acknowledged: counter 0, ten entries left). Where it is below 0 the broker counts anew
+and tells that, which is right; older ones tell the number below 0.
+
+*Positions* do not drift: the entries from mark-delete to the last confirmed one, less those in
+acknowledged ranges. `getPreciseBacklog` is the same number.
+
+The counter is wrong, and not only read at another moment than the rest, where
+- it is below 0 in two samples or more: one may have been read while an entry was acknowledged;
+- it is 0 and there are acknowledged ranges, in every sample: an entry that is not acknowledged lies
+  before a range. The broker reads one right after the other, so that between the two an entry would
+  have to be published, sent, and acknowledged before an older one;
+- two or more samples have internal stats, the positions differ from the counter (entriesAdded less
+  messagesConsumed of the same document) in the same direction in all of them, and by more than what
+  was added and consumed from one of these samples to the next. The stats of the last sample must
+  have the same counter, or the two documents do not belong together.
+
+Of a cursor that is not durable nothing of this is said: its mark-delete moves without acks.
+
+Source: getNumberOfEntriesInBacklog, internalResetCursor and asyncDelete of ManagedCursorImpl;
+PersistentSubscription.getStats; apache/pulsar #5202, #25047.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pulsar_doctor.acks.written import parse_written
+from pulsar_doctor.broker.stats.fields import Position
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What one subscription has not acknowledged, in entries; None is "not told".
+
+    counter: as the broker tells it. positions: by those of the last sample. ranges: acknowledged
+    ones. shown_wrong: samples that show the counter wrong, 0 where it is not known to be.
+    """
+
+    counter: int | None = None
+    positions: int | None = None
+    ranges: int | None = None
+    shown_wrong: int = 0
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the counter is known to be wrong."""
+        return self.shown_wrong > 0
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether counter and positions differ, perhaps as they are of two moments."""
+        told = self.counter is not None and self.positions is not None
+        return told and not self.wrong and self.counter != self.positions
+
+    @property
+    def off(self) -> float:
+        """By how many entries the counter is off; infinite where nothing tells what is right."""
+        if self.counter is None or self.positions is None:
+            return float("inf")
+        return abs(self.counter - self.positions)
+
+    @property
+    def entries(self) -> int | None:
+        """By the counter, or by the positions where that is wrong or not told."""
+        return self.positions if self.wrong or self.counter is None else self.counter
+
+    @property
+    def empty(self) -> bool | None:
+        """Whether everything is known to be acknowledged; None where that is not known."""
+        behind_ranges = bool(self.ranges and self.ranges > 0)
+        if self.wrong or self.counter is None:
+            at_end = None if self.positions is None else self.positions <= 0
+            return False if behind_ranges else at_end
+        if self.counter > 0:
+            return False
+        if behind_ranges or (self.positions or 0) > 0:
+            return None
+        return True if self.counter == 0 or self.positions == 0 else None
+
+    def __str__(self) -> str:
+        """As a sentence names it: `60 entries`."""
+        if self.entries is not None:
+            return f"{self.entries} entries"
+        return "at least 1 entry" if self.empty is False else "entries that are not told"
+
+
+def is_empty(stats: SubscriptionStats) -> bool:
+    """Whether nothing in the stats alone speaks against an empty backlog."""
+    ranges = stats.non_contiguous_deleted_messages_ranges
+    return Backlog(stats.msg_backlog, ranges=ranges).empty is True
+
+
+def backlog_of(samples: Sequence[Sample], name: str, ranges: int | None) -> Backlog:
+    """Of one subscription that is in the last sample. samples: of one load of the topic.
+
+    ranges: acknowledged ones in the last sample.
+    """
+    now = (samples[-1].topic.subscriptions or {})[name]
+    cursors = [(sample, _cursor(sample, name)) for sample in samples]
+    internal, cursor = samples[-1].internal, cursors[-1][1]
+    positions, shown = None, 0
+    if internal is not None and cursor is not None and now.is_durable is not False:
+        positions = entries_by_positions(internal, cursor)
+    if now.is_durable is not False:
+        shown = _shown_by_stats(samples, name, now)
+    if not shown and positions is not None and now.msg_backlog is not None:
+        shown = _shown_by_positions(cursors, now.msg_backlog)
+    return Backlog(now.msg_backlog, None if positions is None else max(0, positions), ranges, shown)
+
+
+def entries_by_positions(internal: InternalStats, cursor: CursorStats) -> int | None:
+    """Entries that are not acknowledged, by positions; None where a ledger is not told.
+
+    Below 0 where mark-delete was read later than the last confirmed entry, and lies behind it.
+    """
+    done = cursor.mark_delete_position
+    if done is None or nothing_waits(internal, cursor):
+        return None if done is None else 0
+    return entries_behind(done, internal, cursor)
+
+
+def nothing_waits(internal: InternalStats, cursor: CursorStats) -> bool:
+    """Whether all is acknowledged, whatever ledgers and ranges tell.
+
+    Nothing lies between mark-delete and the read position, and the read waits for what comes next.
+    """
+    done, read, last = (
+        cursor.mark_delete_position,
+        cursor.read_position,
+        internal.last_confirmed_entry,
+    )
+    if done is None or read is None or not cursor.waiting_read_op:
+        return False
+    return read == (done[0], done[1] + 1) and (last is None or last < read)
+
+
+def entries_behind(after: Position, internal: InternalStats, cursor: CursorStats) -> int | None:
+    """Entries behind a position that are in no acknowledged range, likewise."""
+    last, written = internal.last_confirmed_entry, cursor.individually_deleted_messages
+    if last is None or written is None:
+        return None
+    try:
+        ranges = parse_written(written)
+    except InputError:
+        return None  # nobody knows what is acknowledged; `holes` says so
+    found = entries_between(after, last, internal)
+    for ledger, begin, end, entry in ranges:
+        if found is None:
+            return None
+        if ledger == end and (ledger, begin) >= after:  # nearly all: there may be many thousands
+            found -= entry - begin
+        elif (end, entry) > after:
+            acked = entries_between(max(after, (ledger, begin)), (end, entry), internal)
+            found = None if acked is None else found - acked
+    return found
+
+
+def _cursor(sample: Sample, name: str) -> CursorStats | None:
+    return ((sample.internal and sample.internal.cursors) or {}).get(name)
+
+
+def _shown_by_stats(samples: Sequence[Sample], name: str, now: SubscriptionStats) -> int:
+    """How many samples show a counter that cannot be, by what the stats alone tell; all or 0."""
+    told = [(sample.topic.subscriptions or {}).get(name) for sample in samples]
+    impossible = [each for each in told if each is not None and _is_impossible(each)]
+    alone = len(samples) == 1 and (now.msg_backlog or 0) < 0
+    return len(samples) if len(impossible) == len(samples) and not alone else 0
+
+
+def _is_impossible(stats: SubscriptionStats) -> bool:
+    counter, ranges = stats.msg_backlog, stats.non_contiguous_deleted_messages_ranges
+    return counter is not None and (counter < 0 or (counter == 0 and (ranges or 0) > 0))
+
+
+def _shown_by_positions(cursors: Sequence[tuple[Sample, CursorStats | None]], counter: int) -> int:
+    """How many samples show that counter and positions cannot both be right; all or 0.
+
+    counter: as the stats of the last sample tell it.
+    """
+    told = [(s.internal, c) for s, c in cursors if s.internal is not None and c is not None]
+    if not _drift(*told[-1]):
+        return 0  # most are right, and no other sample need be looked at
+    moves = [_moved(before, after) for before, after in pairwise(told)]
+    drifts = [_drift(internal, cursor) for internal, cursor in told]
+    moved = [each for each in moves if each is not None]
+    certain = [drift for drift in drifts if drift is not None]
+    if not moved or len(moved) < len(moves) or len(certain) < len(drifts):
+        return 0
+    counted = _counted(*told[-1])
+    if counted is None or counted < 0 or abs(counted - counter) > max(moved):
+        return 0  # below 0 the broker counts anew, and what it tells is right
+    least = min(certain) if certain[0] > 0 else -max(certain)
+    return len(drifts) if least > max(moved) else 0
+
+
+def _counted(internal: InternalStats, cursor: CursorStats) -> int | None:
+    """The counter itself, which may be below 0."""
+    added, consumed = internal.entries_added_counter, cursor.messages_consumed_counter
+    return None if added is None or consumed is None else added - consumed
+
+
+def _drift(internal: InternalStats, cursor: CursorStats) -> int | None:
+    """By how much the counter is above what the positions tell, in one document."""
+    counted, positions = _counted(internal, cursor), entries_by_positions(internal, cursor)
+    return None if counted is None or positions is None else counted - positions
+
+
+def _moved(
+    before: tuple[InternalStats, CursorStats], after: tuple[InternalStats, CursorStats]
+) -> int | None:
+    """Entries that were added and consumed from one sample to the next."""
+    pairs = (
+        (before[0].entries_added_counter, after[0].entries_added_counter),
+        (before[1].messages_consumed_counter, after[1].messages_consumed_counter),
+    )
+    told = [abs(late - early) for early, late in pairs if early is not None and late is not None]
+    return sum(told) if len(told) == len(pairs) else None

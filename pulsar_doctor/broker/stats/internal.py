@@ -1,0 +1,179 @@
+"""What a broker tells of a topic's ledgers and cursors (`topics stats-internal`).
+
+Names are the broker's in snake case; None is "not told". Positions are (ledger, entry); entry -1
+stands before the first of its ledger. messages_consumed_counter is entries added since the topic
+was loaded, less the backlog: it grows with every entry acknowledged, in order or not, starts below
+zero where a backlog was loaded (seen: -52), and falls on a seek back.
+
+A non-persistent topic has no ledgers: the broker then writes cursors of zeros without positions
+(seen); such a cursor tells nothing here.
+Source: ManagedLedgerInternalStats of pulsar-client-admin-api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_plus
+
+from pulsar_doctor.broker.stats.fields import ROOT, Fields, Position, as_object, epoch_ms
+from pulsar_doctor.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStats:
+    """One ledger. entries: 0 while it is the one being written (seen), whatever it holds."""
+
+    ledger_id: int | None = None
+    entries: int | None = None
+    size: int | None = None
+    offloaded: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CursorStats:
+    """One cursor: `cursors.owner_of` tells whose. individually_deleted_messages: as written."""
+
+    mark_delete_position: Position | None = None
+    read_position: Position | None = None
+    waiting_read_op: bool | None = None
+    pending_read_ops: int | None = None
+    messages_consumed_counter: int | None = None
+    cursor_ledger: int | None = None
+    cursor_ledger_last_entry: int | None = None
+    individually_deleted_messages: str | None = None
+    last_ledger_switch_timestamp: str | None = None
+    state: str | None = None
+    active: bool | None = None
+    number_of_entries_since_first_not_acked_message: int | None = None
+    total_non_contiguous_deleted_messages_range: int | None = None
+    subscription_have_pending_read: bool | None = None
+    subscription_have_pending_replay_read: bool | None = None
+    properties: Mapping[str, int] | None = None
+
+    @property
+    def last_ledger_switch_timestamp_ms(self) -> int | None:
+        """When the cursor's ledger was last changed, or the topic loaded."""
+        return epoch_ms(self.last_ledger_switch_timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class InternalStats:
+    """The ledgers and cursors of one topic or partition."""
+
+    entries_added_counter: int | None = None
+    number_of_entries: int | None = None
+    total_size: int | None = None
+    last_ledger_created_timestamp: str | None = None
+    last_ledger_creation_failure_timestamp: str | None = None
+    waiting_cursors_count: int | None = None
+    pending_add_entries_count: int | None = None
+    last_confirmed_entry: Position | None = None
+    state: str | None = None
+    ledgers: tuple[LedgerStats, ...] | None = None
+    cursors: Mapping[str, CursorStats] | None = None
+
+
+def entries_between(after: Position, to: Position, internal: InternalStats) -> int | None:
+    """Entries behind one position, up to another and with it; None where a ledger is not told.
+
+    Below 0 where the second lies before the first. A ledger that is gone holds nothing.
+    """
+    if to < after:
+        back = entries_between(to, after, internal)
+        return None if back is None else -back
+    (first_ledger, read), (last_ledger, last_entry) = after, to
+    if first_ledger == last_ledger:
+        return last_entry - read
+    if not internal.ledgers:
+        return None
+    found = last_entry + 1
+    for ledger in internal.ledgers:
+        if ledger.ledger_id is None or ledger.entries is None:
+            return None
+        if first_ledger <= ledger.ledger_id < last_ledger:
+            done = read + 1 if ledger.ledger_id == first_ledger else 0
+            found += max(0, ledger.entries - done)
+    return found
+
+
+def internal_stats(document: Any) -> InternalStats:
+    """The internal stats of one topic or partition, from decoded JSON.
+
+    Raises InputError where a field has a wrong type, or where no field of internal stats is there.
+    """
+    return _internal(Fields(as_object(document, ROOT)))
+
+
+def partitioned_internal_stats(document: Any) -> Mapping[str, InternalStats] | None:
+    """The internal stats of each partition, by its full name. Raises InputError likewise."""
+    return Fields(as_object(document, ROOT)).by_name("partitions", _internal)
+
+
+def _internal(fields: Fields) -> InternalStats:
+    stats = InternalStats(
+        entries_added_counter=fields.whole("entriesAddedCounter"),
+        number_of_entries=fields.whole("numberOfEntries"),
+        total_size=fields.whole("totalSize"),
+        last_ledger_created_timestamp=fields.text("lastLedgerCreatedTimestamp"),
+        last_ledger_creation_failure_timestamp=fields.text("lastLedgerCreationFailureTimestamp"),
+        waiting_cursors_count=fields.whole("waitingCursorsCount"),
+        pending_add_entries_count=fields.whole("pendingAddEntriesCount"),
+        last_confirmed_entry=fields.position("lastConfirmedEntry"),
+        state=fields.text("state"),
+        ledgers=fields.each("ledgers", _ledger),
+        cursors=_cursors(fields),
+    )
+    if stats == InternalStats():
+        raise InputError(f"{fields.path or ROOT} holds no field of a topic's internal stats")
+    return stats
+
+
+def _ledger(fields: Fields) -> LedgerStats:
+    return LedgerStats(
+        ledger_id=fields.whole("ledgerId"),
+        entries=fields.whole("entries"),
+        size=fields.whole("size"),
+        offloaded=fields.flag("offloaded"),
+    )
+
+
+def _cursors(fields: Fields) -> Mapping[str, CursorStats] | None:
+    """By the names of their subscriptions: the broker writes them as in a form of the web."""
+    told = fields.by_name("cursors", _cursor)
+    return None if told is None else {unquote_plus(name): each for name, each in told.items()}
+
+
+def _cursor(fields: Fields) -> CursorStats:
+    stats = CursorStats(
+        mark_delete_position=fields.position("markDeletePosition"),
+        read_position=fields.position("readPosition"),
+        waiting_read_op=fields.flag("waitingReadOp"),
+        pending_read_ops=fields.whole("pendingReadOps"),
+        messages_consumed_counter=fields.whole("messagesConsumedCounter"),
+        cursor_ledger=fields.at_least_0("cursorLedger"),
+        cursor_ledger_last_entry=fields.at_least_0("cursorLedgerLastEntry"),
+        individually_deleted_messages=fields.text("individuallyDeletedMessages"),
+        last_ledger_switch_timestamp=fields.text("lastLedgerSwitchTimestamp"),
+        state=fields.text("state"),
+        active=fields.flag("active"),
+        number_of_entries_since_first_not_acked_message=fields.whole(
+            "numberOfEntriesSinceFirstNotAckedMessage"
+        ),
+        total_non_contiguous_deleted_messages_range=fields.whole(
+            "totalNonContiguousDeletedMessagesRange"
+        ),
+        subscription_have_pending_read=fields.flag("subscriptionHavePendingRead"),
+        subscription_have_pending_replay_read=fields.flag("subscriptionHavePendingReplayRead"),
+        properties=_properties(fields.inner("properties")),
+    )
+    unreal = stats.mark_delete_position is None and stats.read_position is None
+    return CursorStats() if unreal and stats.state is None else stats
+
+
+def _properties(fields: Fields | None) -> Mapping[str, int] | None:
+    if fields is None:
+        return None
+    told = {name: fields.whole(name) for name in fields.document}
+    return {name: value for name, value in told.items() if value is not None}

@@ -1,0 +1,202 @@
+"""One subscription over a window of readings: what rules look at, and what is left to send it.
+
+Entries and messages are different things: the backlog counts entries, unacknowledged messages are
+messages, and how many messages an entry holds is only known on average. So what is left to send
+is a range of entries, from `least` to `most`; the two are equal where the internal stats tell the
+read position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pulsar_doctor.broker.stats.backlog import Backlog, backlog_of, entries_behind
+from pulsar_doctor.broker.stats.fields import Position
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.window import Course, Window
+
+SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
+SHARING = frozenset({"Shared", "Key_Shared"})
+COMPACTION = "__compaction"  # the broker's own subscription, read when it compacts
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLimits:
+    """What the cluster allows; None where nobody told. 0 of an unacked limit is no limit."""
+
+    max_unacked_messages_per_consumer: int | None = None
+    max_unacked_messages_per_subscription: int | None = None
+    max_unacked_ranges_to_persist: int | None = None
+
+
+NOTHING_TOLD = ClusterLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number of entries of which only the bounds are known; both are possible."""
+
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWindow:
+    """The samples of one topic, or of one partition (topic: the name without it)."""
+
+    topic: str
+    partition: int | None
+    window: Window
+    limits: ClusterLimits = NOTHING_TOLD
+
+    def subscriptions(self) -> Iterator[Observed]:
+        """Each subscription of the last sample, in its order."""
+        for name in self.window.last.topic.subscriptions or {}:
+            yield Observed(self.topic, self.partition, name, self.window, self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One subscription, as it stands in the last sample of the window, and how it came there.
+
+    unread: entries that the cursor has to read yet; None without internal stats.
+    """
+
+    topic: str
+    partition: int | None
+    subscription: str
+    window: Window
+    limits: ClusterLimits = NOTHING_TOLD
+    course: Course[SubscriptionStats] = field(init=False)
+    consumers: tuple[Course[ConsumerStats], ...] = field(init=False)
+    cursor: Course[CursorStats] = field(init=False)
+    backlog: Backlog = field(init=False)
+    unread: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Once: several rules ask for each of them.
+        object.__setattr__(self, "course", self.window.subscription(self.subscription))
+        object.__setattr__(self, "consumers", self.window.consumers(self.subscription))
+        object.__setattr__(self, "cursor", self.window.cursor(self.subscription))
+        samples = self.window.samples[-1:] if self.course.broken else self.window.samples
+        backlog = backlog_of(samples, self.subscription, self.acknowledged_ranges)
+        object.__setattr__(self, "backlog", backlog)
+        object.__setattr__(self, "unread", self._unread())
+
+    @property
+    def now(self) -> SubscriptionStats:
+        """The subscription in the last sample."""
+        last = self.course.values[-1]
+        assert last is not None
+        return last
+
+    @property
+    def type(self) -> str | None:
+        """Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told."""
+        return None if self.now.type in (None, "None") else self.now.type
+
+    @property
+    def one_sample(self) -> bool:
+        """Whether nothing can be said about movement: one sample, or a load in between."""
+        return len(self.course.values) < 2 or self.course.broken
+
+    @property
+    def persistent(self) -> bool | None:
+        """Whether the broker keeps its messages; None where the topic's name is not known."""
+        scheme, named, _ = self.topic.partition("://")
+        return scheme != "non-persistent" if named else None
+
+    @property
+    def internal(self) -> InternalStats | None:
+        """The internal stats of the last sample."""
+        return self.window.last.internal
+
+    @property
+    def cursor_now(self) -> CursorStats | None:
+        """The cursor in the last sample; None where it is not told."""
+        internal = self.internal
+        return None if internal is None else (internal.cursors or {}).get(self.subscription)
+
+    @property
+    def left(self) -> Between | None:
+        """Entries that could be sent now if a consumer had permits; None where not told."""
+        if self.backlog.empty and self.backlog.counter is None:
+            return Between(0, 0)
+        unread, now, entries = self.unread, self.now, self.backlog.entries
+        if self.type in SINGLE_ACTIVE:
+            if unread is not None:
+                return Between(unread, unread)
+            return None if entries is None else Between(0, max(0, entries))
+        by_backlog = self._left_by_backlog()
+        if unread is None:
+            return by_backlog
+        if now.msg_in_replay is not None:
+            return Between(unread + now.msg_in_replay, unread + now.msg_in_replay)
+        most = max(unread, by_backlog.most) if by_backlog else None
+        return None if most is None else Between(unread, most)
+
+    def _unread(self) -> int | None:
+        cursor, internal = self.cursor_now, self.internal
+        if cursor is None or internal is None or cursor.read_position is None:
+            return None
+        ledger, entry = cursor.read_position
+        left = entries_behind((ledger, entry - 1), internal, cursor)
+        return entries_from(cursor.read_position, internal) if left is None else max(0, left)
+
+    def _left_by_backlog(self) -> Between | None:
+        """By the backlog, less what is not due, less what consumers hold."""
+        now, entries = self.now, self.backlog.entries
+        if entries is None or now.unacked_messages is None:
+            return None
+        due = max(0, entries - (now.msg_delayed or 0))
+        held = self.held
+        assert held is not None
+        replay = min(due, now.msg_in_replay or 0)
+        return Between(max(replay, due - held.most), max(replay, due - held.least))
+
+    @property
+    def held(self) -> Between | None:
+        """Entries that consumers hold unacknowledged; None where not told."""
+        now, unread, entries = self.now, self.unread, self.backlog.entries
+        if self.type in SINGLE_ACTIVE:
+            if entries is None:
+                return None
+            if unread is not None:
+                held = max(0, entries - unread)
+                return Between(held, held)
+            return Between(0, max(0, entries))
+        if now.unacked_messages is None:
+            return None
+        messages = max(0, now.unacked_messages)
+        return Between(-(-messages // self._entry_messages), messages)
+
+    @property
+    def acknowledged_ranges(self) -> int | None:
+        """Ranges of acknowledged entries after mark-delete, in the last sample; None: not told."""
+        told, cursor = self.now.non_contiguous_deleted_messages_ranges, self.cursor_now
+        if told is not None or cursor is None:
+            return told
+        if cursor.total_non_contiguous_deleted_messages_range is not None:
+            return cursor.total_non_contiguous_deleted_messages_range
+        written = cursor.individually_deleted_messages
+        return None if written is None else written.count("..")
+
+    @property
+    def _entry_messages(self) -> int:
+        """Messages in an entry, about the most; the broker rounds its average."""
+        told = [course.values[-1] for course in self.consumers]
+        averages = [consumer.avg_messages_per_entry for consumer in told if consumer is not None]
+        if None in averages or not averages:
+            return 1_000_000
+        most = max(average for average in averages if average is not None)
+        return 1 if most <= 1 else 2 * most
+
+
+def entries_from(position: Position, internal: InternalStats) -> int | None:
+    """Entries from a position to the last confirmed one; None where a ledger is not told."""
+    last, (ledger, entry) = internal.last_confirmed_entry, position
+    if last is None:
+        return None
+    return 0 if position > last else entries_between((ledger, entry - 1), last, internal)

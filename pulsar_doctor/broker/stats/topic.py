@@ -1,0 +1,168 @@
+"""What a broker tells of a topic, its subscriptions and their consumers (`topics stats`).
+
+Names are the broker's in snake case. None is "not told" everywhere, and never 0: versions from 2.8
+to 4.2 differ, and a file may be cut. Moments end in `_ms` and are epoch milliseconds by the
+broker's clock. Where the broker writes 0 for a moment that has not come since it loaded the topic,
+the field is None and its name stands in `never`; neither field nor `never` means not told.
+
+Units: msg_backlog, msg_delayed and msg_in_replay count entries; unacked_messages, permits and
+msg_..._counter count messages; sizes are bytes. Rates are refreshed once a minute and say nothing
+about a window. Source: TopicStats, SubscriptionStats and ConsumerStats of pulsar-client-admin-api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.stats.fields import epoch_ms
+
+
+@dataclass(frozen=True, slots=True)
+class DrainingHash:
+    """One hash of Key_Shared that waits for its earlier owner's acks (since 4.0)."""
+
+    hash: int | None = None
+    unack_msgs: int | None = None
+    blocked_attempts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStats:
+    """One connected consumer. key_hash_ranges: how many it owns."""
+
+    consumer_name: str | None = None
+    address: str | None = None
+    connected_since: str | None = None
+    client_version: str | None = None
+    available_permits: int | None = None
+    unacked_messages: int | None = None
+    blocked_consumer_on_unacked_msgs: bool | None = None
+    msg_out_counter: int | None = None
+    bytes_out_counter: int | None = None
+    avg_messages_per_entry: int | None = None
+    last_acked_timestamp_ms: int | None = None
+    last_consumed_timestamp_ms: int | None = None
+    last_consumed_flow_timestamp_ms: int | None = None
+    never: frozenset[str] = frozenset()
+    read_position_when_joining: str | None = None
+    last_sent_position_when_joining: str | None = None
+    key_hash_ranges: int | None = None
+    draining_hashes: tuple[DrainingHash, ...] | None = None
+    draining_hashes_count: int | None = None
+    draining_hashes_unacked_messages: int | None = None
+    draining_hashes_cleared_total: int | None = None
+    msg_rate_out: float | None = None
+    msg_rate_redeliver: float | None = None
+    message_ack_rate: float | None = None
+    chunked_message_rate: float | None = None
+
+    @property
+    def connected_since_ms(self) -> int | None:
+        """When it connected; None where that is not told or no moment can be read from it."""
+        return epoch_ms(self.connected_since)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStats:
+    """One subscription. type: as written, "None" where nobody ever attached."""
+
+    type: str | None = None
+    is_durable: bool | None = None
+    is_replicated: bool | None = None
+    active_consumer_name: str | None = None
+    consumers: tuple[ConsumerStats, ...] | None = None
+    msg_backlog: int | None = None
+    msg_backlog_no_delayed: int | None = None
+    msg_delayed: int | None = None
+    msg_in_replay: int | None = None
+    backlog_size: int | None = None
+    earliest_msg_publish_time_in_backlog_ms: int | None = None
+    unacked_messages: int | None = None
+    blocked_subscription_on_unacked_msgs: bool | None = None
+    msg_out_counter: int | None = None
+    bytes_out_counter: int | None = None
+    total_msg_expired: int | None = None
+    last_acked_timestamp_ms: int | None = None
+    last_consumed_timestamp_ms: int | None = None
+    last_consumed_flow_timestamp_ms: int | None = None
+    last_mark_delete_advanced_timestamp_ms: int | None = None
+    last_expire_timestamp_ms: int | None = None
+    never: frozenset[str] = frozenset()
+    key_shared_mode: str | None = None
+    allow_out_of_order_delivery: bool | None = None
+    consumers_after_mark_delete_position: Mapping[str, str] | None = None
+    draining_hashes_count: int | None = None
+    draining_hashes_unacked_messages: int | None = None
+    draining_hashes_cleared_total: int | None = None
+    non_contiguous_deleted_messages_ranges: int | None = None
+    non_contiguous_deleted_messages_ranges_serialized_size: int | None = None
+    dispatch_throttled_msg_events_by_subscription_limit: int | None = None
+    dispatch_throttled_bytes_events_by_subscription_limit: int | None = None
+    dispatch_throttled_msg_events_by_topic_limit: int | None = None
+    dispatch_throttled_bytes_events_by_topic_limit: int | None = None
+    dispatch_throttled_msg_events_by_broker_limit: int | None = None
+    dispatch_throttled_bytes_events_by_broker_limit: int | None = None
+    msg_rate_out: float | None = None
+    msg_rate_redeliver: float | None = None
+    message_ack_rate: float | None = None
+    msg_rate_expired: float | None = None
+    chunked_message_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherStats:
+    """One connected producer. Whether it batches is not told."""
+
+    producer_name: str | None = None
+    access_mode: str | None = None
+    address: str | None = None
+    connected_since: str | None = None
+    client_version: str | None = None
+
+    @property
+    def connected_since_ms(self) -> int | None:
+        """When it connected; None where that is not told or no moment can be read from it."""
+        return epoch_ms(self.connected_since)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatorStats:
+    """What goes to one remote cluster. replication_backlog: entries."""
+
+    replication_backlog: int | None = None
+    connected: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStats:
+    """One topic, one partition, or the totals of a partitioned topic."""
+
+    msg_in_counter: int | None = None
+    bytes_in_counter: int | None = None
+    msg_out_counter: int | None = None
+    bytes_out_counter: int | None = None
+    storage_size: int | None = None
+    backlog_size: int | None = None
+    msg_chunk_published: bool | None = None
+    msg_rate_in: float | None = None
+    msg_rate_out: float | None = None
+    ongoing_txn_count: int | None = None
+    last_offload_success_time_stamp_ms: int | None = None
+    last_offload_failure_time_stamp_ms: int | None = None
+    deduplication_status: str | None = None
+    topic_epoch: int | None = None
+    owner_broker: str | None = None
+    waiting_publishers: int | None = None
+    publishers: tuple[PublisherStats, ...] | None = None
+    subscriptions: Mapping[str, SubscriptionStats] | None = None
+    replication: Mapping[str, ReplicatorStats] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedStats:
+    """A partitioned topic. partitions: by full name; empty without perPartition=true."""
+
+    totals: TopicStats
+    partition_count: int | None
+    partitions: Mapping[str, TopicStats] | None

@@ -1,0 +1,259 @@
+"""What moved between the first and the last reading of a topic's stats, and what cannot be said.
+
+A window is judged by differences of counters, positions and moments, never by the broker's rates.
+All of these restart when the topic is loaded anew (unload, restart, another broker) or when the
+subscription is made anew; a difference over such a reset is None, never a guess and never negative.
+
+How a reset of the topic is seen, between any two samples that follow each other:
+- a consumer or producer that is there in both, with the same connectedSince, proves that there was
+  none: the broker closes every connection's consumers and producers when it unloads a topic;
+- otherwise a counter that fell, another owner, or connections of which none is left, speak for one.
+A counter of one subscription that fell by itself is a reset of that subscription alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.sample import MOMENTS, Moment, Sample
+from pulsar_doctor.broker.stats.topic import (
+    ConsumerStats,
+    PublisherStats,
+    SubscriptionStats,
+    TopicStats,
+)
+from pulsar_doctor.errors import InputError
+
+T = TypeVar("T", ConsumerStats, SubscriptionStats, CursorStats, TopicStats, InternalStats)
+R = TypeVar("R")
+Identity = tuple[str | None, str, str | None]  # name, connectedSince, address
+
+
+@dataclass(frozen=True, slots=True)
+class Course(Generic[T]):
+    """One subscription, consumer or cursor over a window.
+
+    values: one for each sample that could tell, None where it was not there. reset: its counters
+    and moments started anew within the window.
+    """
+
+    values: tuple[T | None, ...]
+    reset: bool = False
+
+    @property
+    def broken(self) -> bool:
+        """Whether first and last cannot be compared: a reset, a gap, or fewer than two values."""
+        return self.reset or len(self.values) < 2 or None in self.values
+
+    def growth(self, read: Callable[[T], int | None]) -> int | None:
+        """By how much a counter grew; None where not told, or where it fell on the way."""
+        series = self._series(read)
+        if series is None or any(after < before for before, after in pairwise(series)):
+            return None
+        return series[-1] - series[0]
+
+    def change(self, read: Callable[[T], int | None]) -> int | None:
+        """By how much a number that may fall (unacked, backlog, permits) is higher at the end."""
+        series = self._series(read)
+        return None if series is None else series[-1] - series[0]
+
+    def moved(self, read: Callable[[T], object]) -> bool | None:
+        """Whether a position, flag or number ever differed from the sample before it."""
+        series = self._series(read)
+        if series is None:
+            return None
+        return any(before != after for before, after in pairwise(series))
+
+    def passed(self, moment: Moment) -> bool | None:
+        """Whether a moment came (again) within the window; None where not told or set back."""
+
+        def read(value: T) -> int | None:
+            if moment in getattr(value, "never", ()):
+                return 0
+            told: int | None = getattr(value, moment)
+            return told
+
+        grown = self.growth(read)
+        return None if grown is None else grown > 0
+
+    def _series(self, read: Callable[[T], R | None]) -> list[R] | None:
+        if self.broken:
+            return None
+        told = [read(value) for value in self.values if value is not None]
+        if told[0] is None or told[-1] is None:
+            return None
+        return [value for value in told if value is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Samples of one topic or partition, in order of time. Raises InputError on none or disorder.
+
+    Two samples may be of the same moment: a Date has steps of one second. interval_ms: how far
+    apart they were taken, for samples that do not tell when; these get a `not_before_ms`. reset:
+    whether the topic seems to have been loaded anew within the window.
+    """
+
+    samples: tuple[Sample, ...]
+    interval_ms: int | None = field(default=None, kw_only=True)
+    reset: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.samples:
+            raise InputError("a window needs at least one sample")
+        times = [sample.taken_ms for sample in self.samples if sample.taken_ms is not None]
+        if any(after < before for before, after in pairwise(times)):
+            raise InputError("the samples are not in order of time; give the oldest first")
+        if self.interval_ms is not None:
+            object.__setattr__(self, "samples", tuple(spaced(self.samples, self.interval_ms)))
+        reset = any(reloaded(before, after) for before, after in pairwise(self.samples))
+        object.__setattr__(self, "reset", reset)  # once: it looks at every connection
+
+    @property
+    def first(self) -> Sample:
+        """The oldest sample."""
+        return self.samples[0]
+
+    @property
+    def last(self) -> Sample:
+        """The newest sample, to which ages and verdicts refer."""
+        return self.samples[-1]
+
+    @property
+    def span_ms(self) -> int | None:
+        """From the first sample to the last, by the broker's clock or else by `interval_ms`.
+
+        None where neither is told.
+        """
+        first, last = self.first.now_ms, self.last.now_ms
+        if self.first.now_told and self.last.now_told and first is not None and last is not None:
+            return max(0, last - first)
+        return None if self.interval_ms is None else (len(self.samples) - 1) * self.interval_ms
+
+    def topic(self) -> Course[TopicStats]:
+        """The topic itself."""
+        return Course(tuple(sample.topic for sample in self.samples), self.reset)
+
+    def subscription(self, name: str) -> Course[SubscriptionStats]:
+        """One subscription."""
+        values = tuple((sample.topic.subscriptions or {}).get(name) for sample in self.samples)
+        fell = any(
+            subscription_fell(before, after)
+            for before, after in pairwise(values)
+            if before is not None and after is not None
+        )
+        return Course(values, self.reset or fell)
+
+    def cursor(self, name: str) -> Course[CursorStats]:
+        """The cursor of one subscription, over the samples with internal stats."""
+        told = [sample.internal for sample in self.samples if sample.internal is not None]
+        values = tuple((internal.cursors or {}).get(name) for internal in told)
+        return Course(values, self.reset or self.subscription(name).reset)
+
+    def consumers(self, name: str) -> tuple[Course[ConsumerStats], ...]:
+        """Each consumer of the last sample, in its order, as it was in every sample.
+
+        One that came within the window has None before. One that reconnected is another consumer.
+        One without a telling identity has a course of its last value alone.
+        """
+        listed = [consumers_of(sample, name) or () for sample in self.samples]
+        known = [by_identity(consumers) for consumers in listed]
+        courses = []
+        for consumer in listed[-1]:
+            key = identity(consumer)
+            if key is None or key not in known[-1]:
+                courses.append(Course((consumer,)))
+            else:
+                courses.append(Course(tuple(found.get(key) for found in known)))
+        return tuple(courses)
+
+    def left(self, name: str) -> tuple[ConsumerStats, ...] | None:
+        """Consumers of earlier samples that are not in the last, as last seen; None: not told."""
+        last = consumers_of(self.last, name)
+        if last is None or None in (still := [identity(consumer) for consumer in last]):
+            return None
+        seen: dict[Identity, ConsumerStats] = {}
+        for sample in self.samples:
+            seen |= by_identity(consumers_of(sample, name) or ())
+        return tuple(consumer for key, consumer in seen.items() if key not in still)
+
+
+def spaced(samples: Iterable[Sample], interval_ms: int) -> Iterator[Sample]:
+    """The samples, each at least `interval_ms` after the one before where it tells no time."""
+    earliest: int | None = None
+    for sample in samples:
+        untold = sample.taken_ms is None and earliest is not None
+        placed = replace(sample, not_before_ms=earliest) if untold else sample
+        earliest = None if placed.now_ms is None else placed.now_ms + interval_ms
+        yield placed
+
+
+def reloaded(before: Sample, after: Sample) -> bool:
+    """Whether the topic seems to have been loaded anew between two samples that follow."""
+    connected = set(connections(before.topic))
+    if connected & set(connections(after.topic)):
+        return False
+    owners = (before.topic.owner_broker, after.topic.owner_broker)
+    if None not in owners and owners[0] != owners[1]:
+        return True
+    return bool(connected) or any(topic_counters_fell(before, after))
+
+
+def topic_counters_fell(before: Sample, after: Sample) -> Iterator[bool]:
+    """For each counter of the topic, whether it fell."""
+    yield fell(before.topic.msg_in_counter, after.topic.msg_in_counter)
+    yield fell(before.topic.bytes_in_counter, after.topic.bytes_in_counter)
+    if before.internal is not None and after.internal is not None:
+        yield fell(before.internal.entries_added_counter, after.internal.entries_added_counter)
+
+
+def subscription_fell(before: SubscriptionStats, after: SubscriptionStats) -> bool:
+    """Whether a counter of the subscription fell, or a moment that had come has never come."""
+    if fell(before.msg_out_counter, after.msg_out_counter):
+        return True
+    return any(getattr(before, moment) is not None and moment in after.never for moment in MOMENTS)
+
+
+def fell(before: int | None, after: int | None) -> bool:
+    """Whether a counter fell; False where it is not told."""
+    return before is not None and after is not None and after < before
+
+
+def consumers_of(sample: Sample, name: str) -> Sequence[ConsumerStats] | None:
+    """The consumers of a subscription in a sample; None where they are not told."""
+    subscription = (sample.topic.subscriptions or {}).get(name)
+    return None if subscription is None else subscription.consumers
+
+
+def identity(consumer: ConsumerStats | PublisherStats) -> Identity | None:
+    """What makes it one incarnation; None where connectedSince is not told."""
+    if not consumer.connected_since:
+        return None
+    name = consumer.consumer_name if isinstance(consumer, ConsumerStats) else consumer.producer_name
+    return name, consumer.connected_since, consumer.address
+
+
+def by_identity(consumers: Iterable[ConsumerStats]) -> dict[Identity, ConsumerStats]:
+    """Consumers by their identity; those that share one are left out."""
+    found: dict[Identity, ConsumerStats] = {}
+    twice: set[Identity] = set()
+    for consumer in consumers:
+        key = identity(consumer)
+        if key is not None:
+            twice |= {key} & found.keys()
+            found[key] = consumer
+    return {key: consumer for key, consumer in found.items() if key not in twice}
+
+
+def connections(topic: TopicStats) -> Iterator[Identity]:
+    """The identities of all consumers and producers of a topic."""
+    for publisher in topic.publishers or ():
+        key = identity(publisher)
+        if key is not None:
+            yield key
+    for subscription in (topic.subscriptions or {}).values():
+        yield from by_identity(subscription.consumers or ())

@@ -1,0 +1,22 @@
+"""Our own consumer on the wire: what pulsar-client refuses, and permits as exact as they can be.
+
+engine      threads of the application on one side, the loop on the other
+consumer    one queue for the partitions of a topic, and what waits in it
+partition   one consumer of the broker: SUBSCRIBE, FLOW, ACK, and coming again
+epochs      what a refusal brings again on Exclusive and Failover, and what it does not
+brake       when FLOW is sent, and how much
+receipts    acknowledgements until the broker has them
+entries, chunks, payloads, checksum     what a MESSAGE carries
+brokers, connection, door, refusals     lookup, bytes, TLS and credentials, errors
+"""
+
+from pulsar_doctor.errors import MissingExtra
+
+try:
+    import google.protobuf  # noqa: F401
+except ImportError as error:
+    raise MissingExtra("consume", "a consumer on the wire") from error
+
+from pulsar_doctor.consume.receiver.engine import BlockingConsumer, Receiver, connected
+
+__all__ = ["BlockingConsumer", "Receiver", "connected"]

@@ -1,0 +1,65 @@
+"""What a run of our own consumers came to: what was acknowledged, and how late messages were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pulsar_doctor.consume.deferring import (
+    Bound,
+    Lateness,
+    arrival_rate,
+    bound,
+    handing_rate,
+    limit_of_lateness,
+)
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.tallies import AckCommands
+
+
+@dataclass(frozen=True, slots=True)
+class AckTotals:
+    """What the application asked for, in messages, beside what went over the wire."""
+
+    acknowledged: int
+    refused: int
+    corrupt: int
+    wire: AckCommands
+
+
+@dataclass(frozen=True, slots=True)
+class DelayTotals:
+    """How late messages were handed out, and what was to be expected.
+
+    Rates are messages per second. limit: what is let through at most, None where nothing limits.
+    late_at_most: seconds, by delay; empty where nothing can be foretold.
+    """
+
+    counted_from: str
+    arrival_rate: float | None
+    handing_rate: float | None
+    limit: Bound | None
+    delays: Sequence[Lateness]
+    late_at_most: Mapping[float, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """Of all consumers of one run. delay: None without a receiver delay."""
+
+    acks: AckTotals
+    delay: DelayTotals | None
+
+
+def delay_totals(
+    plan: Plan, consumers: int, seen: Sequence[Lateness], *, own_queue: bool
+) -> DelayTotals | None:
+    """own_queue: as `deferring.bound` has it. seen: what each delay came to; None without one."""
+    if not plan.receiver_delay_seconds:
+        return None
+    arriving, limit = arrival_rate(seen), bound(plan, consumers, own_queue=own_queue)
+    at_most: Mapping[float, float] = {}
+    behind = limit is not None and arriving is not None and limit.rate < arriving
+    if arriving and plan.delay_from == "publish" and not behind:
+        at_most = limit_of_lateness(plan, arriving, consumers, own_queue=own_queue)
+    return DelayTotals(plan.delay_from, arriving, handing_rate(seen), limit, seen, at_most)

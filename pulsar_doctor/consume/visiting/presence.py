@@ -1,0 +1,153 @@
+"""What is there of the topics and the subscription that `consume` is to attach to.
+
+Asked of the REST API, which creates nothing; a topic that no broker has loaded is loaded, as
+attaching does. Each partition is asked for by itself: an answer for all of them leaves out those
+that could not be read, and what is not known may be somebody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.admin import Admin, NotFound, TopicName, absent, topic_name
+from pulsar_doctor.broker.settings import Settings, guessed
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.errors import DoctorError, InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """One topic. held: the subscription where it exists, by the name of the topic or partition.
+
+    exists: whether the broker has the topic. partitions: how many, 0 where it has none.
+    """
+
+    topic: str
+    exists: bool
+    partitions: int
+    held: Mapping[str, SubscriptionStats]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What is subscribed to: each partition, or the topic itself."""
+        names = (f"{self.topic}-partition-{number}" for number in range(self.partitions))
+        return tuple(names) or (self.topic,)
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """topics: those that a run attaches to. letters: those that it sends dead letters to.
+
+    absent: of a topic that is not there, a sentence with those of like names.
+    """
+
+    topics: tuple[Present, ...]
+    letters: tuple[Present, ...] = ()
+    absent: str | None = None
+
+    @property
+    def held(self) -> dict[str, SubscriptionStats]:
+        """The subscription, by topic or partition, where it exists."""
+        return {part: held for topic in self.topics for part, held in topic.held.items()}
+
+    def __iter__(self) -> Iterator[Present]:
+        yield from (*self.topics, *self.letters)
+
+
+def look(settings: Settings, plan: Plan) -> Presence:
+    """Asks the broker. Raises DoctorError where it tells less than all of it."""
+    _require_one_cluster(settings)
+    return asyncio.run(_look(settings, plan))
+
+
+def _require_one_cluster(settings: Settings) -> None:
+    """Strict, for what follows takes messages: neither address may be another cluster's."""
+    other = guessed(settings)
+    if other is not None:
+        option = f"--{other.replace('_', '-')}"
+        raise DoctorError(f"{option} is not given, and its default may be another cluster's")
+
+
+async def _look(settings: Settings, plan: Plan) -> Presence:
+    async with Admin(settings) as admin:
+        names = await _matching(admin, plan.topic) if plan.pattern else [plan.topic]
+        topics = await _each(admin, names, plan.subscription)
+        letters = await _each(admin, _letter_topics(plan, topics), plan.subscription)
+        missing = [topic_name(topic.topic) for topic in topics if not topic.exists]
+        said = await absent(admin, missing[0]) if missing else None
+    return Presence(tuple(topics), tuple(letters), said)
+
+
+async def _each(admin: Admin, names: list[str], subscription: str) -> list[Present]:
+    return list(await asyncio.gather(*(_present(admin, name, subscription) for name in names)))
+
+
+async def _matching(admin: Admin, pattern: str) -> list[str]:
+    """The topics that pulsar-client attaches to: persistent ones, by all of their name."""
+    _, _, path = pattern.partition("://")
+    namespace = "/".join(path.split("/")[:2])
+    listed = (await admin.topics(namespace)).topics
+    whole = {name.rpartition("-partition-")[0] or name for name in listed}
+    wanted = re.compile(path)
+    return sorted(
+        name
+        for name in whole
+        if name.startswith("persistent://") and wanted.fullmatch(name.partition("://")[2])
+    )
+
+
+def _letter_topics(plan: Plan, topics: list[Present]) -> list[str]:
+    if plan.dead_letter_after is None:
+        return []
+    if plan.dead_letter_topic is not None:
+        return [plan.dead_letter_topic]
+    return [f"{part}-{plan.subscription}-DLQ" for topic in topics for part in topic.parts]
+
+
+async def _present(admin: Admin, name: str, subscription: str) -> Present:
+    topic = topic_name(name)
+    try:
+        partitions = await admin.partitions(name) or 0
+    except NotFound:
+        return Present(str(topic), await _is_partition(admin, topic), 0, {})
+    empty = Present(str(topic), True, partitions, {})
+    answers = await asyncio.gather(*(_stats(admin, part) for part in empty.parts))
+    held = {
+        part: each[subscription]
+        for part, each in zip(empty.parts, answers, strict=True)
+        if each is not None and subscription in each
+    }
+    exists = bool(partitions) or any(each is not None for each in answers)
+    return Present(str(topic), exists or await _is_partition(admin, topic), partitions, held)
+
+
+async def _stats(admin: Admin, part: str) -> Mapping[str, SubscriptionStats] | None:
+    """Its subscriptions; None where the broker has no such topic, or nobody has used it yet."""
+    try:
+        answer = await admin.topic_stats(part, precise_backlog=True)
+    except NotFound:
+        return None
+    try:
+        told = topic_stats(answer.document).subscriptions
+    except InputError as error:
+        raise DoctorError(f"the stats of {part} cannot be read: {error}") from error
+    if told is None:
+        raise DoctorError(f"the stats of {part} hold no subscriptions")
+    return told
+
+
+async def _is_partition(admin: Admin, topic: TopicName) -> bool:
+    """Whether it is a partition that nobody has used yet: the broker has it by number only."""
+    whole = topic.of_all_partitions
+    if whole == topic:
+        return False
+    try:
+        count = await admin.partitions(str(whole)) or 0
+    except NotFound:
+        return False
+    return int(topic.local.rpartition("-")[2]) < count

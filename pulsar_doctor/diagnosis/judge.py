@@ -1,0 +1,106 @@
+"""The rules asked of every subscription of a topic's window, and when they have said enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, diagnose
+from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.ledger.consumers import Subscription, full_name
+
+NAMED_MOST = 10  # of what is there, where something else was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Asks the rules. subscription: only this one; None: all."""
+
+    rules: Sequence[Rule]
+    limits: RuleLimits
+    subscription: str | None = None
+
+    def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
+        """On each subscription of a topic or partition that is asked for."""
+        return map(self._verdict, self._asked(window))
+
+    def is_decided(self, windows: Sequence[TopicWindow]) -> bool:
+        """Whether the broker's own flags have said enough: more samples would not change it.
+
+        A flag alone is not enough: one that has just been set needs the rest of the window.
+        """
+        asked = [observed for window in windows for observed in self._asked(window)]
+        return bool(asked) and all(
+            is_blocked(observed) and self._verdict(observed).status == "stalled"
+            for observed in asked
+        )
+
+    def missing(self, windows: Sequence[TopicWindow]) -> str | None:
+        """What to say where there are windows and none has the subscription that is asked for."""
+        if self.subscription is None or not windows:
+            return None
+        if any(True for window in windows for _ in self._asked(window)):
+            return None
+        there = [observed for window in windows for observed in window.subscriptions()]
+        has = f"there is {named(there)}" if there else "there is none at all"
+        return f"nothing that was read has a subscription {self.subscription!r}; {has}"
+
+    def _asked(self, window: TopicWindow) -> Iterator[Observed]:
+        for observed in window.subscriptions():
+            if self.subscription in (None, observed.subscription):
+                yield observed
+
+    def _verdict(self, observed: Observed) -> Diagnosis:
+        return diagnose(by_stats.subscription_view(observed), self.rules, self.limits)
+
+
+@dataclass(slots=True)
+class Triage:
+    """Tells which topics are quiet, and keeps the newest one's verdicts: they are asked for next.
+
+    Most topics of a fleet are quiet, and the rules are what takes its time.
+    """
+
+    judge: Judge
+    _window: TopicWindow | None = field(default=None, init=False)
+    _verdicts: list[Diagnosis] = field(default_factory=list, init=False)
+
+    def is_healthy(self, window: TopicWindow) -> bool:
+        """Whether nothing is wrong or in doubt with any of its subscriptions."""
+        self._window, self._verdicts = window, list(self.judge.verdicts(window))
+        return all(diagnosis.status == "healthy" for diagnosis in self._verdicts)
+
+    def verdicts(self, window: TopicWindow) -> list[Diagnosis]:
+        """On each subscription that is asked for."""
+        return self._verdicts if window is self._window else list(self.judge.verdicts(window))
+
+
+def is_blocked(observed: Observed) -> bool:
+    """Whether the limit of unacknowledged messages held it in every sample, and nothing moved."""
+    course = observed.course
+    if course.broken or course.growth(lambda s: s.msg_out_counter) != 0:
+        return False
+    return all(
+        stats is not None
+        and (
+            stats.blocked_subscription_on_unacked_msgs
+            or (
+                bool(stats.consumers)
+                and all(c.blocked_consumer_on_unacked_msgs for c in stats.consumers or ())
+            )
+        )
+        for stats in course.values
+    )
+
+
+def named(those: Sequence[Subscription | Observed]) -> str:
+    """The first of them, and how many more there are."""
+    names = [f"{each.subscription} on {full(each)}" for each in those]
+    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+    return f"{', '.join(names[:NAMED_MOST])}{more}"
+
+
+def full(of: Subscription | Observed | TopicWindow) -> str:
+    """The full name of its topic or partition."""
+    return full_name(of.topic, of.partition)

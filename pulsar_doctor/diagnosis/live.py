@@ -1,0 +1,207 @@
+"""Verdicts on a live broker: topics by name over one window, or a whole fleet, one by one.
+
+A fleet's verdicts are handed out as they come, so that ten thousand subscriptions need no more
+memory than one wave of those that look suspicious.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Protocol
+
+from pulsar_doctor.broker.admin import Admin, topic_name
+from pulsar_doctor.broker.admin.topics import namespace_path
+from pulsar_doctor.broker.fleet import Fleet, Scope
+from pulsar_doctor.broker.samples import Recorder
+from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.judge import Judge, Triage, full
+from pulsar_doctor.diagnosis.named import kinds, sample_named
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.errors import DoctorError
+
+AT_ONCE = 256  # verdicts of a fleet: to enter the event loop takes as long as to judge
+REST = "(the rest)"  # of a fleet, in place of a topic's name
+
+Say = Callable[[str], None]
+
+
+class Progress(Protocol):
+    """Is told how many are done, how many are planned, and of what."""
+
+    def __call__(self, done: int, planned: int, what: str) -> None:
+        """One step."""
+
+    def stop(self) -> None:
+        """No more steps will come; safe to be called twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a live broker is asked. save: keep the readings there."""
+
+    settings: Settings
+    plan: SamplingPlan
+    concurrency: int = 32
+    save: Path | None = None
+    say: Say = field(default=lambda _: None)
+    progress: Progress | None = None
+
+    def admin(self) -> Admin:
+        """The broker's REST API."""
+        return Admin(self.settings, concurrency=self.concurrency)
+
+    def of_samples(self, done: int, planned: int) -> None:
+        """Tells how many samples there are."""
+        if self.progress:
+            self.progress(done, planned, "samples")
+
+    def no_more_progress(self) -> None:
+        """Takes the bar away, also after an error: what follows needs the terminal."""
+        if self.progress:
+            self.progress.stop()
+
+
+def of_topics(asking: Asking, topics: Sequence[str], judge: Judge) -> Checkup:
+    """The verdicts on topics of a live broker, sampled over one window.
+
+    What could not be read is in `unreachable`. Raises DoctorError where all could be read and none
+    has the subscription that is asked for, InputError for what is no name.
+    """
+    admin, _ = asking.admin(), [topic_name(topic) for topic in topics]  # before a file is replaced
+    with ExitStack() as stack:
+        recorder = stack.enter_context(Recorder(asking.save)) if asking.save else None
+        stack.callback(asking.no_more_progress)
+        keep = recorder.add if recorder else None
+        watch = Watch(keep, judge.is_decided, asking.of_samples)
+        sampled = asyncio.run(_sample(admin, topics, asking.plan, watch))
+        if recorder:
+            for window in sampled.windows:
+                recorder.limits(full(window), window.limits)
+    for note in sampled.notes:
+        asking.say(note)
+    _say_missing(judge.missing(sampled.windows), asking, alone=not sampled.unread)
+    checkup = _checkup(sampled, judge)
+    checkup.not_loaded += sampled.not_loaded
+    checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
+    checkup.notes += kinds(sampled)
+    return checkup
+
+
+def of_fleet(asking: Asking, scope: Scope, judge: Judge) -> Checkup:
+    """The verdicts on whole namespaces, as they come; what could not be read is told by the end.
+
+    Raises DoctorError where nothing can be known of the cluster, or where all could be read and no
+    topic has the subscription that is asked for. InputError for what is no namespace.
+    """
+    plan, _ = asking.plan, [namespace_path(each) for each in scope.namespaces]
+    checkup = Checkup("broker", (), plan.window_seconds, plan.samples)
+    diagnoses = _of_fleet(asking, scope, judge, checkup)
+    first = list(islice(diagnoses, 1))  # what is refused is refused before a report begins
+    checkup.diagnoses = chain(first, _to_the_end(diagnoses, checkup)) if first else []
+    return checkup
+
+
+def _of_fleet(asking: Asking, scope: Scope, judge: Judge, checkup: Checkup) -> Iterator[Diagnosis]:
+    found, admin = False, asking.admin()  # wrong credentials are told before a file is replaced
+    with ExitStack() as stack:
+        recorder = stack.enter_context(Recorder(asking.save)) if asking.save else None
+        stack.callback(asking.no_more_progress)
+        triage, keep = Triage(judge), recorder.add if recorder else None
+        fleet = Fleet(admin, scope, triage.is_healthy, asking.plan, keep, asking.progress)
+        for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder)):
+            found = True
+            yield diagnosis
+    for note in fleet.notes:
+        asking.say(note)
+    checkup.not_loaded += fleet.not_loaded
+    checkup.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
+    if judge.subscription is not None and not found:
+        _say_missing(_nowhere(judge.subscription, fleet), asking, alone=not fleet.unread)
+
+
+def _nowhere(subscription: str, fleet: Fleet) -> str:
+    asleep = len(fleet.not_loaded)
+    not_read = f"; {asleep} that no broker has loaded were not read (see --load-topics)"
+    missing = f"no topic that was read has a subscription {subscription!r}"
+    return missing + not_read if asleep else missing
+
+
+def _to_the_end(diagnoses: Iterator[Diagnosis], checkup: Checkup) -> Iterator[Diagnosis]:
+    """The verdicts; what fails on the way is told in the report, which must come to its end."""
+    try:
+        yield from diagnoses
+    except DoctorError as error:
+        checkup.unreachable.append((REST, str(error)))
+
+
+def _say_missing(missing: str | None, asking: Asking, *, alone: bool) -> None:
+    """Raises DoctorError with it where that is all there is to say.
+
+    alone: nothing was unreadable; otherwise what could not be read may have the subscription.
+    """
+    if missing and alone:
+        raise DoctorError(missing)
+    if missing:
+        asking.say(missing)
+
+
+async def _judged(
+    fleet: Fleet, triage: Triage, recorder: Recorder | None
+) -> AsyncGenerator[Diagnosis, None]:
+    async with fleet.admin, aclosing(fleet.windows()) as windows:
+        async for window in windows:
+            if recorder:
+                recorder.limits(full(window), window.limits)
+            for diagnosis in triage.verdicts(window):
+                yield diagnosis
+
+
+def _out_of_the_loop(coming: AsyncGenerator[Diagnosis, None]) -> Iterator[Diagnosis]:
+    """What an event loop gives, outside of it; Ctrl-C ends both."""
+    with asyncio.Runner() as runner:
+        try:
+            error: DoctorError | None = None
+            while error is None:
+                some, error = runner.run(_some(coming))
+                yield from some
+                if not some:
+                    break
+        finally:
+            runner.run(coming.aclose())
+    if error is not None:
+        raise error
+
+
+async def _some(
+    coming: AsyncIterator[Diagnosis],
+) -> tuple[list[Diagnosis], DoctorError | None]:
+    """The next few, none at the end; and what came instead of another one."""
+    some: list[Diagnosis] = []
+    try:
+        async for diagnosis in coming:
+            some.append(diagnosis)
+            if len(some) == AT_ONCE:
+                break
+    except DoctorError as error:
+        return some, error
+    return some, None
+
+
+async def _sample(admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch) -> Sampled:
+    async with admin:
+        return await sample_named(admin, topics, plan, watch)
+
+
+def _checkup(sampled: Sampled, judge: Judge) -> Checkup:
+    windows = sampled.windows
+    samples = max((len(each.window.samples) for each in windows), default=0)
+    spans = [each.window.span_ms or 0 for each in windows]
+    diagnoses = [diagnosis for window in windows for diagnosis in judge.verdicts(window)]
+    return Checkup("broker", diagnoses, max(spans, default=0) / 1000, samples)

@@ -1,0 +1,89 @@
+"""Verdicts on what was recorded: a trace of the wire, or files of a broker's stats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pulsar_doctor.broker.samples import read as read_files
+from pulsar_doctor.broker.samples.reading import is_called
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.judge import Judge, full, named
+from pulsar_doctor.diagnosis.weighing import diagnose_wire
+from pulsar_doctor.errors import DoctorError, MissingExtra
+from pulsar_doctor.ledger.consumers import Subscription
+
+if TYPE_CHECKING:
+    from pulsar_doctor.trace.reading import Trace
+
+Say = Callable[[str], None]
+
+
+def of_trace(
+    folder: Path, topics: Sequence[str], judge: Judge, *, say: Say, say_more: Say
+) -> Checkup:
+    """The verdicts on what went over the wire. Raises TraceError, and DoctorError likewise."""
+    trace = open_folder(folder)
+    for note in trace.notes:
+        say(f"pulsar-doctor: {note}")
+    timeline = trace.timeline()
+    say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
+    wires = _asked_for(folder, timeline.subscriptions(), topics, judge.subscription)
+    diagnoses = diagnose_wire(wires, judge.rules, judge.limits)
+    began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
+    return Checkup("trace", diagnoses, max(0, timeline.now_ns - began_ns) / 1e9)
+
+
+def open_folder(folder: Path) -> Trace:
+    """A trace, to be read. Raises MissingExtra, TraceError."""
+    try:
+        from pulsar_doctor.trace.sealing import open_trace
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("pyarrow", "google"):
+            raise MissingExtra("trace", "reading a trace") from None
+        raise
+    return open_trace(folder)
+
+
+def _asked_for(
+    folder: Path, wires: Sequence[Subscription], topics: Sequence[str], subscription: str | None
+) -> list[Subscription]:
+    """What the arguments name; DoctorError where one of them names nothing."""
+    if not wires:
+        raise DoctorError(f"{folder} has no consumer: nothing to judge; was its client on the tap?")
+    of_topics = [w for w in wires if not topics or any(is_called(full(w), t) for t in topics)]
+    found = [wire for wire in of_topics if subscription in (None, wire.subscription)]
+    strange = [repr(t) for t in topics if not any(is_called(full(w), t) for w in wires)]
+    if not strange and found:
+        return found
+    what = f"topic {', '.join(strange)}" if strange else f"subscription {subscription!r}"
+    where = " of this topic" if topics and not strange else ""
+    raise DoctorError(f"{folder} has no {what}{where}; it has {named(wires)}")
+
+
+def of_files(
+    stats_files: Sequence[str],
+    internal_files: Sequence[str],
+    judge: Judge,
+    *,
+    topics: Sequence[str],
+    at_ms: int | None,
+    interval_seconds: float,
+    say: Say,
+) -> Checkup:
+    """The verdicts on what files hold. Raises InputError, and DoctorError where it is not there."""
+    read = read_files(
+        stats_files,
+        internal_files,
+        topics=topics,
+        at_ms=at_ms,
+        interval_seconds=interval_seconds,
+    )
+    for note in read.notes:
+        say(note)
+    missing = judge.missing(read.windows)
+    if missing:
+        raise DoctorError(missing)
+    diagnoses = [each for window in read.windows for each in judge.verdicts(window)]
+    return Checkup("files", diagnoses, (read.span_ms or 0) / 1000, read.samples)

@@ -1,0 +1,204 @@
+"""Gathers what is known of a subscription, asks the rules, and weighs their answers.
+
+A rule says found, clear, unknown or not told. Root causes come before their consequences: a rule
+may name other codes that it explains, and what it explains on the same consumer (or on the
+subscription) is left out and lends its severity. What a source can never tell is said in
+`not_told` and makes nothing unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.answers import (
+    SEVERITIES,
+    Finding,
+    Found,
+    Limits,
+    NotTold,
+    Outcome,
+    Threshold,
+    Unknown,
+)
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.balance import PERMITS_MOST
+from pulsar_doctor.ledger.consumers import Consumer, Subscription
+from pulsar_doctor.wording.durations import seconds_of
+from pulsar_doctor.wording.spelling import near
+
+Status = Literal["stalled", "warning", "healthy", "unknown"]
+FailOn = Literal["stalled", "warning", "never"]
+FAILS: dict[FailOn, set[Status]] = {
+    "stalled": {"stalled"},
+    "warning": {"stalled", "warning"},
+    "never": set(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One file of rules/. needs: any one of these sources. explains: other codes."""
+
+    code: str
+    text: str
+    check: Callable[[SubscriptionView, Limits], Outcome]
+    needs: frozenset[str]
+    thresholds: tuple[Threshold, ...] = ()
+    explains: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The verdict on one subscription, worst finding first.
+
+    unknown: what the evidence did not decide. incarnations: the consumers that were judged.
+    backlog: entries, by positions where the broker's counter is wrong; None: not told.
+    """
+
+    topic: str
+    partition: int | None
+    subscription: str
+    type: str | None
+    status: Status
+    findings: tuple[Finding, ...]
+    not_told: tuple[str, ...]
+    unknown: tuple[Unknown, ...] = ()
+    incarnations: frozenset[int] = frozenset()
+    backlog: int | None = None
+
+    def judges(self, consumer: Consumer) -> bool:
+        """Whether this is the verdict on that incarnation of a consumer."""
+        return consumer.incarnation in self.incarnations
+
+
+RuleLimits = Mapping[str, Limits]
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    findings: list[tuple[Rule, Finding]] = field(default_factory=list)
+    unknown: list[tuple[Rule, Unknown]] = field(default_factory=list)
+    not_told: list[str] = field(default_factory=list)
+
+
+def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
+    """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
+    weighed = _Weighed()
+    for rule in rules:
+        _weigh(weighed, rule, _ask(rule, view, limits[rule.code]))
+    findings = tuple(sorted(_root_causes(weighed.findings), key=_worst_first))
+    not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
+    return Diagnosis(
+        topic=view.topic,
+        partition=view.partition,
+        subscription=view.subscription,
+        type=view.type,
+        status=_status(findings, bool(weighed.unknown)),
+        findings=findings,
+        not_told=(*not_decided, *weighed.not_told),
+        unknown=tuple(unknown for _, unknown in weighed.unknown),
+        incarnations=view.incarnations,
+        backlog=view.backlog.entries if view.backlog else None,
+    )
+
+
+def diagnose_wire(
+    subscriptions: Iterable[Subscription], rules: Sequence[Rule], limits: RuleLimits
+) -> list[Diagnosis]:
+    """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
+    return [diagnose(by_wire.subscription_view(wire), rules, limits) for wire in subscriptions]
+
+
+def _weigh(weighed: _Weighed, rule: Rule, outcome: Outcome) -> None:
+    if isinstance(outcome, Found):
+        weighed.findings.extend((rule, finding) for finding in outcome.findings)
+    elif isinstance(outcome, Unknown):
+        weighed.unknown.append((rule, outcome))
+    elif isinstance(outcome, NotTold):
+        weighed.not_told.append(f"{rule.code}: {outcome.reason}")
+
+
+def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Outcome:
+    if not rule.needs & view.sources:
+        return NotTold(f"needs {' or '.join(sorted(rule.needs))}")
+    missing = view.refused or view.gap
+    return Unknown(missing) if missing else rule.check(view, limits)
+
+
+def _root_causes(found: Sequence[tuple[Rule, Finding]]) -> Iterator[Finding]:
+    """Findings that no other one explains, each as severe as the worst that it explains."""
+    for rule, finding in found:
+        if any(_explains(other, cause, finding) for other, cause in found):
+            continue
+        explained = [other for _, other in found if _explains(rule, finding, other)]
+        worst = min((finding, *explained), key=_worst_first).severity
+        yield replace(finding, severity=worst)
+
+
+def _explains(rule: Rule, cause: Finding, finding: Finding) -> bool:
+    return (
+        finding.code in rule.explains
+        and finding.code != cause.code
+        and (None in (cause.consumer, finding.consumer) or cause.consumer == finding.consumer)
+    )
+
+
+def _worst_first(finding: Finding) -> tuple[int, float]:
+    return SEVERITIES.index(finding.severity), -finding.confidence
+
+
+def _status(findings: Sequence[Finding], not_decided: bool) -> Status:
+    worst = findings[0].severity if findings else "info"
+    if worst != "info":
+        return worst
+    return "unknown" if not_decided else "healthy"
+
+
+def verdict_of(diagnosis: Diagnosis, consumer: Consumer) -> Status:
+    """The verdict on one consumer: by its own findings and those of the whole subscription."""
+    concerned = (None, consumer.label)
+    findings = [f for f in diagnosis.findings if f.consumer in concerned]
+    not_decided = any(unknown.consumer in concerned for unknown in diagnosis.unknown)
+    return _status(findings, not_decided)
+
+
+def exit_code(diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled") -> int:
+    """1 where a verdict is as bad as fail_on or worse, else 3 where one is unknown, else 0."""
+    found = {diagnosis.status for diagnosis in diagnoses}
+    if found & FAILS[fail_on]:
+        return 1
+    return DoctorError.exit_code if "unknown" in found else 0
+
+
+def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+    """The thresholds of the rules. changes: texts `rule.threshold=value`, durations with a unit.
+
+    Raises InputError where a change names no rule or threshold, or its value is no number.
+    """
+    known = {f"{rule.code}.{t.name}": (rule, t) for rule in rules for t in rule.thresholds}
+    limits = {rule.code: {t.name: t.default for t in rule.thresholds} for rule in rules}
+    for change in changes:
+        name, _, value = (part.strip() for part in change.partition("="))
+        if not value or name not in known:
+            raise InputError(
+                f"--set takes RULE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
+            )
+        rule, threshold = known[name]
+        limits[rule.code][threshold.name] = _number(value, threshold, change)
+    return limits
+
+
+def _number(text: str, threshold: Threshold, change: str) -> float:
+    plain = re.fullmatch(r"\d+(?:\.\d+)?", text) or text == f"{threshold.default:g}"
+    seconds = seconds_of(text) if threshold.unit == "seconds" else None
+    if threshold.unit == "messages" and plain and float(text) > PERMITS_MOST:
+        raise InputError(f"--set {change}: the value is more than a broker counts ({PERMITS_MOST})")
+    if plain or seconds is not None:
+        return float(text) if seconds is None else seconds
+    wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
+    raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")

@@ -1,0 +1,193 @@
+"""How one consumer stands by the broker's stats: what moved in the window, and for how long not.
+
+The stats know the broker's side only. What follows from them, and how sure it is:
+
+*Movement* is the difference of live counters within the window: `delivered`, `granted` (permits of
+FLOWs: what was delivered plus what permits rose), `returned` (acknowledged or given back, which the
+broker does not count apart; Shared and Key_Shared only). None is "not told", or not comparable.
+
+*Silence* is the time since the last sign of life: an ack, a FLOW, a delivery. It needs the broker's
+clock; without it, it is at least so long.
+
+*The queue*: permits, queued and unsent messages together are the receiver queue size (RQS), and
+fewer than half of it are unsent. So at 0 permits more than half of a queue is queued: RQS is below
+twice the unacknowledged messages, and the next FLOW comes after at most half of them. All that was
+ever granted is the first FLOW and the refills: where less than half of what was delivered has come
+back, there was no refill yet, and all that was granted is RQS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.broker.stats.window import Course
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One consumer of the last sample."""
+
+    observed: Observed
+    course: Course[ConsumerStats]
+    number: int
+
+    @property
+    def now(self) -> ConsumerStats:
+        """The consumer in the last sample."""
+        last = self.course.values[-1]
+        assert last is not None
+        return last
+
+    @property
+    def label(self) -> str:
+        """What to call it: its name, its address, or its place in the list."""
+        return self.now.consumer_name or self.now.address or f"#{self.number}"
+
+    @property
+    def permits(self) -> int | None:
+        """Available permits: granted, not yet spent; below 0 is ordinary with batches."""
+        return self.now.available_permits
+
+    @property
+    def unacked(self) -> int | None:
+        """Messages delivered and not acknowledged; None on Exclusive and Failover: not counted."""
+        return None if self.observed.type in SINGLE_ACTIVE else self.now.unacked_messages
+
+    @property
+    def active(self) -> bool:
+        """Whether messages go to it: not a standby of a Failover subscription."""
+        if self.observed.type != "Failover" or len(self.observed.consumers) == 1:
+            return True
+        name = self.observed.now.active_consumer_name
+        return name is None or name == self.now.consumer_name
+
+    @property
+    def delivered(self) -> int | None:
+        """Messages sent to it within the window."""
+        return self.course.growth(lambda c: c.msg_out_counter)
+
+    @property
+    def granted(self) -> int | None:
+        """Permits that came with FLOWs within the window (or were set free)."""
+        return _counted(self.course.change(_granted))
+
+    @property
+    def returned(self) -> int | None:
+        """Messages that it acknowledged or gave back within the window; Shared, Key_Shared."""
+        if self.observed.type in SINGLE_ACTIVE:
+            return None
+        return _counted(self.course.change(returned_in_life))
+
+    @property
+    def acked(self) -> bool | None:
+        """Whether an ack came from it within the window; None where not told."""
+        return self.course.passed("last_acked_timestamp_ms")
+
+    @property
+    def moved(self) -> bool | None:
+        """Whether anything of it moved within the window; None where one sample is all there is."""
+        signs = (self.delivered, self.granted, self.returned, self.acked)
+        if any(signs):
+            return True
+        return None if self.delivered is None and self.acked is None else False
+
+    @property
+    def silence(self) -> Age | None:
+        """Since the last sign of life; None where nothing tells."""
+        now = self.now
+        connected = now.connected_since_ms
+        signs = [now.last_acked_timestamp_ms, self.last_flow_ms, connected]
+        if now.msg_out_counter != 0:  # an attempt to send leaves its moment too
+            signs.append(now.last_consumed_timestamp_ms)
+        age = self._age_of(signs)
+        if age is None or not self.flow_unseen:
+            return age
+        since = self._age_of([*signs, self.observed.now.last_consumed_flow_timestamp_ms])
+        return age if since is None or since.ms >= age.ms else Age(since.ms, False)
+
+    @property
+    def last_flow_ms(self) -> int | None:
+        """When its last FLOW came; older brokers tell that of the whole subscription only."""
+        own = self.now.last_consumed_flow_timestamp_ms
+        if self._flow_told or len(self.observed.consumers) > 1:
+            return own
+        return self.observed.now.last_consumed_flow_timestamp_ms
+
+    @property
+    def flow_unseen(self) -> bool:
+        """Whether a FLOW of it may have left no trace: its moment is not told, and below 0 permits
+        nothing is sent upon it."""
+        one_of_many = len(self.observed.consumers) > 1
+        return one_of_many and not self._flow_told and (self.permits or 0) < 0
+
+    @property
+    def _flow_told(self) -> bool:
+        name = "last_consumed_flow_timestamp_ms"
+        return self.now.last_consumed_flow_timestamp_ms is not None or name in self.now.never
+
+    @property
+    def without_work(self) -> Age | None:
+        """Since it last acknowledged or asked for more, or connected."""
+        now = self.now
+        return self._age_of(
+            [
+                now.last_acked_timestamp_ms,
+                self.last_flow_ms,
+                now.connected_since_ms,
+            ]
+        )
+
+    @property
+    def starved(self) -> Age | None:
+        """Since the last FLOW: for so long no permit came."""
+        return self._age_of([self.last_flow_ms])
+
+    def _age_of(self, moments: list[int | None]) -> Age | None:
+        told = [moment for moment in moments if moment is not None]
+        age = self.observed.window.last.age(max(told)) if told else None
+        still = self.observed.window.span_ms
+        if self.moved is False and still and (age is None or age.ms < still):
+            return Age(still, False)
+        return age
+
+    @property
+    def receiver_queue_size(self) -> int | None:
+        """Its RQS, where no refill can have come yet; None where it cannot be told."""
+        now = self.now
+        if now.msg_out_counter is None or now.available_permits is None:
+            return None
+        granted = now.msg_out_counter + now.available_permits
+        if granted < 1:
+            return None
+        if self.unacked is not None and now.msg_out_counter >= 1:
+            returned = now.msg_out_counter - self.unacked
+            return granted if 0 <= returned < max(1, granted // 2) else None
+        return granted if granted == 1 else None
+
+
+def standings(observed: Observed) -> tuple[Standing, ...]:
+    """The consumers of a subscription, in the broker's order."""
+    return tuple(
+        Standing(observed, course, number) for number, course in enumerate(observed.consumers)
+    )
+
+
+def _counted(change: int | None) -> int | None:
+    """None where it fell. On the way it may: the broker counts a delivery after it has gone out."""
+    return None if change is None or change < 0 else change
+
+
+def _granted(consumer: ConsumerStats) -> int | None:
+    if consumer.msg_out_counter is None or consumer.available_permits is None:
+        return None
+    return consumer.msg_out_counter + consumer.available_permits
+
+
+def returned_in_life(consumer: ConsumerStats) -> int | None:
+    """Messages that came back since it connected: acknowledged, or given back."""
+    if consumer.msg_out_counter is None or consumer.unacked_messages is None:
+        return None
+    return consumer.msg_out_counter - consumer.unacked_messages

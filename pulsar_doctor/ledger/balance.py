@@ -1,0 +1,343 @@
+"""The numbers of one consumer, both sides, and what follows from them: a forecast, a pace.
+
+What moves these numbers, and why they mean what they mean, stands in permits.py.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict  # drops its oldest without walking over what was dropped before
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pulsar_doctor.wording.durations import duration
+
+BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
+PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
+PACE_NEEDS = 2  # completed messages before a measured pace says anything
+
+Position = tuple[int, int]
+NOWHERE: Position = (-1, -1)
+EVERYWHERE: Position = (2**63 - 1, 2**63 - 1)
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One entry that was delivered and is not wholly acknowledged: a bit for each open message."""
+
+    open_bits: int
+    at_ns: int
+    number: int  # of its last message among all that came; 0 where its ack proves nothing
+
+    @property
+    def messages(self) -> int:
+        """Messages of the entry that are not acknowledged."""
+        return self.open_bits.bit_count()
+
+    @property
+    def proves(self) -> int:
+        """How many messages the application must have taken, now that some of these are closed."""
+        return self.number - self.open_bits.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the application takes for one message. source: `measured` or `as told`."""
+
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When the next FLOW comes: after so many more messages are taken.
+
+    at_most: whether it may come sooner, since the wire does not show what was taken.
+    until_positive: messages to take until permits are above 0, more than one FLOW where they are
+    far below. seconds: None where no pace is known.
+    """
+
+    messages: int
+    at_most: bool
+    until_positive: int
+    pace: Pace | None
+
+    @property
+    def seconds(self) -> float | None:
+        """Until the next FLOW."""
+        return None if self.pace is None else self.messages * self.pace.seconds
+
+    def __str__(self) -> str:
+        """As a person says it."""
+        at_most = "at most " if self.at_most and self.messages > 1 else ""
+        messages = "message" if self.messages == 1 else "messages"
+        text = f"next FLOW after {at_most}{self.messages} more {messages}"
+        if self.pace is None or self.seconds is None:
+            return f"{text}, cannot tell when"
+        each = f"{duration(self.pace.seconds)} each"
+        told = ", as told" if self.pace.source == "as told" else ""
+        return f"{text}, in about {duration(self.seconds)} at {each}{told}"
+
+    @property
+    def seconds_until_positive(self) -> float | None:
+        """Until the broker may send again."""
+        return None if self.pace is None else self.until_positive * self.pace.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Starvation:
+    """Times without permits of one incarnation up to a moment. of_ns: since it had subscribed."""
+
+    total_ns: int = 0
+    longest_ns: int = 0
+    of_ns: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """Of its time, from 0 to 1; None where that is not known."""
+        return self.total_ns / self.of_ns if self.of_ns else None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Both sides of one consumer incarnation, and what was seen of it. Counts are messages."""
+
+    individual: bool = True  # Shared and Key_Shared: the broker counts and limits unacked messages
+    told_receiver_queue_size: int | None = None
+    told_process_seconds: float | None = None
+    told_delay_us: int = 0  # it holds each message back until it is so old; 0: it does not
+    delay_from_receipt: bool = False
+    unacked_limit: int | None = None
+    credits_skipped: bool = False  # its client gives permits back for indexes that it skips
+
+    ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
+    uncertain: bool = False  # commands are missing from the trace
+    granted: int = 0
+    spent: int = 0
+    parked: int = 0
+    blocked: bool = False
+    crossed: int = 0  # granted by FLOWs that may or may not have come before the limit was reached
+    unspent_flows: list[list[int]] = field(default_factory=list)  # [granted before it, its permits]
+
+    flow_count: int = 0
+    first_flow: int | None = None
+    smallest_refill: int | None = None
+    flows: list[int] = field(default_factory=list)
+
+    entries: int = 0
+    messages: int = 0
+    redelivered: int = 0
+    redelivery_count_most: int = 0
+    largest_batch: int = 0
+    skipped: int = 0  # indexes that were acknowledged before their batch came, where credited
+    acknowledged: int = 0  # by whomever: another consumer of the subscription may do it
+    proven: int = 0  # taken by the application, at least, as its acks and returns show
+    taken: int | None = None
+    ack_commands: int = 0  # a client puts many acks of its application into one
+    ack_ids: int = 0
+    ack_ids_most: int = 0  # in one command
+    cumulative_acks: int = 0  # commands, whether or not the broker heeds them
+    cumulative_highest: Position = NOWHERE
+    cumulative_back: int = 0  # commands whose id lies before an earlier one
+    unacked: int = 0
+    deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
+    in_order: bool = True  # of the deliveries
+    newest: Position = NOWHERE
+    highest: Position = NOWHERE
+    had_before: Position = NOWHERE  # up to here earlier incarnations may have had the messages
+
+    # Exclusive and Failover, where the client counts how often it has asked for everything again.
+    epoch: int | None = None  # None: it drops nothing by it
+    awaited: dict[Position, int] = field(default_factory=dict)  # open bits; came before that only
+    awaited_ns: int = 0  # when that changed last
+    late: int = 0  # entries of an older epoch since the last REDELIVER
+    epoch_highest: Position = NOWHERE  # of what came in the present epoch
+
+    ready_ns: int | None = None
+    last_flow_ns: int | None = None
+    last_message_ns: int | None = None
+    due_ns: int = 0  # where messages are held back: when the last of those that came is due
+    last_ack_ns: int | None = None
+    last_take_ns: int | None = None
+    last_work_ns: int | None = None  # a sign that the application took or finished something
+    longest_work_gap_ns: int = 0
+    ack_delay_most_ns: int = 0
+
+    starved_since_ns: int | None = None
+    starved_since_us: int | None = None
+    starved_until_ns: int = 0  # as far as its commands show
+    starved_ns: int = 0  # all times that are over; so is the next
+    longest_starved_ns: int = 0
+
+    busy_since_ns: int | None = None
+    busy_ns: int = 0
+    busy_at_ack_ns: int = 0
+    busy_at_flow_ns: int = 0
+    take_busy_ns: int = 0
+    take_steps: int = 0
+    recent: list[list[int]] = field(default_factory=list)  # [bucket, messages, redelivered, acked]
+
+    @property
+    def available_permits(self) -> int:
+        """The broker's number; an upper bound while parked_permits is None."""
+        return self.granted - self.spent - self.parked
+
+    @property
+    def parked_permits(self) -> int | None:
+        """Permits set aside by the unacked limit, None where that is not known."""
+        if self.crossed or (self.individual and self.unacked_limit is None):
+            return None
+        return self.parked
+
+    @property
+    def zero_queue(self) -> bool:
+        """Whether the application was told to have a receiver queue of 0."""
+        return self.told_receiver_queue_size == 0
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the wire shows a queue of 0 or 1 and cannot tell which."""
+        return self.told_receiver_queue_size is None and self.first_flow == 1
+
+    @property
+    def receiver_queue_size(self) -> int | None:
+        """As told, or the first FLOW; None before it and where it may be 0 or 1."""
+        if self.told_receiver_queue_size is not None:
+            return self.told_receiver_queue_size
+        return None if self.one_by_one else self.first_flow
+
+    @property
+    def refill_threshold(self) -> int | None:
+        """Messages from one FLOW to the next: half the queue, at least 1; None if unknown."""
+        size = self.told_receiver_queue_size
+        if size is None:
+            size = self.first_flow
+        if size is None:
+            return None
+        expected = max(1, size // 2)
+        seen = self.smallest_refill
+        return expected if seen is None else max(1, min(expected, seen))
+
+    @property
+    def refilled(self) -> int:
+        """Permits of all FLOWs after the first."""
+        return self.granted - (self.first_flow or 0)
+
+    @property
+    def unsent_permits_min(self) -> int:
+        """Taken and not yet given back: exact where takes are told, otherwise at least this."""
+        size = self.told_receiver_queue_size
+        first = self.first_flow
+        if first is None or size == 0 or (size is None and first == 1):
+            return 0
+        taken = self.taken or 0
+        credited = (taken if taken > self.proven else self.proven) + self.skipped
+        unsent = credited - self.granted + first
+        return unsent if unsent > 0 else 0
+
+    @property
+    def queued_min(self) -> int:
+        """Messages in the client's queue, at least: fewer than a threshold can be unsent."""
+        if self.zero_queue or self.first_flow is None:
+            return 0
+        if self.taken is not None:
+            return max(0, self.messages - max(self.taken, self.proven))
+        unsent_most = 1 if self.one_by_one else (self.refill_threshold or 1) - 1
+        return max(0, self.messages + self.skipped - self.refilled - unsent_most)
+
+    def starvation(self, until_ns: int) -> Starvation:
+        """Its times without permits up to then, the one that lasts included."""
+        since_ns = self.starved_since_ns
+        open_ns = 0 if since_ns is None else max(0, until_ns - since_ns)
+        known = self.ready_ns is not None and not self.uncertain
+        return Starvation(
+            total_ns=self.starved_ns + open_ns,
+            longest_ns=max(self.longest_starved_ns, open_ns),
+            of_ns=max(0, until_ns - (self.ready_ns or 0)) if known else 0,
+        )
+
+    def pace(self) -> Pace | None:
+        """Seconds per message while it had messages; None while nothing tells.
+
+        Takes tell best; otherwise acknowledgements or refills, whichever prove more messages.
+        """
+        if self.take_steps >= PACE_NEEDS:
+            return Pace(self.take_busy_ns / self.take_steps / 1e9, "measured")
+        finished, busy_ns = max(
+            (self.acknowledged, self.busy_at_ack_ns), (self.refilled, self.busy_at_flow_ns)
+        )
+        if self.taken is None and finished >= PACE_NEEDS:
+            return Pace(busy_ns / finished / 1e9, "measured")
+        if self.told_process_seconds is not None:
+            return Pace(self.told_process_seconds, "as told")
+        return None
+
+    def in_rhythm(self, now_ns: int) -> bool:
+        """Whether it works on as it did: quiet no longer than twice its longest pause so far."""
+        pace = self.pace()
+        since_ns = max(self.last_work_ns or 0, self.busy_since_ns or 0, self.due_ns)
+        quiet = (now_ns - since_ns) / 1e9
+        if pace is None:
+            return self.last_work_ns is not None and quiet <= 2 * self.longest_work_gap_ns / 1e9
+        if pace.source == "as told":
+            return quiet <= 2 * pace.seconds
+        shows = self.acknowledged >= PACE_NEEDS or self.taken is not None
+        between_signs = pace.seconds * (1 if shows else self.refill_threshold or 1)
+        return quiet <= 2 * max(self.longest_work_gap_ns / 1e9, between_signs)
+
+    def forecast(self) -> Forecast | None:
+        """When the next FLOW comes; None before the first one."""
+        threshold = self.refill_threshold
+        if threshold is None:
+            return None
+        unsent = self.unsent_permits_min
+        flows_needed = max(1, -self.available_permits // threshold + 1)
+        return Forecast(
+            messages=max(1, threshold - unsent),
+            at_most=self.taken is None and not self.zero_queue and threshold > 1,
+            until_positive=max(1, flows_needed * threshold - unsent),
+            pace=self.pace(),
+        )
+
+
+def as_of_now(ledger: Ledger) -> Ledger:
+    """A copy that does not change, without its lists of deliveries and FLOWs."""
+    return replace(
+        ledger,
+        deliveries=OrderedDict(),
+        flows=[],
+        unspent_flows=[list(flow) for flow in ledger.unspent_flows],
+        recent=[list(bucket) for bucket in ledger.recent],
+        awaited=dict(ledger.awaited),
+    )
+
+
+def state_of(ledger: Ledger) -> dict[str, Any]:
+    """The ledger as JSON values, open deliveries included."""
+    state = {name: getattr(ledger, name) for name in Ledger.__slots__}
+    state["flows"] = list(ledger.flows)
+    state["unspent_flows"] = [list(flow) for flow in ledger.unspent_flows]
+    state["recent"] = [list(bucket) for bucket in ledger.recent]
+    state["deliveries"] = [
+        # in hexadecimal: Python writes no decimal number of more than 4,300 digits
+        [*position, hex(delivery.open_bits), delivery.at_ns, delivery.number]
+        for position, delivery in ledger.deliveries.items()
+    ]
+    state["awaited"] = [[*position, hex(bits)] for position, bits in ledger.awaited.items()]
+    return state
+
+
+def from_state(state: dict[str, Any]) -> Ledger:
+    """The ledger that `state_of` wrote."""
+    ledger = Ledger(**state)
+    ledger.flows = list(ledger.flows)
+    ledger.unspent_flows = [list(flow) for flow in ledger.unspent_flows]
+    ledger.recent = [list(bucket) for bucket in ledger.recent]
+    ledger.deliveries = OrderedDict(
+        ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
+        for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]
+    )
+    awaited = state.get("awaited", ())  # none in what an older version saved
+    ledger.awaited = {(ledger_id, entry_id): int(bits, 16) for ledger_id, entry_id, bits in awaited}
+    for name in ("newest", "highest", "had_before", "cumulative_highest", "epoch_highest"):
+        setattr(ledger, name, tuple(getattr(ledger, name)))
+    return ledger

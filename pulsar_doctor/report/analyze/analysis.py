@@ -1,0 +1,265 @@
+"""An analysis for a person, who reads the first line first, and for a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.text import Text
+
+from pulsar_doctor.report.analyze.over_time import rows_of_blocks
+from pulsar_doctor.report.analyze.tables import (
+    CONSUMERS,
+    GAPS,
+    HOLES,
+    STALLS,
+    SUBSCRIPTIONS,
+    TRACE,
+    within,
+)
+from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.tables import TableColumn, View, drawn, indented
+from pulsar_doctor.spark.analysis import TABLES, Analysis
+from pulsar_doctor.wording.printable import printable
+
+SCHEMA = "pulsar-doctor/analyze/1"
+TOP = 10
+
+
+def analysis_json(analysis: Analysis) -> dict[str, Any]:
+    """The document of `-o json`. Moments are ISO 8601 in UTC, what is not known is null."""
+    return {
+        "schema": SCHEMA,
+        "events": analysis.events,
+        "traces": analysis.traces,
+        "first": _plain(analysis.first),
+        "last": _plain(analysis.last),
+        "bucket_seconds": analysis.bucket_seconds,
+        "percentile_error": analysis.percentile_error,
+        "totals": {table: analysis.total(table) for table in TABLES if analysis.is_made(table)},
+        **{table: _rows_json(analysis, table) for table in TABLES},
+        "notes": list(analysis.notes),
+    }
+
+
+def _rows_json(analysis: Analysis, table: str) -> list[dict[str, Any]] | None:
+    if not analysis.is_made(table):
+        return None
+    rows = analysis.rows(table)
+    return [{column: _plain(value) for column, value in row.items()} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise ValueError(f"{value} says no zone, so it is no moment")
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Something for rich to draw, made when it is known how wide the terminal is."""
+
+    analysis: Analysis
+    top: int
+    parts: Callable[[Analysis, int, View], Iterator[RenderableType]]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        yield from self.parts(self.analysis, self.top, _view(self.analysis, options))
+
+
+def report(analysis: Analysis, top: int = TOP) -> Drawing:
+    """All of it, the worst first. top: rows of each table at most."""
+    return Drawing(analysis, top, _report)
+
+
+def glance(analysis: Analysis, top: int = TOP) -> Drawing:
+    """The same in short, to be drawn again and again while traces grow."""
+    return Drawing(analysis, top, _glance)
+
+
+def _view(analysis: Analysis, options: ConsoleOptions) -> View:
+    utf = options.encoding.startswith("utf")
+    return View(options.max_width, utf, analysis.first, analysis.last)
+
+
+def _report(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
+    yield from _headline(analysis, view)
+    if not analysis.events:
+        return
+    yield from _timeline(analysis, view)
+    for section in SECTIONS:
+        yield from _section(section, analysis, top, view)
+    yield from _gaps(analysis, top, view)
+    yield from _section(HOLES_SECTION, analysis, top, view)
+
+
+def _glance(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
+    yield from _headline(analysis, view)
+    if analysis.events:
+        yield from _timeline(analysis, view)
+        yield from _section(CONSUMERS_SECTION, analysis, top, view)
+
+
+def _headline(analysis: Analysis, view: View) -> Iterator[Text]:
+    events = _many(analysis.events, "event")
+    consumers = _many(analysis.total("consumers"), "consumer incarnation")
+    when = _from_to(analysis.first, analysis.last)
+    yield Text(f"{events} of {_many(analysis.traces, 'trace')}{when}, {consumers}")
+    if analysis.events:
+        yield _verdict(analysis, view)
+    else:
+        yield Text("nothing was recorded, so nothing can be said")
+    for note in analysis.notes:
+        yield Text(f"note: {printable(note)}", style="yellow")
+
+
+def _from_to(first: datetime | None, last: datetime | None) -> str:
+    if first is None or last is None:
+        return ""
+    begins, ends = first.astimezone(UTC), last.astimezone(UTC)
+    until = "%H:%M:%S" if begins.date() == ends.date() else "%Y-%m-%d %H:%M:%S"
+    return f", from {begins:%Y-%m-%d %H:%M:%S} to {ends.strftime(until)} UTC"
+
+
+def _verdict(analysis: Analysis, view: View) -> Text:
+    """The worst that was found, and how many times of each kind there were."""
+    verdict = analysis.verdict
+    symbol = (SYMBOLS if view.utf else PLAIN_SYMBOLS)[verdict]
+    badge = (f"{symbol} {verdict.upper()}", STYLES[verdict])
+    return Text.assemble(badge, f"  {_stalls_in_words(analysis)}")
+
+
+def _stalls_in_words(analysis: Analysis) -> str:
+    total, rows = analysis.total("stalls"), analysis.rows("stalls")
+    if not total:
+        return _if_made(analysis, "stalls", NO_STALL)
+    counts = Counter(row["severity"] or "without a finding" for row in rows)
+    kinds = ("stalled", "warning", "info", "without a finding")
+    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind])
+    which = "" if len(rows) == total else f" (of the worst {len(rows):,})"
+    return f"{_many(total, 'time')} without permits: {told}{which}"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+class Section(NamedTuple):
+    """A table of the report. means: what a row is, in one line. empty: what no row means."""
+
+    table: str
+    title: str
+    means: str
+    empty: str
+    columns: Sequence[TableColumn]
+
+
+NOT_MADE = "not examined"
+NO_STALL = "no consumer was ever without permits"
+STALLS_SECTION = Section(
+    "stalls",
+    "Stalls",
+    "each time a consumer had no permits: the broker could send it nothing",
+    NO_STALL,
+    STALLS,
+)
+SUBSCRIPTIONS_SECTION = Section(
+    "subscriptions",
+    "Subscriptions",
+    "time without permits, summed over the consumers of each",
+    "no consumer of a subscription was seen",
+    SUBSCRIPTIONS,
+)
+CONSUMERS_SECTION = Section(
+    "consumers",
+    "Consumers",
+    "each incarnation: its time without permits, and what it was given",
+    "no consumer was seen",
+    CONSUMERS,
+)
+HOLES_SECTION = Section(
+    "holes",
+    "Holes",
+    "entries delivered and never acknowledged, although later ones were",
+    "no entry was left behind: none is unacknowledged before an acknowledged one",
+    HOLES,
+)
+SECTIONS = (STALLS_SECTION, SUBSCRIPTIONS_SECTION, CONSUMERS_SECTION)
+MEASURES = {  # of gaps, in the order in which they are shown
+    "without_permits": "time without permits",
+    "delivery_to_ack": "from delivery to ack",
+    "between_flows": "between FLOWs",
+}
+
+
+def _section(
+    section: Section, analysis: Analysis, top: int, view: View
+) -> Iterator[RenderableType]:
+    rows, total = analysis.rows(section.table)[:top], analysis.total(section.table)
+    yield from _title(
+        section.title, section.means if total else _if_made(analysis, section.table, section.empty)
+    )
+    if rows:
+        yield from drawn(rows, _columns(section.columns, analysis), view)
+    yield from _more(total - len(rows), view)
+
+
+def _if_made(analysis: Analysis, table: str, empty: str) -> str:
+    return empty if analysis.is_made(table) else NOT_MADE
+
+
+def _columns(columns: Sequence[TableColumn], analysis: Analysis) -> list[TableColumn]:
+    """Which trace, where there are several."""
+    return [column for column in columns if column != TRACE or analysis.traces > 1]
+
+
+def _gaps(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
+    """A table for each measure, since times of different kinds cannot be compared."""
+    total = analysis.total("gaps")
+    if not total:
+        yield from _title("Gaps", _if_made(analysis, "gaps", "no time between two events is known"))
+        return
+    error = (
+        "exact"
+        if not analysis.percentile_error
+        else f"exact or {within(analysis.percentile_error)}"
+    )
+    yield from _title("Gaps", f"how long things took, per consumer; percentiles are {error}")
+    gaps, shown = analysis.rows("gaps"), 0
+    for measure in dict.fromkeys([*MEASURES, *(row["measure"] for row in gaps)]):
+        rows = [row for row in gaps if row["measure"] == measure][:top]
+        if rows:
+            yield indented(Text(MEASURES.get(measure, printable(measure)), style="italic"))
+            yield from drawn(rows, _columns(GAPS, analysis), view)
+        shown += len(rows)
+    yield from _more(total - shown, view)
+
+
+def _timeline(analysis: Analysis, view: View) -> Iterator[RenderableType]:
+    shown = analysis.rows("timeline")
+    if not shown:
+        empty = "nothing happened that is counted over time"
+        yield from _title("Timeline", _if_made(analysis, "timeline", empty))
+        return
+    assert analysis.bucket_seconds  # a timeline has buckets
+    yield from _title("Timeline", "what happened when, over all topics")
+    yield from map(indented, rows_of_blocks(shown, analysis.bucket_seconds, view))
+    yield from _more(analysis.total("timeline") - len(shown), view)
+
+
+def _title(title: str, means: str) -> Iterator[Text]:
+    yield Text("")
+    yield Text.assemble((title, "bold"), "  ", (means, "dim"))
+
+
+def _more(left_out: int, view: View) -> Iterator[RenderableType]:
+    if left_out > 0:
+        yield indented(Text(f"{view.signs.more} and {left_out:,} more: -o json or --save"))

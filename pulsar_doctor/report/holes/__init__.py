@@ -1,0 +1,1 @@
+"""Acknowledged ranges and the holes between them, drawn, counted and as JSON."""

@@ -1,0 +1,159 @@
+"""Acknowledged ranges for a program: one JSON document, null where a number is not told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TextIO
+
+from pulsar_doctor.acks.persisting import RECORD_BYTES_MOST
+from pulsar_doctor.acks.subscription import Biography
+from pulsar_doctor.holes.account import Account
+from pulsar_doctor.holes.held import BrokerCursor
+from pulsar_doctor.holes.origins import Origin
+from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.report.holes.lives import life_json
+
+SCHEMA = "pulsar-doctor/holes/1"
+
+
+def write(
+    accounts: Sequence[Account],
+    out: TextIO,
+    *,
+    source: str,
+    not_loaded: Sequence[str] = (),
+    unreachable: Sequence[tuple[str, str]] = (),
+    cursors: Sequence[BrokerCursor] = (),
+    lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
+) -> None:
+    """The document, a line for each subscription, then the cursors of the broker's own.
+
+    lives: of entries in holes, by full topic and subscription; written where a trace told them.
+    """
+    out.write(f'{{"schema": {json.dumps(SCHEMA)}, "source": {json.dumps(source)}, ')
+    out.write('"subscriptions": [')
+    for number, each in enumerate(accounts):
+        out.write(",\n" if number else "\n")
+        told = account_json(each)
+        if lives is not None:
+            key = (full_name(each.topic, each.partition), each.subscription)
+            told["biographies"] = [life_json(life) for life in lives.get(key, ())]
+        out.write(json.dumps(told))
+    tail = {
+        "cursors": [cursor_json(each) for each in cursors],
+        "not_loaded": list(not_loaded),
+        "unreachable": [{"topic": topic, "reason": reason} for topic, reason in unreachable],
+    }
+    out.write(f"\n], {json.dumps(tail)[1:]}\n")
+    out.flush()
+
+
+def cursor_json(cursor: BrokerCursor) -> dict[str, Any]:
+    """One of the document's cursors; `held_` is what no subscription needs."""
+    account, held = cursor.account, cursor.held
+    return {
+        "topic": account.topic,
+        "partition": account.partition,
+        "cursor": account.subscription,
+        "kind": cursor.owner.kind,
+        "of": cursor.owner.of,
+        "connected": cursor.connected,
+        "status": account.status,
+        "held_ledgers": None if held is None else held.ledgers,
+        "held_bytes": None if held is None else held.bytes,
+        "held_ledgers_alone": None if held is None else held.alone,
+        "held_bytes_alone": None if held is None else held.bytes_alone,
+        "held_with": [] if held is None else list(held.others),
+        **dict(_behind(account)),
+        **dict(_certain(account)),
+        **dict(_cost(account)),
+        "moves": cursor.moves,
+        "practice": cursor.practice,
+        "not_told": list(account.not_told),
+    }
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """One of the document's subscriptions."""
+    return {
+        "topic": account.topic,
+        "partition": account.partition,
+        "subscription": account.subscription,
+        "type": account.type,
+        "durable": account.durable,
+        "status": account.status,
+        "backlog": account.backlog,
+        "backlog_by_positions": account.backlog_by_positions,
+        "backlog_counter_wrong": account.backlog_wrong,
+        **dict(_behind(account)),
+        **dict(_certain(account)),
+        **dict(_cost(account)),
+        "origin": account.origin,
+        "origins": [_origin(origin) for origin in account.origins],
+        "not_told": list(account.not_told),
+    }
+
+
+def _behind(account: Account) -> Iterator[tuple[str, Any]]:
+    shape, oldest = account.shape, account.oldest_hole
+    yield "mark_delete", _at(account.mark_delete)
+    yield "mark_delete_stood_seconds", None if account.stood is None else account.stood.ms / 1000
+    yield "mark_delete_stood_at_least", None if account.stood is None else not account.stood.exact
+    yield "read_position", _at(account.read_position)
+    yield "ranges", account.ranges
+    yield "acknowledged_entries", account.acknowledged_entries
+    yield "holes", account.holes
+    yield "hole_entries", account.hole_entries
+    yield "hole_entries_not_sent", None if shape is None else shape.hole_entries[1]
+    yield "oldest_hole", None if oldest is None else [_at(oldest[0]), _at(oldest[1])]
+    yield "unacked_messages", account.unacked_messages
+    yield "delayed_entries", account.msg_delayed
+    yield "entries_in_replay", account.msg_in_replay
+
+
+def _certain(account: Account) -> Iterator[tuple[str, Any]]:
+    """What surely holds; without doubts least and most are the number itself."""
+    told = account.between
+    for name in ("ranges", "acknowledged_entries", "holes", "hole_entries"):
+        yield f"{name}_least", getattr(told, name)[0]
+        yield f"{name}_most", getattr(told, name)[1]
+    for name, (least, most) in (
+        ("mark_delete", told.mark_delete),
+        ("oldest_hole_begin", told.oldest_hole),
+    ):
+        yield f"{name}_least", _at(least)
+        yield f"{name}_most", _at(most)
+
+
+def _cost(account: Account) -> Iterator[tuple[str, Any]]:
+    ahead, pinned, storing = account.forecast, account.pinned, account.storing
+    stored = {True: "bit arrays", False: "ranges"}
+    yield "persisted_limit", storing.limit
+    yield "persisted_limit_assumed", storing.max_ranges is None
+    yield "share_of_limit", account.share_of_limit
+    yield "stored_as", None if storing.bit_arrays is None else stored[storing.bit_arrays]
+    yield "record_bytes", account.record_bytes
+    yield "record_bytes_told", account.record_told
+    yield "record_bytes_limit", RECORD_BYTES_MOST
+    yield "redelivered_at_load", None if ahead is None else ahead.entries
+    yield "redelivered_at_load_least", None if ahead is None else ahead.least
+    yield "redelivered_at_load_most", None if ahead is None else ahead.most
+    yield "pinned_ledgers", None if pinned is None else pinned.ledgers
+    yield "pinned_bytes", None if pinned is None else pinned.bytes
+    yield "pinned_bytes_without_oldest_hole", None if pinned is None else pinned.without_oldest
+    yield "pinned_bytes_without_holes", None if pinned is None else pinned.without_any
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    return {
+        "origin": origin.code,
+        "entries_least": origin.least,
+        "entries_most": origin.most,
+        "because": origin.because,
+        "practice": origin.practice,
+    }
+
+
+def _at(position: tuple[int, int] | None) -> str | None:
+    return None if position is None else f"{position[0]}:{position[1]}"

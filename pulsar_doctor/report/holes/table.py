@@ -1,0 +1,294 @@
+"""Acknowledged ranges for a person: what they are, cost and come from, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pulsar_doctor.acks.persisting import RECORD_BYTES_MOST
+from pulsar_doctor.acks.subscription import Biography
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.holes.account import Account
+from pulsar_doctor.holes.bounds import Bounds
+from pulsar_doctor.holes.held import BrokerCursor
+from pulsar_doctor.holes.origins import Origin
+from pulsar_doctor.ledger.consumers import NON_PERSISTENT, full_name
+from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
+from pulsar_doctor.report.holes.axis import axis
+from pulsar_doctor.report.holes.lives import print_lives
+from pulsar_doctor.report.holes_cursors import print_cursors
+from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.tables import NOT_TOLD, count, percent
+from pulsar_doctor.wording.printable import many, printable
+
+BLOCKS_MOST = 20
+LABEL_WIDTH = 18
+MARGIN = 2
+FINE = "NO WARNING"
+PARTIAL = (
+    "Batches acknowledged in part are in no range and not counted here. With at most {few} ranges, "
+    "an unload forgets what of them was acknowledged, on brokers without #26474."
+)
+
+LabelledLine = tuple[str, str]
+
+
+def write(
+    accounts: Sequence[Account],
+    out: TextIO,
+    *,
+    not_loaded: int = 0,
+    lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
+    kinds: Sequence[str] = (),
+    cursors: Sequence[BrokerCursor] = (),
+) -> None:
+    """All subscriptions: those with holes one by one, most ranges first, then the others.
+
+    cursors: of the broker's own, behind them.
+
+    kinds: sentences on topics that have no subscription.
+    """
+    console = console_on(out)
+    shown = sorted(filter(_is_shown, accounts), key=_urgency)
+    for each in shown[:BLOCKS_MOST]:
+        _print_block(console, each)
+        print_lives(console, (lives or {}).get((_topic(each), each.subscription), ()))
+    if len(shown) > BLOCKS_MOST:
+        console.print(Text(f"and {len(shown) - BLOCKS_MOST} more: -o json lists them all"))
+    whole = [each for each in accounts if not _is_shown(each)]
+    for each in whole if not shown else ():
+        console.print(
+            Text.assemble(_badge(console, "healthy"), "  ", _place(each), f": {_nothing(each)}")
+        )
+    if shown and whole:
+        console.print(Text(f"{many(len(whole), 'other subscription')} without holes"))
+    print_cursors(console, cursors)
+    if not accounts and not kinds and not cursors:
+        console.print(Text("no subscription was found: nothing to look at"))
+    for sentence in kinds:
+        console.print(Text(printable(sentence)))
+    if not_loaded:
+        console.print(Text(f"{many(not_loaded, 'topic')} that no broker has loaded: not read"))
+    out.flush()
+
+
+def _is_shown(account: Account) -> bool:
+    return account.ranges != 0 or account.backlog_wrong is True
+
+
+def _urgency(account: Account) -> tuple[bool, int, str]:
+    return account.status == "healthy", -(account.ranges or 0), account.subscription
+
+
+def _nothing(account: Account) -> str:
+    if account.topic.startswith(NON_PERSISTENT):
+        return "nothing is kept there, so there is no backlog and nothing to acknowledge"
+    where = "" if account.mark_delete is None else f" (mark-delete {_at(account.mark_delete)})"
+    backlog = "" if account.backlog is None else f", backlog {count(account.backlog)}"
+    return f"no holes{where}{backlog}; whether it stands still: {_ask(account)}"
+
+
+def _ask(account: Account) -> str:
+    """The command that tells what holes do not."""
+    return f"pulsar-doctor stall-check {_topic(account)} -s {account.subscription}"
+
+
+def _print_block(console: Console, account: Account) -> None:
+    console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
+    table = Table.grid(padding=(0, MARGIN, 0, 0))
+    table.add_column(min_width=LABEL_WIDTH, no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, words in _lines(account):
+        table.add_row(Text(label), Text(words))
+    console.print(Padding(table, (0, 0, 0, MARGIN), expand=False))
+    signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
+    width = min(console.width, CHART_WIDTH_MOST) - 2 * MARGIN
+    for line in axis(account, width, signs):
+        console.print(Padding(line, (0, 0, 0, MARGIN), expand=False))
+    console.print()
+
+
+def _badge(console: Console, status: str) -> tuple[str, str]:
+    unicode = console.encoding.lower().startswith("utf")
+    word = FINE if status == "healthy" else status.upper()  # holes do not tell who stands still
+    return f"{(SYMBOLS if unicode else PLAIN_SYMBOLS)[status]} {word}", STYLES[status]
+
+
+def _place(account: Account) -> str:
+    type_ = f", {account.type}" if account.type else ""
+    return f"{printable(account.subscription)} on {printable(_topic(account))}{type_}"
+
+
+def _topic(account: Account) -> str:
+    return full_name(account.topic, account.partition)
+
+
+def _lines(account: Account) -> Iterator[LabelledLine]:
+    if account.backlog_wrong:
+        yield "backlog", _backlog(account)
+    yield "mark-delete", _mark_delete(account)
+    yield "acknowledged", _acknowledged(account)
+    yield "holes", _holes(account)
+    yield "unacknowledged", _unacked(account)
+    yield "persisted", _persisted(account)
+    yield "record", _record(account)
+    yield "at the next load", _at_load(account)
+    if account.pinned is not None:
+        yield "on disk", _pinned(account)
+    for origin in account.origins:
+        yield from _origin(origin)
+    yield "note", PARTIAL.format(few=count(account.storing.few))
+    for missing in account.not_told:
+        yield "not told", printable(missing)
+
+
+def _backlog(account: Account) -> str:
+    """Of a counter that is wrong."""
+    right = account.backlog_by_positions
+    by = "" if right is None else f", by the positions it is {count(right)}"
+    topic = printable(_topic(account))
+    return (
+        f"the broker's counter tells {count(account.backlog)}, which is wrong{by}; it is computed "
+        f"anew when the topic is unloaded (pulsar-admin topics unload {topic}), and all clients of "
+        "the topic reconnect then"
+    )
+
+
+def _mark_delete(account: Account) -> str:
+    where = NOT_TOLD if account.mark_delete is None else _at(account.mark_delete)
+    least, most = account.between.mark_delete
+    if account.mark_delete is None and most is not None:
+        where = f"at most {_at(most)}" if least is None else f"{_at(least)} to {_at(most)}"
+    if account.stood is None:
+        return f"{where}; how long it has stood is not told"
+    return f"{where}, has not moved for {account.stood}"
+
+
+def _acknowledged(account: Account) -> str:
+    told = account.between
+    ranges = _between(account.ranges, told.ranges, "range")
+    entries = _between(account.acknowledged_entries, told.acknowledged_entries, "entry")
+    if ranges is None:
+        return "not told"
+    held = "" if entries is None else f" with {entries}"
+    return f"{ranges}{held} behind mark-delete"
+
+
+def _holes(account: Account) -> str:
+    if account.shape is None:
+        told = account.between
+        if None not in told.holes and told.hole_entries[1] is None:
+            return _at_least(told)
+        holes = _between(None, told.holes, "hole")
+        entries = _between(None, told.hole_entries, "entry")
+        return f"{holes} with {entries}" if holes and entries else holes or "not told"
+    where = ""
+    if account.oldest_hole is not None:
+        first, last = account.oldest_hole
+        until = "" if first == last else f" to {_at(last)}"
+        where = f"; the oldest is {_at(first)}{until}"
+    inside = _many(sum(account.shape.hole_entries), "entry")
+    return f"{_many(len(account.shape.holes), 'hole')} with {inside}{where}"
+
+
+def _between(value: int | None, bounds: tuple[int | None, int | None], what: str) -> str | None:
+    """`3 ranges`, `3 to 5 ranges`, `at least 3 ranges`; None where nothing is told."""
+    least, most = bounds
+    if value is not None:
+        return _many(value, what)
+    if least is None or most is None:
+        return None if least is None else f"at least {_many(least, what)}"
+    return _many(most, what) if least == most else f"{count(least)} to {_many(most, what)}"
+
+
+def _at_least(told: Bounds) -> str:
+    """Of holes that lie in ledgers that are not all known."""
+    (least, most), entries = told.holes, told.hole_entries[0]
+    if least is None or not most:
+        return "not told"
+    between = (
+        _many(most, "hole")
+        if least == most
+        else f"between {count(least)} and {_many(most, 'hole')}"
+    )
+    held = _many(entries or 0, "entry")
+    return f"{between} with {held} at least; the oldest begins behind mark-delete"
+
+
+def _unacked(account: Account) -> str:
+    told = [
+        (account.unacked_messages, "messages sent"),
+        (account.msg_delayed, "entries delayed"),
+        (account.msg_in_replay, "entries to be sent again"),
+    ]
+    numbers = ", ".join(f"{count(n)} {what}" for n, what in told)
+    if account.type in SINGLE_ACTIVE:
+        return f"what is sent and unacknowledged is not counted on {account.type}"
+    return f"{numbers}: all of the subscription, in holes or behind them"
+
+
+def _persisted(account: Account) -> str:
+    assumed = " (assumed: not told)" if account.storing.max_ranges is None else ""
+    return f"{percent(account.share_of_limit)} of {count(account.storing.limit)} ranges{assumed}"
+
+
+def _record(account: Account) -> str:
+    if account.record_bytes is None:
+        return "not told"
+    share = percent(account.record_bytes / RECORD_BYTES_MOST)
+    source = "as last written" if account.record_told else "as it would be written"
+    most = f"{RECORD_BYTES_MOST // 1024**2} MiB that a bookie takes"
+    return f"{_many(account.record_bytes, 'byte')} {source}, {share} of the {most}"
+
+
+def _at_load(account: Account) -> str:
+    if account.durable is False:
+        return "nothing is kept: this subscription is not durable"
+    if account.forecast is None:
+        return "not told"
+    least, most = account.forecast.least, account.forecast.most
+    if least != most:
+        between = f"between {count(least)} and {count(most)} acknowledged entries"
+        what = "the broker's way of storing them" if account.ranges is not None else "how many"
+        return f"{between} are delivered again: {what} is not told"
+    if not most:
+        return "no acknowledged entry is delivered again after an orderly unload"
+    said = "entry is" if most == 1 else "entries are"
+    return f"{count(most)} acknowledged {said} delivered again after an orderly unload"
+
+
+def _pinned(account: Account) -> str:
+    pinned = account.pinned
+    assert pinned is not None
+    kept = (
+        f"{_many(pinned.bytes, 'byte')} in {_many(pinned.ledgers, 'ledger')} from the oldest hole"
+    )
+    if pinned.without_any == pinned.bytes:
+        return f"{kept} on; no hole keeps more than the last entries would"
+    without = f"{count(pinned.without_oldest)} without it, {count(pinned.without_any)} without any"
+    return f"{kept} on; {without}"
+
+
+def _origin(origin: Origin) -> Iterator[LabelledLine]:
+    share = _many(origin.least, "entry")
+    if origin.least != origin.most:
+        share = f"{count(origin.least)} to {_many(origin.most, 'entry')}"
+    yield f"origin: {origin.code}", f"{share} in holes; {origin.because}"
+    yield "", origin.practice
+
+
+def _at(position: tuple[int, int]) -> str:
+    return f"{position[0]}:{position[1]}"
+
+
+def _many(number: int, what: str) -> str:
+    """`1 entry`, `2,000 entries`."""
+    if number == 1:
+        return f"1 {what}"
+    return f"{count(number)} {what[:-1]}ies" if what.endswith("y") else f"{count(number)} {what}s"

@@ -1,0 +1,1 @@
+"""What `simulate` found: a table over queue sizes, and a document."""

@@ -1,0 +1,1 @@
+"""Verdicts: in detail, at a glance, round by round, and in the formats of other programs."""

@@ -1,0 +1,128 @@
+"""One verdict in detail: the status, the cause, what was seen, the remedy, the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.answers import Finding
+from pulsar_doctor.ledger.consumers import NON_PERSISTENT
+from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
+from pulsar_doctor.report.words import backlog, culprit, numbers
+from pulsar_doctor.wording.printable import printable
+
+NOT_TOLD_SHOWN_MOST = 3
+STYLES = {
+    "stalled": "bold red",
+    "warning": "bold yellow",
+    "healthy": "bold green",
+    "unknown": "bold magenta",
+    "info": "bold",
+}
+SYMBOLS = {"stalled": "✖", "warning": "▲", "healthy": "✔", "unknown": "?"}
+PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """How the terminal is drawn on. tells_backlog: whether the source has a backlog at all."""
+
+    console: Console
+    verbose: bool
+    tells_backlog: bool
+
+    def badge(self, status: str) -> tuple[str, str]:
+        """`✖ STALLED` and its style."""
+        unicode = self.console.encoding.lower().startswith("utf")
+        symbol = (SYMBOLS if unicode else PLAIN_SYMBOLS)[status]
+        return f"{symbol} {status.upper()}", STYLES[status]
+
+
+def print_block(pen: Pen, alike: Alike) -> None:
+    """Draws all that is known of partitions that stand still for the same causes."""
+    pen.console.print(_heading(pen, alike))
+    pen.console.print(block_parts(pen, alike))
+
+
+def block_parts(pen: Pen, alike: Alike) -> Padding:
+    """What stands below the heading."""
+    return _indented(_lines(pen, alike))
+
+
+def print_healthy(pen: Pen, folded: Folded) -> None:
+    """One line, and a second where there is something to know."""
+    every = f", {folded.partitions} partitions" if folded.partitions > 1 else ""
+    where = _where(folded, every)
+    pen.console.print(Text.assemble(pen.badge("healthy"), "  ", where))
+    if folded.info is not None:
+        info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
+        pen.console.print(_indented([("info", Text(info))], below=0))
+
+
+def _heading(pen: Pen, alike: Alike) -> Text:
+    """The status, and of which subscription."""
+    where = _where(alike.of, partitions(alike.diagnoses, alike.of.partitions))
+    return Text.assemble(pen.badge(alike.status), "  ", where)
+
+
+def _where(folded: Folded, which: str) -> str:
+    kind = folded.type or "type not told"
+    return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
+
+
+def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
+    shown = alike.shown
+    if len(alike.diagnoses) > 1:
+        why = ", the largest backlog of them" if shown.backlog else ""
+        yield "shown", Text(f"partition {shown.partition}{why}")
+    for finding in shown.findings:
+        yield from _finding_lines(finding)
+    if alike.of.topic.startswith(NON_PERSISTENT):
+        yield "backlog", Text("none: a non-persistent topic keeps nothing")
+    elif pen.tells_backlog:
+        entries = backlog(alike.of.backlog)
+        unit = "" if alike.of.backlog is None else " entries"
+        where = " in all partitions" if alike.of.partitions > 1 else ""
+        yield "backlog", Text(f"{entries}{unit}{where}")
+    yield from _not_told(pen, shown)
+
+
+def _finding_lines(finding: Finding) -> Iterator[tuple[str, Text]]:
+    who = f" of {printable(finding.consumer)}" if finding.consumer else ""
+    sure = f", {finding.confidence:.0%} sure"
+    cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
+    yield "cause", cause.append(f"{sure})")
+    yield "seen", Text(printable(finding.summary))
+    yield "remedy", Text(printable(finding.remedy))
+    if finding.evidence:
+        yield "numbers", Text(numbers(finding.evidence))
+    yield "more", Text(finding.explain)
+
+
+def _not_told(pen: Pen, shown: Diagnosis) -> Iterator[tuple[str, Text]]:
+    """Why a verdict is unknown; beside a finding, only that something was not decided."""
+    if pen.verbose:
+        yield from (("not told", Text(printable(reason))) for reason in shown.not_told)
+    elif shown.status == "unknown":
+        reasons = shown.not_told[:NOT_TOLD_SHOWN_MOST]
+        yield from (("not told", Text(printable(reason))) for reason in reasons)
+        if len(shown.not_told) > len(reasons):
+            left_out = len(shown.not_told) - len(reasons)
+            yield "", Text(f"and {left_out} more with -v or -o json")
+    elif shown.unknown:
+        yield "not told", Text(f"{len(shown.unknown)} not decided: see them with -v or -o json")
+
+
+def _indented(lines: Iterable[tuple[str, Text]], below: int = 1) -> Padding:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True, min_width=7)
+    grid.add_column(overflow="fold")
+    for name, text in lines:
+        grid.add_row(name, text)
+    return Padding(grid, (0, 0, below, 2))

@@ -1,0 +1,156 @@
+"""Puts the partitions of a topic together again, so that a person reads of a topic once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.evidence.answers import Finding
+from pulsar_doctor.ledger.consumers import PERSISTENT
+from pulsar_doctor.wording.printable import listed, printable
+
+HEALTHY_SHOWN_MOST = 10  # by name; more are only counted
+PARTITIONS_SHOWN_MOST = 5
+
+
+@dataclass(slots=True)
+class Folded:
+    """One subscription of one topic, with all its partitions.
+
+    partitions: how many were judged, 0 where the topic has none. backlog: entries of all of them,
+    None where one is not told. unwell: the verdicts that are not healthy.
+    """
+
+    topic: str
+    subscription: str
+    type: str | None
+    partitions: int = 0
+    backlog: int | None = 0
+    unwell: list[Diagnosis] = field(default_factory=list)
+    info: Finding | None = None
+
+    def add(self, diagnosis: Diagnosis) -> None:
+        """One more partition, or the whole topic."""
+        told = self.backlog is not None and diagnosis.backlog is not None
+        self.backlog = (self.backlog or 0) + (diagnosis.backlog or 0) if told else None
+        self.partitions += diagnosis.partition is not None
+        if diagnosis.status != "healthy":
+            self.unwell.append(diagnosis)
+        elif diagnosis.findings:
+            self.info = self.info or diagnosis.findings[0]
+
+    @property
+    def status(self) -> Status:
+        """The worst of its partitions."""
+        return min((one.status for one in self.unwell), key=STATUSES.index, default="healthy")
+
+    def alike(self) -> list[Alike]:
+        """What is not healthy, the partitions with the same causes together, worst first."""
+        ordered = sorted(self.unwell, key=_causes)
+        return [Alike(self, tuple(same)) for _, same in groupby(ordered, key=_causes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Partitions of one subscription that have the same verdict for the same causes."""
+
+    of: Folded
+    diagnoses: tuple[Diagnosis, ...]
+
+    @property
+    def shown(self) -> Diagnosis:
+        """The one whose numbers are shown: the largest backlog."""
+        return max(self.diagnoses, key=lambda diagnosis: diagnosis.backlog or 0)
+
+    @property
+    def status(self) -> Status:
+        """The verdict that they share."""
+        return self.diagnoses[0].status
+
+    @property
+    def place(self) -> str:
+        """`public/default/orders, partitions 3 and 7 of 100`."""
+        topic = printable(self.of.topic.removeprefix(PERSISTENT))
+        return f"{topic}{partitions(self.diagnoses, self.of.partitions)}"
+
+
+@dataclass(slots=True)
+class FoldedFleet:
+    """All that was judged. Healthy topics without partitions are only counted beyond a few."""
+
+    partitioned: dict[tuple[str, str], Folded] = field(default_factory=dict)
+    plain_unwell: list[Folded] = field(default_factory=list)
+    plain_healthy: list[Folded] = field(default_factory=list)
+    plain_healthy_count: int = 0
+
+    def add(self, diagnosis: Diagnosis) -> None:
+        """One more verdict."""
+        key = (diagnosis.topic, diagnosis.subscription)
+        new = Folded(*key, diagnosis.type)
+        if diagnosis.partition is not None:
+            self.partitioned.setdefault(key, new).add(diagnosis)
+            return
+        new.add(diagnosis)
+        if diagnosis.status != "healthy":
+            self.plain_unwell.append(new)
+            return
+        self.plain_healthy_count += 1
+        if len(self.plain_healthy) < HEALTHY_SHOWN_MOST:
+            self.plain_healthy.append(new)
+
+    @property
+    def unwell(self) -> list[Folded]:
+        """What is not healthy, worst first, and of the same verdict the largest backlog first."""
+        folded = (one for one in self.partitioned.values() if one.unwell)
+        return sorted((*self.plain_unwell, *folded), key=_worst_first)
+
+    @property
+    def healthy(self) -> list[Folded]:
+        """Those that are kept by name; whether that is all, `counts` says."""
+        folded = (one for one in self.partitioned.values() if not one.unwell)
+        return [*self.plain_healthy, *folded]
+
+    @property
+    def counts(self) -> Counter[Status]:
+        """How many have which verdict, a topic's partitions as one."""
+        counts = Counter(one.status for one in (*self.plain_unwell, *self.partitioned.values()))
+        counts["healthy"] += self.plain_healthy_count
+        return counts
+
+    def alike(self) -> list[Alike]:
+        """What is not healthy, worst first over all subscriptions."""
+        found = [alike for folded in self.unwell for alike in folded.alike()]
+        return sorted(found, key=lambda alike: STATUSES.index(alike.status))
+
+
+def fold(diagnoses: Iterable[Diagnosis]) -> FoldedFleet:
+    """All of them, in any order."""
+    fleet = FoldedFleet()
+    for diagnosis in diagnoses:
+        fleet.add(diagnosis)
+    return fleet
+
+
+def partitions(diagnoses: Iterable[Diagnosis], of: int) -> str:
+    """`, partitions 3 and 7 of 100`; nothing for a topic without partitions."""
+    numbers = sorted(d.partition for d in diagnoses if d.partition is not None)
+    if not numbers:
+        return ""
+    if len(numbers) == of > 1:
+        return f", all {of} partitions"
+    word = "partition" if len(numbers) == 1 else "partitions"
+    told = listed([str(number) for number in numbers], PARTITIONS_SHOWN_MOST)
+    return f", {word} {told} of {of}" if of > 1 else f", {word} {told}"
+
+
+def _causes(diagnosis: Diagnosis) -> tuple[int, tuple[str, ...]]:
+    codes = tuple(finding.code for finding in diagnosis.findings)
+    return STATUSES.index(diagnosis.status), codes
+
+
+def _worst_first(folded: Folded) -> tuple[int, int]:
+    return STATUSES.index(folded.status), -(folded.backlog or 0)

@@ -1,0 +1,37 @@
+"""The verdicts for a program: one JSON document, written as the verdicts come."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.report.stall_check.document import diagnosis_json, moment_json
+from pulsar_doctor.report.stall_check.wanted import Wanted
+
+SCHEMA = "pulsar-doctor/stall-check/1"
+
+
+def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
+    """The document, a line for each subscription; what is known last comes last."""
+    text = json.dumps(_head(checkup))
+    out.write(f'{text[:-1]}, "subscriptions": [')
+    for number, diagnosis in enumerate(checkup.examined()):
+        out.write(",\n" if number else "\n")
+        out.write(json.dumps(diagnosis_json(diagnosis)))
+    out.write(f"\n], {json.dumps(_tail(checkup))[1:]}\n")
+
+
+def _head(checkup: Checkup) -> dict[str, Any]:
+    return {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
+
+
+def _tail(checkup: Checkup) -> dict[str, Any]:
+    unreachable = [{"topic": topic, "reason": reason} for topic, reason in checkup.unreachable]
+    return {
+        "window_seconds": round(checkup.window_seconds, 3),
+        "samples": checkup.samples,
+        "not_loaded": checkup.not_loaded,
+        "unreachable": unreachable,
+        "notes": [{"topic": topic, "note": note} for topic, note in checkup.notes],
+    }

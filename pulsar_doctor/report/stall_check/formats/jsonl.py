@@ -1,0 +1,38 @@
+"""The verdicts for a program that follows them: a line of JSON for each subscription, as it comes.
+
+A line is one of the document's subscriptions, with when it was judged and from what. A topic that
+could not be read has a line too, without a subscription: it is unknown, for the reason it gives.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.report.stall_check.document import diagnosis_json, moment_json
+from pulsar_doctor.report.stall_check.wanted import Wanted
+
+SCHEMA = "pulsar-doctor/verdict/1"
+
+
+def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
+    """All verdicts, then what could not be read; several runs may follow each other."""
+    head = {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
+    for diagnosis in checkup.examined():
+        out.write(json.dumps(head | diagnosis_json(diagnosis)) + "\n")
+    for topic, reason in checkup.unreachable:
+        out.write(json.dumps(head | _unread(topic, reason)) + "\n")
+
+
+def _unread(topic: str, reason: str) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": None,
+        "subscription": None,
+        "type": None,
+        "status": "unknown",
+        "backlog": None,
+        "findings": [],
+        "not_told": [reason],
+    }

@@ -1,0 +1,120 @@
+"""The verdicts as a JUnit report: each subscription is a test case of its topic.
+
+Two schemas are in use and differ: that of Apache Ant's reports (a suite has `package`, `id`,
+`hostname`, properties, system-out and system-err; a case holds one element at most, a time stamp
+has no zone) and that of Jenkins' xUnit plug-in. What is written here is valid for both, so what a
+passing case has to say stands in the suite's system-out. All of it is ASCII, with references for
+other characters, so that no encoding of stdout can break it.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
+from typing import TextIO
+from xml.sax.saxutils import escape, quoteattr
+
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.spool import pour, spool
+from pulsar_doctor.report.stall_check.wanted import Wanted
+from pulsar_doctor.report.words import cause, full_topic, in_detail
+
+NAME = "pulsar-doctor stall-check"
+ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Suite:
+    cases: SpooledTemporaryFile[str] = field(default_factory=spool)
+    notes: SpooledTemporaryFile[str] = field(default_factory=spool)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def case(self, topic: str, name: str, result: tuple[str, str] = ("", "")) -> None:
+        """One test case. result: the kind of its element, and the element."""
+        kind, element = result
+        self.counts.update(("tests", kind))
+        self.cases.write(f"<testcase classname={_quoted(topic)} name={_quoted(name)}")
+        self.cases.write(f' time="0">{element}</testcase>\n' if kind else ' time="0"/>\n')
+
+
+def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
+    """wanted.fails are failures; unknown and unreachable are errors; not loaded is skipped."""
+    suite = _Suite()
+    for diagnosis in checkup.examined():
+        suite.case(full_topic(diagnosis), diagnosis.subscription, _result(diagnosis, wanted))
+        suite.notes.writelines(_notes(diagnosis, wanted))
+    for topic, reason in checkup.unreachable:
+        suite.case(topic, "(unreachable)", ("errors", _element("error", "unreachable", reason)))
+    for topic in checkup.not_loaded:
+        suite.case(topic, "(not loaded)", ("skipped", '<skipped message="no broker has it"/>'))
+    _write(suite, checkup, out)
+
+
+def _write(suite: _Suite, checkup: Checkup, out: TextIO) -> None:
+    out.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
+    out.write(f"<testsuite {_attributes(suite.counts, checkup)}>\n<properties>\n")
+    for name in ("source", "samples", "window_seconds"):
+        out.write(f'<property name="{name}" value="{getattr(checkup, name)}"/>\n')
+    out.write("</properties>\n")
+    pour(suite.cases, out)
+    out.write("<system-out>")
+    pour(suite.notes, out)
+    out.write("</system-out>\n<system-err/>\n</testsuite>\n</testsuites>\n")
+    suite.cases.close()
+    suite.notes.close()
+
+
+def _attributes(counts: Counter[str], checkup: Checkup) -> str:
+    kinds = ("tests", "failures", "errors", "skipped")
+    numbers = " ".join(f'{kind}="{counts[kind]}"' for kind in kinds)
+    host = _quoted(platform.node().strip() or "localhost")
+    return (
+        f'name="{NAME}" package="pulsar-doctor" id="0" {numbers} '
+        f'time="{checkup.window_seconds:.3f}" hostname={host} '
+        f'timestamp="{checkup.checked_at:%Y-%m-%dT%H:%M:%S}"'
+    )
+
+
+def _result(diagnosis: Diagnosis, wanted: Wanted) -> tuple[str, str]:
+    text = "\n".join(in_detail(diagnosis))
+    if diagnosis.status == "unknown":
+        return "errors", _element("error", "unknown", cause(diagnosis), text)
+    if diagnosis.status in wanted.fails:
+        worst = diagnosis.findings[0]
+        return "failures", _element("failure", worst.code, worst.summary, text)
+    return "", ""
+
+
+def _notes(diagnosis: Diagnosis, wanted: Wanted) -> Iterator[str]:
+    """What a case that passes has to say."""
+    if diagnosis.status != "unknown" and diagnosis.status not in wanted.fails:
+        where = f"{diagnosis.subscription} on {full_topic(diagnosis)}"
+        for finding in diagnosis.findings:
+            said = f"{finding.severity}: {where}: {finding.code}: {finding.summary}"
+            yield f"{_text(said)}\n{_text(finding.remedy)}\n"
+
+
+def _element(tag: str, kind: str, message: str, text: str = "") -> str:
+    return f"<{tag} type={_quoted(kind)} message={_quoted(message)}>{_text(text)}</{tag}>"
+
+
+def _quoted(value: str) -> str:
+    return _ascii(quoteattr(_legal(value)))
+
+
+def _text(value: str) -> str:
+    return _ascii(escape(_legal(value)))
+
+
+def _legal(value: str) -> str:
+    """Without what no XML document can hold, not even as a reference."""
+    return ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", value)
+
+
+def _ascii(value: str) -> str:
+    return value.encode("ascii", "xmlcharrefreplace").decode("ascii")

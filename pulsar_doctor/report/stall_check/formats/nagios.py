@@ -1,0 +1,94 @@
+"""The verdicts for Nagios, Icinga and their kin: a status line, performance data, details.
+
+https://www.monitoring-plugins.org/doc/guidelines.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TextIO
+
+from pulsar_doctor.diagnosis.checkup import Checkup, Tally
+from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.report.stall_check.folding import Alike, fold
+from pulsar_doctor.report.stall_check.wanted import Wanted
+from pulsar_doctor.report.words import cause, counted, in_detail
+from pulsar_doctor.wording.printable import many, printable
+
+NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit code
+LIMITS: Mapping[Status, str] = {  # warn;crit;min of performance data
+    "stalled": ";;0;0",
+    "warning": ";0;;0",
+    "unknown": ";;;0",
+    "healthy": ";;;0",
+}
+DETAILED_MOST = 10  # what an agent carries is a few KiB
+LINES_MOST = 8  # of one verdict
+
+
+def exit_code(tally: Tally) -> int:
+    """2 where something is stalled, else 3 where something is not known, else 1, else 0.
+
+    A stall outranks what is unknown, as 1 outranks 3 among our own codes: it is certain, and
+    somebody must act. What could not be examined outranks a warning: it may hide a stall.
+    """
+    if tally.counts["stalled"]:
+        return 2
+    if tally.counts["unknown"] or tally.unreachable:
+        return 3
+    return 1 if tally.counts["warning"] else 0
+
+
+def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
+    """One status line with performance data, then a line for each that is not healthy."""
+    fleet = fold(checkup.examined())
+    tally = checkup.tally
+    alike = fleet.alike()
+    state = NAMES[exit_code(tally)]
+    first = _clean(f"PULSAR STALL-CHECK {state} - {_headline(checkup, tally, alike)}")
+    out.write(f"{first}|{_performance(tally)}\n")
+    out.writelines(f"{_clean(line)}\n" for line in _details(checkup, alike))
+
+
+def _headline(checkup: Checkup, tally: Tally, alike: list[Alike]) -> str:
+    total = many(tally.subscriptions, "subscription")
+    if alike:
+        worst = alike[0]
+        said = f"{tally.counts[worst.status]} of {total} {worst.status}: {_short(worst)}"
+        return f"{said}; {_unread(tally)}" if tally.unreachable else said
+    if tally.unreachable:
+        topic, reason = checkup.unreachable[0]
+        return f"{_unread(tally)}: {printable(topic)}: {printable(reason)}"
+    return f"{total}, {counted(tally.counts)}" if tally.subscriptions else "no subscription"
+
+
+def _unread(tally: Tally) -> str:
+    return f"{many(tally.unreachable, 'topic')} unreachable"
+
+
+def _short(alike: Alike) -> str:
+    return f"{printable(alike.of.subscription)} on {alike.place}: {cause(alike.shown)}"
+
+
+def _details(checkup: Checkup, alike: list[Alike]) -> Iterator[str]:
+    for one in alike[:DETAILED_MOST]:
+        yield f"{one.status.upper()} {printable(one.of.subscription)} on {one.place}"
+        yield from (f"  {line}" for line in islice(in_detail(one.shown), LINES_MOST))
+    for topic, reason in checkup.unreachable[:DETAILED_MOST]:
+        yield f"UNREACHABLE {printable(topic)}: {printable(reason)}"
+    left_out = sum(max(0, len(some) - DETAILED_MOST) for some in (alike, checkup.unreachable))
+    if left_out:
+        yield f"and {left_out} more: -o json lists them all"
+
+
+def _performance(tally: Tally) -> str:
+    """label=value;warn;crit;min;max. A threshold is a range: 0 alerts from one on."""
+    told = [f"{name}={tally.counts[name]}{LIMITS[name]};{tally.subscriptions}" for name in LIMITS]
+    told += [f"unreachable={tally.unreachable};;;0", f"not_loaded={tally.not_loaded};;;0"]
+    return " ".join(told)
+
+
+def _clean(line: str) -> str:
+    """Without the bar that begins performance data."""
+    return line.replace("|", "/")

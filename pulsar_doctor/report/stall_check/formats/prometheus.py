@@ -1,0 +1,104 @@
+"""The verdicts as metrics, for the text file collector of Prometheus' node exporter.
+
+All samples of one metric must stand together, so those that come later are spooled.
+https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
+from typing import TextIO
+
+from pulsar_doctor.diagnosis.checkup import STATUSES, Checkup
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.spool import pour, spool
+from pulsar_doctor.report.stall_check.wanted import Wanted
+
+ENCODING = "utf-8"  # by its definition
+STATUS = "pulsar_doctor_subscription_status"
+BACKLOG = "pulsar_doctor_subscription_backlog_entries"
+FINDING = "pulsar_doctor_finding"
+SUBSCRIPTIONS = "pulsar_doctor_subscriptions"
+NOT_LOADED = "pulsar_doctor_topics_not_loaded"
+UNREACHABLE = "pulsar_doctor_topics_unreachable"
+CHECKED_AT = "pulsar_doctor_checked_at_seconds"
+MEANINGS = {
+    STATUS: "1 for the verdict that the subscription has, 0 for the others.",
+    BACKLOG: "Entries in the backlog; absent where the broker does not tell.",
+    FINDING: "1 for each cause that was found; more: pulsar-doctor explain CODE.",
+    SUBSCRIPTIONS: "Subscriptions by verdict, each partition apart.",
+    NOT_LOADED: "Topics that no broker has loaded, and that were not read.",
+    UNREACHABLE: "Topics that could not be read.",
+    CHECKED_AT: "When this was written, in seconds since 1970.",
+}
+ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # which UTF-8 cannot write
+
+
+@dataclass(frozen=True, slots=True)
+class _Spools:
+    status: SpooledTemporaryFile[str] = field(default_factory=spool)
+    backlog: SpooledTemporaryFile[str] = field(default_factory=spool)
+    finding: SpooledTemporaryFile[str] = field(default_factory=spool)
+
+    def add(self, diagnosis: Diagnosis) -> None:
+        """One more subscription."""
+        names = _names(diagnosis)
+        for status in STATUSES:
+            value = int(status == diagnosis.status)
+            self.status.write(_sample(STATUS, value, **names, status=status))
+        if diagnosis.backlog is not None:
+            self.backlog.write(_sample(BACKLOG, diagnosis.backlog, **names))
+        # Several consumers may share a cause; a label for each would be too many time series.
+        for cause in dict.fromkeys((one.code, one.severity) for one in diagnosis.findings):
+            code, severity = cause
+            self.finding.write(_sample(FINDING, 1, **names, code=code, severity=severity))
+
+
+def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
+    """Every metric with its HELP and TYPE, all of them gauges."""
+    spools = _Spools()
+    for diagnosis in checkup.examined():
+        spools.add(diagnosis)
+    families = ((STATUS, spools.status), (BACKLOG, spools.backlog), (FINDING, spools.finding))
+    for name, samples in families:
+        out.write(_head(name))
+        pour(samples, out)
+        samples.close()
+    out.writelines(_totals(checkup))
+
+
+def _totals(checkup: Checkup) -> Iterator[str]:
+    tally = checkup.tally
+    yield _head(SUBSCRIPTIONS)
+    for status in STATUSES:
+        yield _sample(SUBSCRIPTIONS, tally.counts[status], status=status)
+    yield _head(NOT_LOADED) + _sample(NOT_LOADED, tally.not_loaded)
+    yield _head(UNREACHABLE) + _sample(UNREACHABLE, tally.unreachable)
+    yield _head(CHECKED_AT) + _sample(CHECKED_AT, checkup.checked_at.timestamp())
+
+
+def _names(diagnosis: Diagnosis) -> dict[str, str]:
+    partition = "" if diagnosis.partition is None else str(diagnosis.partition)
+    return {
+        "topic": diagnosis.topic,
+        "partition": partition,
+        "subscription": diagnosis.subscription,
+    }
+
+
+def _head(name: str) -> str:
+    return f"# HELP {name} {MEANINGS[name]}\n# TYPE {name} gauge\n"
+
+
+def _sample(metric: str, value: float, **labels: str) -> str:
+    told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{metric}{{{told}}} {value}\n" if told else f"{metric} {value}\n"
+
+
+def _escaped(text: str) -> str:
+    whole = HALF_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+    return "".join(ESCAPES.get(char, char) for char in whole)

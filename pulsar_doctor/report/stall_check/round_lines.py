@@ -1,0 +1,69 @@
+"""A watch in a pipe: a line for each verdict that is not healthy or has turned, each with its time.
+
+A round ends with how many there are of each, so that silence is not taken for health.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TextIO
+
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.report.stall_check.folding import Folded
+from pulsar_doctor.report.stall_check.rounds import (
+    KnownSubscription,
+    Round,
+    SubscriptionKey,
+    next_round,
+    place,
+)
+from pulsar_doctor.report.stall_check.unread import sentences
+from pulsar_doctor.report.words import backlog, cause, counted, survive
+from pulsar_doctor.wording.printable import many, printable
+
+
+class RoundLines:
+    """Writes rounds as they come."""
+
+    def __init__(self, out: TextIO) -> None:
+        survive(out)
+        self._out = out
+        self._known: Mapping[SubscriptionKey, KnownSubscription] | None = None
+
+    def show(self, checkup: Checkup) -> None:
+        """One round, read to its end."""
+        round_ = next_round(checkup, self._known)
+        self._known = round_.known
+        self._out.writelines(f"{stamp(checkup.checked_at)}  {line}\n" for line in _lines(round_))
+        self._out.flush()
+
+
+def stamp(at: datetime) -> str:
+    """A moment in UTC, to the second."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _lines(round_: Round) -> Iterator[str]:
+    for folded in round_.fleet.unwell:
+        yield from _unwell(round_, folded)
+    for change in round_.changes:
+        if change.now in ("healthy", None):
+            now = "HEALTHY" if change.now else "GONE"
+            yield f"{now}  {place(change.topic, change.subscription)}  (was {change.before})"
+    yield from (printable(note) for _, note in round_.checkup.notes)
+    yield from (f"UNREAD  {sentence}" for sentence in sentences(round_.checkup))
+    told = counted(round_.fleet.counts)
+    yield f"{many(round_.fleet.counts.total(), 'subscription')}{f': {told}' if told else ''}"
+
+
+def _unwell(round_: Round, folded: Folded) -> Iterator[str]:
+    """The verdict with its cause; what was seen and what to do about it once, when it is new."""
+    shown, was = folded.alike()[0].shown, round_.turned_from(folded)
+    before = f"  (was {was})" if was else ""
+    where = place(folded.topic, folded.subscription)
+    entries = f"backlog {backlog(folded.backlog)}"
+    yield f"{folded.status.upper()}  {where}{before}  {cause(shown)}, {entries}"
+    if shown.findings and (was or round_.was(folded) is None):
+        yield f"  seen    {printable(shown.findings[0].summary)}"
+        yield f"  remedy  {printable(shown.findings[0].remedy)}"

@@ -1,0 +1,106 @@
+"""The verdicts of a round in as many lines as a screen has room for, the worst first.
+
+In detail while each of the others keeps a line, then a line each, then how many more there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from pulsar_doctor.report.stall_check.block import Pen, block_parts
+from pulsar_doctor.report.stall_check.folding import Folded
+from pulsar_doctor.report.stall_check.rounds import Round, place
+from pulsar_doctor.report.words import backlog, cause
+from pulsar_doctor.wording.printable import printable
+
+StyledLine = list[Segment]
+UNICODE = {"turns to": "→", "more": "↑", "less": "↓", "and so on": "…"}
+ASCII = {"turns to": "->", "more": "up", "less": "down", "and so on": "..."}
+
+
+def signs(console: Console) -> dict[str, str]:
+    """Signs by what they mean, as far as the terminal has them."""
+    return UNICODE if console.encoding.lower().startswith("utf") else ASCII
+
+
+def whole(console: Console, what: RenderableType) -> list[StyledLine]:
+    """All lines that it takes."""
+    return console.render_lines(what, console.options.update(height=None), pad=False)
+
+
+def cut(console: Console, text: Text) -> StyledLine:
+    """One line, whatever it says."""
+    text.truncate(console.width, overflow="ellipsis" if signs(console) is UNICODE else "crop")
+    return whole(console, text)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRows:
+    """One round, drawn with this pen. The backlog stands in the heading, with how it moved."""
+
+    pen: Pen
+    round_: Round
+
+    def lines(self, room: int) -> list[StyledLine]:
+        """At most so many."""
+        healthy = self.round_.fleet.counts["healthy"]
+        found = self._unwell(room - 1 if healthy else room)
+        return [*found, *self._healthy(healthy, room - len(found))][: max(0, room)]
+
+    def _unwell(self, room: int) -> list[StyledLine]:
+        lines: list[StyledLine] = []
+        unwell = self.round_.fleet.unwell
+        for number, folded in enumerate(unwell):
+            left, after = room - len(lines), len(unwell) - number - 1
+            detail = self._in_detail(folded) if left > after else []
+            if detail and len(detail) + after <= left:
+                lines += detail
+            elif left > 1 or (left and not after):
+                lines.append(cut(self.pen.console, self._row(folded)))
+            else:
+                lines.append(self._more(f"{after + 1} more not healthy"))
+                break
+        return lines
+
+    def _healthy(self, count: int, room: int) -> Iterator[StyledLine]:
+        """By name where all of them are kept and have room."""
+        named = self.round_.fleet.healthy
+        if len(named) == count <= room:
+            for folded in named:
+                yield cut(self.pen.console, self._heading(folded))
+        elif count:
+            yield self._more(f"{count} healthy")
+
+    def _more(self, what: str) -> StyledLine:
+        console = self.pen.console
+        return cut(console, Text(f"{signs(console)['and so on']} and {what}", style="dim"))
+
+    def _in_detail(self, folded: Folded) -> list[StyledLine]:
+        """All its causes below the heading."""
+        console = self.pen.console
+        parts = (whole(console, block_parts(self.pen, alike)) for alike in folded.alike())
+        return [cut(console, self._heading(folded)), *(line for part in parts for line in part)]
+
+    def _heading(self, folded: Folded) -> Text:
+        kind = printable(folded.type or "type not told")
+        where = f"  {place(folded.topic, folded.subscription)} ({kind}), "
+        return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
+
+    def _row(self, folded: Folded) -> Text:
+        why = cause(folded.alike()[0].shown)
+        where = f"  {place(folded.topic, folded.subscription)}: {why}, "
+        return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
+
+    def _moved(self, folded: Folded) -> str:
+        """The backlog with an arrow where it moved, and the verdict before where it turned."""
+        was, turned = self.round_.was(folded), self.round_.turned_from(folded)
+        before, now = was.backlog if was else None, folded.backlog
+        arrow = ""
+        if before is not None and now is not None and before != now:
+            arrow = f" {signs(self.pen.console)['more' if now > before else 'less']}"
+        return f"backlog {backlog(now)}{arrow}{f', was {turned}' if turned else ''}"

@@ -1,0 +1,129 @@
+"""What changed from one round of a watch to the next: verdicts that turned, backlogs that moved.
+
+A subscription whose topic could not be read in a round keeps what was known of it; only one whose
+topic was read without it has gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from pulsar_doctor.diagnosis.checkup import STATUSES, Checkup
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.ledger.consumers import PERSISTENT, split_partition
+from pulsar_doctor.report.stall_check.folding import Folded, FoldedFleet
+from pulsar_doctor.report.words import cause
+from pulsar_doctor.wording.printable import printable
+
+SubscriptionKey = tuple[str, str]  # topic without partition, subscription
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSubscription:
+    """A subscription, all its partitions together. backlog: entries; None where not told."""
+
+    status: Status
+    backlog: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A verdict that turned. before: None where it is new; now: None where it has gone."""
+
+    at: datetime
+    topic: str
+    subscription: str
+    before: Status | None
+    now: Status | None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One check of a watch, read to its end. known: of all subscriptions, after it.
+
+    before: what was known before it; None in the first.
+    """
+
+    checkup: Checkup
+    fleet: FoldedFleet
+    known: Mapping[SubscriptionKey, KnownSubscription]
+    before: Mapping[SubscriptionKey, KnownSubscription] | None
+    changes: tuple[Turned, ...] = ()
+
+    def was(self, folded: Folded) -> KnownSubscription | None:
+        """What was known of a subscription before."""
+        return (self.before or {}).get((folded.topic, folded.subscription))
+
+    def turned_from(self, folded: Folded) -> Status | None:
+        """The verdict that it had, where that was another one."""
+        was = self.was(folded)
+        return was.status if was and was.status != folded.status else None
+
+
+def next_round(
+    checkup: Checkup, before: Mapping[SubscriptionKey, KnownSubscription] | None
+) -> Round:
+    """Reads a checkup to its end. before: what the last round knew; None in the first."""
+    fleet, seen = FoldedFleet(), dict[SubscriptionKey, KnownSubscription]()
+    for diagnosis in checkup.examined():
+        fleet.add(diagnosis)
+        _add(seen, diagnosis)
+    unread = {split_partition(topic)[0] for topic, _ in checkup.unreachable}
+    vague = any("://" not in each for each in unread)  # a namespace, a broker, or the rest
+    kept = {key: was for key, was in (before or {}).items() if vague or key[0] in unread}
+    known = kept | seen
+    causes = {(each.topic, each.subscription): _why(each) for each in fleet.unwell}
+    found = () if before is None else _changes(checkup.checked_at, before, known, causes)
+    return Round(checkup, fleet, known, before, tuple(found))
+
+
+def _add(seen: dict[SubscriptionKey, KnownSubscription], diagnosis: Diagnosis) -> None:
+    key = diagnosis.topic, diagnosis.subscription
+    there = seen.get(key)
+    if there is None:
+        seen[key] = KnownSubscription(diagnosis.status, diagnosis.backlog)
+        return
+    told = there.backlog is not None and diagnosis.backlog is not None
+    backlog = (there.backlog or 0) + (diagnosis.backlog or 0) if told else None
+    seen[key] = KnownSubscription(min(there.status, diagnosis.status, key=STATUSES.index), backlog)
+
+
+def _changes(
+    at: datetime,
+    before: Mapping[SubscriptionKey, KnownSubscription],
+    now: Mapping[SubscriptionKey, KnownSubscription],
+    causes: Mapping[SubscriptionKey, str],
+) -> Iterable[Turned]:
+    """The worst first; a healthy one that is new is no event."""
+    found = [
+        Turned(at, *key, _status(before, key), _status(now, key), causes.get(key, ""))
+        for key in sorted(before.keys() | now.keys())
+        if _status(before, key) != _status(now, key)
+    ]
+    told = [each for each in found if each.before is not None or each.now != "healthy"]
+    return sorted(told, key=lambda each: STATUSES.index(each.now) if each.now else len(STATUSES))
+
+
+def _status(
+    known: Mapping[SubscriptionKey, KnownSubscription], key: SubscriptionKey
+) -> Status | None:
+    return known[key].status if key in known else None
+
+
+def _why(folded: Folded) -> str:
+    return cause(folded.alike()[0].shown)
+
+
+def change_words(change: Turned, arrow: str) -> str:
+    """`billing on public/default/orders: healthy → stalled, permits-exhausted of worker-3`."""
+    before, now = change.before or "new", change.now or "gone"
+    because = f", {change.cause}" if change.cause else ""
+    return f"{place(change.topic, change.subscription)}: {before} {arrow} {now}{because}"
+
+
+def place(topic: str, subscription: str) -> str:
+    """`billing on public/default/orders`."""
+    return printable(f"{subscription} on {topic.removeprefix(PERSISTENT)}")

@@ -1,0 +1,84 @@
+"""Verdicts for a person, who reads the first line first: details of a few, rows of many."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.stall_check.at_a_glance import print_many
+from pulsar_doctor.report.stall_check.block import Pen, print_block, print_healthy
+from pulsar_doctor.report.stall_check.folding import HEALTHY_SHOWN_MOST, FoldedFleet, fold
+from pulsar_doctor.report.stall_check.wanted import Wanted
+from pulsar_doctor.report.words import counted
+from pulsar_doctor.wording.printable import listed, many, printable
+
+DETAILED_MOST = 5  # subscriptions; more are a row each
+TOPICS_NAMED_MOST = 5
+
+
+def print_fleet(console: Console, fleet: FoldedFleet, checkup: Checkup, wanted: Wanted) -> None:
+    """The worst first, then what is healthy; what was not read is that of a whole checkup."""
+    pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
+    _print_unwell(pen, fleet)
+    _print_healthy(pen, fleet)
+    total = fleet.counts.total()
+    if total > 1 or not (total or checkup.notes):  # what has notes is told by them
+        console.print(Text(_counts(fleet, checkup.tally.subscriptions)))
+    for _, note in checkup.notes:
+        console.print(Text(printable(note)))
+    _print_not_loaded(console, checkup.not_loaded)
+    _print_unreachable(console, checkup.unreachable)
+
+
+def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
+    """Draws verdicts from the wire on stdout, the worst first; several are counted at the end."""
+    checkup = Checkup("trace", diagnoses)
+    print_fleet(console_on(sys.stdout), fold(checkup.examined()), checkup, Wanted())
+
+
+def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
+    unwell = fleet.unwell
+    if len(unwell) > DETAILED_MOST:
+        print_many(pen, unwell)
+        return
+    for folded in unwell:
+        for alike in folded.alike():
+            print_block(pen, alike)
+
+
+def _print_healthy(pen: Pen, fleet: FoldedFleet) -> None:
+    """By name where there are a few."""
+    if fleet.counts["healthy"] <= HEALTHY_SHOWN_MOST:
+        for folded in fleet.healthy:
+            print_healthy(pen, folded)
+
+
+def _counts(fleet: FoldedFleet, apart: int) -> str:
+    total = fleet.counts.total()
+    each = f" ({apart} with each partition apart)" if apart != total else ""
+    told = f": {counted(fleet.counts)}" if total else ""
+    return f"{many(total, 'subscription')}{each}{told}"
+
+
+def _print_not_loaded(console: Console, topics: Sequence[str]) -> None:
+    if topics:
+        names = listed([printable(topic) for topic in topics], TOPICS_NAMED_MOST)
+        why = "not loaded by any broker, so not read (--load-topics reads them)"
+        console.print(Text(f"{many(len(topics), 'topic')} {why}: {names}"))
+
+
+def _print_unreachable(console: Console, unreachable: Sequence[tuple[str, str]]) -> None:
+    if not unreachable:
+        return
+    console.print(Text(f"{many(len(unreachable), 'topic')} could not be read:", style="bold"))
+    for topic, reason in unreachable[:TOPICS_NAMED_MOST]:
+        console.print(Text(f"  {printable(topic)}: {printable(reason)}"))
+    if len(unreachable) > TOPICS_NAMED_MOST:
+        left_out = len(unreachable) - TOPICS_NAMED_MOST
+        console.print(Text(f"  and {left_out} more: -o json lists them all"))

@@ -1,0 +1,42 @@
+"""What a tap shows, for a program: one JSON object an event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsar_doctor.report.stall_check.document import diagnosis_json
+from pulsar_doctor.report.trace.rows import iso
+from pulsar_doctor.tap.events import Counters, End, Event, Listening
+from pulsar_doctor.tap.observer.events import EVENTS, Counted, Verdict
+from pulsar_doctor.tap.relay.lines import Table, to_json
+
+SCHEMA = "pulsar-doctor/tap/1"
+SHOWN: Table[Event] = Table(
+    "event", {**EVENTS.kinds, "listening": Listening, "counters": Counters, "end": End}
+)
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """The schema, which event it is, when it was in UTC, and what is told of it."""
+    head = {"schema": SCHEMA, "event": SHOWN.kind_of(event), "at": iso(event.at_us)}
+    match event:
+        case Verdict():  # as stall-check's document has it
+            return {**head, "before": event.before, **diagnosis_json(event.diagnosis)}
+        case Counters():
+            numbers = event.observer and numbers_of(event.observer)
+            return {**head, "relay": event.relay, "observer": numbers}
+        case End():
+            subscriptions = [diagnosis_json(diagnosis) for diagnosis in event.subscriptions]
+            return {**head, **_told(event), "subscriptions": subscriptions}
+    return {**head, **_told(event)}
+
+
+def numbers_of(counted: Counted) -> dict[str, int]:
+    """By their names; without what was not asked for."""
+    return {name: number for name, number in _told(counted).items() if number is not None}
+
+
+def _told(event: Event) -> dict[str, Any]:
+    told = to_json(event)
+    del told["at_us"]
+    return told

@@ -1,0 +1,308 @@
+"""What a tap shows while it runs: a line for each consumer, and a few for each thing that happened.
+
+Made of what an observer tells; nothing is drawn here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
+from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.words import counted
+from pulsar_doctor.tap.comparison import Move
+from pulsar_doctor.tap.events import Event
+from pulsar_doctor.tap.observer.events import LivingConsumer, Parted, Snapshot, Verdict
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many, printable
+
+SHORT = f"{PERSISTENT}public/default/"
+
+GAUGE_WIDTH = 16
+FINDINGS_SHOWN_MOST = 3  # of a verdict that changed
+GAP = "  "
+INDENT = " " * 10  # as wide as a clock and its gap
+VERDICT_WIDTH_LEAST = 19  # of what is seen most
+NAME_WIDTH_LEAST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What is drawn with. gauge: available, queued or not known, unsent."""
+
+    gauge: tuple[str, str, str]
+    status: Mapping[str, str]
+    at_most: str
+    more: str
+
+
+UNICODE = Signs(("█", "·", "▒"), SYMBOLS, "≤", "…")
+ASCII = Signs(("=", ".", "#"), PLAIN_SYMBOLS, "<=", "~")
+GAUGE_STYLES = ("green", "dim", "cyan")
+
+
+class ViewColumn(NamedTuple):
+    """One column of the view. rank: the lowest get room first; 0 always, cut if need be."""
+
+    title: str
+    width: int
+    rank: int
+    cell: Callable[[LivingConsumer, Signs], Text]
+    right: bool = False
+
+
+def _number(of: Callable[[LivingConsumer], int | None]) -> Callable[[LivingConsumer, Signs], Text]:
+    def cell(consumer: LivingConsumer, signs: Signs) -> Text:
+        value = of(consumer)
+        return Text("?" if value is None else str(value))
+
+    return cell
+
+
+def _who(consumer: LivingConsumer, signs: Signs) -> Text:
+    return Text(printable(consumer.consumer_name or f"#{consumer.incarnation}"))
+
+
+def _where(consumer: LivingConsumer, signs: Signs) -> Text:
+    return Text(where(consumer))
+
+
+def _available(consumer: LivingConsumer, signs: Signs) -> Text:
+    value = consumer.available_permits
+    if value is None:
+        return Text("?")
+    bound = signs.at_most if consumer.parked_permits is None else ""
+    return Text(f"{bound}{value}", style="bold red" if value <= 0 else "")
+
+
+def _last_flow(consumer: LivingConsumer, signs: Signs) -> Text:
+    seconds = consumer.last_flow_seconds
+    return Text("-" if seconds is None else duration(seconds))
+
+
+def _next_flow(consumer: LivingConsumer, signs: Signs) -> Text:
+    ahead = consumer.next_flow
+    if ahead is None:
+        return Text("-")
+    bound = signs.at_most if ahead.at_most else ""
+    when = "" if ahead.seconds is None else f" in {duration(ahead.seconds)}"
+    return Text(f"{bound}{ahead.messages} more{when}")
+
+
+def _verdict(consumer: LivingConsumer, signs: Signs) -> Text:
+    status = consumer.status
+    if status is None:
+        return Text("not judged yet", style="dim")
+    what = consumer.code if consumer.code and status != "healthy" else status
+    return Text(f"{signs.status[status]} {what}", style=STYLES[status])
+
+
+def _gauge(consumer: LivingConsumer, signs: Signs) -> Text:
+    return gauge(consumer, signs)
+
+
+COLUMNS = (
+    ViewColumn("consumer", 16, 0, _who),
+    ViewColumn("subscription on topic", 24, 6, _where),
+    ViewColumn("queue", 5, 5, _number(lambda c: c.receiver_queue_size), right=True),
+    ViewColumn("permits", GAUGE_WIDTH, 4, _gauge),
+    ViewColumn("available", 9, 1, _available, right=True),
+    ViewColumn("unsent", 6, 2, _number(lambda c: c.unsent_permits_min), right=True),
+    ViewColumn("FLOWs", 6, 7, _number(lambda c: c.flow_count), right=True),
+    ViewColumn("last FLOW", 9, 3, _last_flow, right=True),
+    ViewColumn("delivered", 9, 8, _number(lambda c: c.messages), right=True),
+    ViewColumn("acked", 9, 9, _number(lambda c: c.acknowledged), right=True),
+    ViewColumn("next FLOW after", 18, 4, _next_flow),
+)
+BY_RANK = sorted(COLUMNS, key=lambda column: column.rank)
+
+
+def gauge(consumer: LivingConsumer, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
+    """The receiver queue as a bar: permits at the broker, what is on its way, queued or not known,
+    and unsent permits. Nothing where the size of the queue is not known.
+    """
+    size, available = consumer.receiver_queue_size, consumer.available_permits
+    if not size or available is None:
+        return Text("")
+    available = min(max(0, available), size)
+    unsent = min(consumer.unsent_permits_min or 0, size - available)
+    shown = (_share(available, size, width), 0, _share(unsent, size, width))
+    between = max(0, width - sum(shown))
+    bar = Text()
+    for sign, cells, style in zip(
+        signs.gauge, (shown[0], between, shown[2]), GAUGE_STYLES, strict=True
+    ):
+        bar.append(sign * cells, style=style)
+    return bar
+
+
+def _share(part: int, whole: int, width: int) -> int:
+    """Cells of a bar; of what is there, and not all, neither none nor all."""
+    if part in (0, whole):
+        return width * part // whole
+    return min(width - 1, max(1, round(width * part / whole)))
+
+
+def lines(
+    consumers: Sequence[LivingConsumer], signs: Signs, width: int, height: int
+) -> Iterator[Text]:
+    """A heading, as many consumers as there is room for, the worst first, and how many more."""
+    room = max(1, height - 1)
+    shown = sorted(consumers, key=_worst_first)
+    if len(shown) > room:
+        shown = shown[: room - 1]
+    rows = [[column.cell(consumer, signs) for column in COLUMNS] for consumer in shown]
+    verdicts = [_verdict(consumer, signs) for consumer in shown]
+    widths, rest = fitting(width, rows, verdicts)
+    heading = [Text(column.title) for column in COLUMNS]
+    yield Text(GAP, style="bold").join([*_fitted(heading, widths, signs), Text("verdict")])
+    for cells, verdict in zip(rows, verdicts, strict=True):
+        yield Text(GAP).join([*_fitted(cells, widths, signs), _cut(verdict, rest, signs)])
+    if len(shown) < len(consumers):
+        left_out = sorted(consumers, key=_worst_first)[len(shown) :]
+        yield Text(f"and {len(left_out)} more: {_counts(left_out)}", style="dim")
+
+
+def fitting(
+    width: int, rows: Sequence[Sequence[Text]], verdicts: Sequence[Text]
+) -> tuple[dict[str, int], int]:
+    """How wide each column is that has room, by its title, and the room of the verdict.
+
+    The verdict has what it needs first, then a name, then the columns by their ranks. Whose cells
+    would be cut gets what is left. rows: cells of all COLUMNS.
+    """
+    verdict = max([VERDICT_WIDTH_LEAST, *(text.cell_len for text in verdicts)])
+    name, second, *others = BY_RANK
+    room = _Room(width - verdict - len(GAP) - NAME_WIDTH_LEAST, {name.title: NAME_WIDTH_LEAST})
+    room.add(second)
+    room.grow(name, name.width)
+    for column in others:
+        room.add(column)
+    for column in BY_RANK:
+        at = COLUMNS.index(column)
+        room.grow(column, max((row[at].cell_len for row in rows), default=0))
+    return room.widths, max(1, verdict + room.spare)
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left of a line. spare: below zero where not even the verdict has room."""
+
+    spare: int
+    widths: dict[str, int]
+
+    def add(self, column: ViewColumn) -> None:
+        if self.spare >= column.width + len(GAP):
+            self.spare -= column.width + len(GAP)
+            self.widths[column.title] = column.width
+
+    def grow(self, column: ViewColumn, width: int) -> None:
+        if column.title in self.widths:
+            more = max(0, min(self.spare, width - self.widths[column.title]))
+            self.spare -= more
+            self.widths[column.title] += more
+
+
+def _fitted(cells: Sequence[Text], widths: Mapping[str, int], signs: Signs) -> Iterator[Text]:
+    for column, text in zip(COLUMNS, cells, strict=True):
+        if (width := widths.get(column.title)) is not None:
+            cut = _cut(text, width, signs)
+            padding = " " * (width - cut.cell_len)
+            yield Text(padding).append(cut) if column.right else cut.append(padding)
+
+
+def _cut(text: Text, width: int, signs: Signs) -> Text:
+    if cell_len(text.plain) <= width:
+        return text
+    return Text(set_cell_size(text.plain, width - 1) + signs.more, style=text.style)
+
+
+def _worst_first(consumer: LivingConsumer) -> tuple[int, str, int]:
+    rank = STATUSES.index(consumer.status) if consumer.status else len(STATUSES)
+    return rank, consumer.consumer_name or "", consumer.incarnation
+
+
+def _counts(consumers: Sequence[LivingConsumer]) -> str:
+    counts: Counter[Status] = Counter(c.status for c in consumers if c.status)
+    not_yet = sum(not consumer.status for consumer in consumers)
+    told = [counted(counts)] if counts else []
+    return ", ".join([*told, f"{not_yet} not judged yet"] if not_yet else told)
+
+
+def title(snapshot: Snapshot, signs: Signs) -> Text:
+    """How many there are, and what the signs of the gauge mean."""
+    consumers = snapshot.consumers
+    told = many(len(consumers), "consumer")
+    if consumers:
+        told += f": {_counts(consumers)}"
+    text = Text(f"{told}   ")
+    for sign, style, name in zip(
+        signs.gauge, GAUGE_STYLES, ("available", "queued", "unsent"), strict=True
+    ):
+        text.append(sign, style=style).append(f" {name}  ")
+    return text
+
+
+def change_lines(event: Verdict, signs: Signs) -> Iterator[Text]:
+    """A verdict that changed: what it is, why, and what to do."""
+    diagnosis, status = event.diagnosis, event.diagnosis.status
+    after = f", was {event.before}" if event.before else ""
+    badge = f"{signs.status[status]} {status.upper()}"
+    of = f"{GAP}{where(diagnosis)}{after}"
+    yield Text.assemble(f"{clock(event)}{GAP}", (badge, STYLES[status]), of)
+    shown = diagnosis.findings[:FINDINGS_SHOWN_MOST]
+    for finding in shown:
+        who = f" of {finding.consumer}" if finding.consumer else ""
+        yield Text(printable(f"{INDENT}{finding.code}{who}: {finding.summary}"))
+    if len(shown) < len(diagnosis.findings):
+        yield Text(f"{INDENT}and {len(diagnosis.findings) - len(shown)} more")
+    for remedy in dict.fromkeys(finding.remedy for finding in shown):
+        yield Text(printable(f"{INDENT}remedy: {remedy}"))
+    if status == "unknown":
+        yield from (Text(printable(f"{INDENT}{reason}")) for reason in diagnosis.not_told[:1])
+
+
+def parted_lines(event: Parted) -> Iterator[Text]:
+    """Tap and broker do not have the same permits any more."""
+    who = event.consumer_name or f"#{event.incarnation}"
+    yield Text.assemble(
+        f"{clock(event)}{GAP}",
+        ("PARTED", STYLES["warning"]),
+        printable(f"{GAP}{who} of {where(event)}: the tap says "),
+        f"{event.tap_available_permits} available permits, the broker says "
+        f"{event.broker_available_permits}, {abs(event.difference)} "
+        f"{'more' if event.difference > 0 else 'fewer'}",
+    )
+    if event.agreed_seq is None:
+        yield Text(f"{INDENT}when they parted is not known; it was by row {event.parted_seq}")
+        return
+    first, same = event.first_command, event.same_size_command
+    since = f"both agreed up to row {event.agreed_seq} and not at row {event.parted_seq}"
+    command = f"; the first command after it is {_command(first)}" if first else ""
+    yield Text(f"{INDENT}{since}{command}")
+    if same:
+        yield Text(f"{INDENT}the only one between them of that size is {_command(same)}")
+
+
+def _command(move: Move) -> str:
+    return f"{move.command} of {move.permits} in row {move.seq}"
+
+
+def where(of: LivingConsumer | Diagnosis | Parted) -> str:
+    """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
+    topic = full_name(of.topic, of.partition)
+    return printable(f"{of.subscription} on {topic.removeprefix(SHORT).removeprefix(PERSISTENT)}")
+
+
+def clock(event: Event) -> str:
+    """The local time of an event."""
+    return datetime.fromtimestamp(event.at_us // 1_000_000).strftime("%H:%M:%S")

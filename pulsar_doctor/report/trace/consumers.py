@@ -1,0 +1,199 @@
+"""The consumers of a trace, one by one: what they were granted and what it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from pulsar_doctor.ledger.balance import Ledger, Starvation
+from pulsar_doctor.ledger.consumers import Consumer
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.report.tables import percent
+from pulsar_doctor.report.trace.rows import iso, seconds
+
+SCHEMA = "pulsar-doctor/trace-summary/1"
+SIZES_SHOWN_MOST = 8
+TABLE_WIDTH = 120  # characters; where there are fewer, lines are easier to read
+
+
+def summary_json(
+    trace_id: str, timeline: Timeline, verdicts: Mapping[int, str], *, live: bool
+) -> dict[str, Any]:
+    """All incarnations of all consumers. verdicts: incarnation -> verdict, null where none is."""
+    now_ns = timeline.now_ns
+    return {
+        "schema": SCHEMA,
+        "trace_id": trace_id,
+        "live": live,
+        "rows": timeline.next_seq,
+        "until": iso(timeline.now_us) if timeline.now_us else None,
+        "consumers": [_consumer(c, now_ns, verdicts) for c in timeline.consumers],
+    }
+
+
+def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> dict[str, Any]:
+    ledger = consumer.ledger
+    starvation = _starvation(consumer, now_ns)
+    return {
+        "incarnation": consumer.incarnation,
+        "consumer_name": consumer.consumer_name,
+        "topic": consumer.topic,
+        "subscription": consumer.subscription,
+        "subscription_type": consumer.subscription_type,
+        "client_version": consumer.client_version,
+        "client_addr": consumer.client_addr,
+        "opened": iso(consumer.opened_us),
+        "closed": None if consumer.closed_us is None else iso(consumer.closed_us),
+        "receiver_queue_size": ledger.receiver_queue_size,
+        "receiver_queue_size_source": _source(consumer),
+        "refill_threshold": ledger.refill_threshold,
+        "flow_count": ledger.flow_count,
+        "flows": list(ledger.flows),
+        "messages": ledger.messages,
+        "redelivered": ledger.redelivered,
+        "taken": ledger.taken,
+        "acknowledged": ledger.acknowledged,
+        "ack_commands": ledger.ack_commands,
+        "ack_ids": ledger.ack_ids,
+        "ack_ids_most": ledger.ack_ids_most,
+        "cumulative_acks": ledger.cumulative_acks,
+        "cumulative_highest": _position(ledger),
+        "cumulative_forward_only": _forward_only(ledger),
+        "permits_granted": ledger.granted,
+        "permits_spent": ledger.spent,
+        "available_permits": ledger.available_permits,
+        "parked_permits": ledger.parked_permits,
+        "unsent_permits_min": ledger.unsent_permits_min,
+        "unacked_messages": ledger.unacked,
+        "starved_us": starvation.total_ns // 1000,
+        "longest_starved_us": starvation.longest_ns // 1000,
+        "without_permits_share": starvation.share,
+        "starved_since": None if ledger.starved_since_us is None else iso(ledger.starved_since_us),
+        "ack_delay_max_us": ledger.ack_delay_most_ns // 1000 if ledger.acknowledged else None,
+        "certain": not ledger.uncertain,
+        "verdict": verdicts.get(consumer.incarnation),
+    }
+
+
+def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
+    """The same for a terminal, a row for each incarnation."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title_justify="left")
+    table.add_column("consumer", overflow="fold")
+    table.add_column("topic, subscription", overflow="fold", ratio=1)
+    for title in ("queue", "FLOWs"):
+        table.add_column(title, overflow="fold")
+    table.add_column("messages, acked", justify="right", min_width=len("cumulative"))
+    for title in ("granted, spent", "available", "unacked"):
+        table.add_column(title, justify="right")
+    table.add_column("without permits, longest", justify="right")
+    table.add_column("ack delay, most", justify="right")
+    table.add_column("verdict", overflow="fold")
+    for consumer in timeline.consumers:
+        table.add_row(*_cells(consumer, timeline.now_ns, verdicts))
+    return table
+
+
+def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[str]:
+    """The same in a few short lines for each incarnation, for a narrow terminal."""
+    for consumer in timeline.consumers:
+        cells = [cell.split("\n") for cell in _cells(consumer, timeline.now_ns, verdicts)]
+        (
+            name,
+            topic,
+            queue,
+            flows,
+            messages,
+            permits,
+            available,
+            unacked,
+            starved,
+            delay,
+            verdict,
+        ) = cells
+        yield f"{' '.join(name)}  {', '.join(topic)}  {verdict[0]}"
+        yield f"  queue {queue[0]}, FLOWs {flows[0]}"
+        yield f"  permits {permits[0]} granted, {permits[1]} spent, {available[0]} available"
+        yield f"  messages {messages[0]}, {unacked[0]} unacked, ack delay at most {delay[0]}"
+        yield f"  acknowledged {', '.join(messages[1:])}"
+        yield f"  without permits {', longest '.join(starved)}"
+
+
+def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tuple[str, ...]:
+    ledger = consumer.ledger
+    kind = consumer.subscription_type or "?"
+    return (
+        f"{consumer.label}\n#{consumer.incarnation}{' closed' if consumer.closed_us else ''}",
+        f"{consumer.topic.removeprefix('persistent://')}\n{consumer.subscription} ({kind})",
+        _queue(consumer),
+        sizes(ledger.flows, ledger.flow_count),
+        "\n".join((str(ledger.messages), str(ledger.acknowledged), *_acks(ledger))),
+        f"{ledger.granted}\n{ledger.spent}",
+        f"{'' if ledger.parked_permits is not None else '≤'}{ledger.available_permits}",
+        str(ledger.unacked),
+        _without_permits(_starvation(consumer, now_ns)),
+        seconds(ledger.ack_delay_most_ns // 1000) if ledger.acknowledged else "-",
+        verdicts.get(consumer.incarnation, "-"),
+    )
+
+
+def sizes(flows: Iterable[int], flow_count: int) -> str:
+    """Sizes of FLOWs, runs of the same size as one: `10, 5×6`."""
+    runs = [(size, sum(1 for _ in run)) for size, run in groupby(flows)]
+    shown = [str(size) if times == 1 else f"{size}×{times}" for size, times in runs]
+    told = sum(times for _, times in runs[:SIZES_SHOWN_MOST])
+    if told < flow_count:
+        shown = [*shown[:SIZES_SHOWN_MOST], f"… {flow_count - told} more"]
+    return ", ".join(shown) or "none"
+
+
+def _acks(ledger: Ledger) -> Iterator[str]:
+    """How its client has put acks together; nothing where it sent none."""
+    if ledger.ack_commands:
+        yield f"in {ledger.ack_commands} ACKs"
+    if ledger.cumulative_acks:
+        some = "" if ledger.cumulative_acks == ledger.ack_commands else f"{ledger.cumulative_acks} "
+        yield f"{some}cumulative"
+    if ledger.ack_ids_most > 1:
+        yield f"≤{ledger.ack_ids_most} each"
+    if ledger.cumulative_back:
+        yield f"{ledger.cumulative_back} back"
+
+
+def _position(ledger: Ledger) -> str | None:
+    """Of the highest cumulative ack."""
+    return "{}:{}".format(*ledger.cumulative_highest) if ledger.cumulative_acks else None
+
+
+def _forward_only(ledger: Ledger) -> bool | None:
+    """Whether no cumulative ack went back; None where there was none."""
+    return ledger.cumulative_back == 0 if ledger.cumulative_acks else None
+
+
+def _queue(consumer: Consumer) -> str:
+    size = consumer.ledger.receiver_queue_size
+    if size is None:
+        return "0 or 1" if consumer.ledger.one_by_one else "?"
+    return f"{size} {_source(consumer)}"
+
+
+def _source(consumer: Consumer) -> str | None:
+    if consumer.ledger.told_receiver_queue_size is not None:
+        return "told"
+    return None if consumer.ledger.receiver_queue_size is None else "inferred"
+
+
+def _starvation(consumer: Consumer, now_ns: int) -> Starvation:
+    """Its times without permits, the one that lasts included."""
+    until_ns = now_ns if consumer.closed_ns is None else consumer.closed_ns
+    return consumer.ledger.starvation(until_ns)
+
+
+def _without_permits(starvation: Starvation) -> str:
+    if not starvation.total_ns:
+        return "-"
+    total, longest = starvation.total_ns // 1000, starvation.longest_ns // 1000
+    return f"{seconds(total)} ({percent(starvation.share)})\n{seconds(longest)}"

@@ -1,0 +1,49 @@
+"""Whether a trace is whole, in sentences or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulsar_doctor.report.trace.rows import iso
+from pulsar_doctor.trace.verifying import DAMAGED, ENDED, KEPT, LIVE, TORN, Verification
+
+SCHEMA = "pulsar-doctor/trace-verify/1"
+MEANINGS = {
+    ENDED: "whole and ended cleanly",
+    KEPT: "whole, kept of a ring that went on",
+    LIVE: "sound so far, and still being written",
+    TORN: "sound, but its end was cut off",
+    DAMAGED: "damaged",
+}
+
+
+def verification_json(found: Verification) -> dict[str, Any]:
+    """The result of a verification; status is live, ended, kept, torn or damaged."""
+    return {
+        "schema": SCHEMA,
+        "trace_id": found.trace_id,
+        "status": found.status,
+        "segments": found.segments,
+        "rows": found.rows,
+        "sealed_rows": found.sealed_rows,
+        "dropped": found.dropped + found.expired.dropped,
+        "expired_rows": found.expired.rows,
+        "seen": found.seen,
+        "until": iso(found.until_us) if found.until_us else None,
+        "problems": found.problems,
+        "notes": found.notes,
+    }
+
+
+def verification_lines(found: Verification) -> Iterator[str]:
+    """The verdict, then a line for each problem and note."""
+    yield f"{found.path}: {MEANINGS[found.status]}"
+    waiting = found.rows - found.sealed_rows
+    yield f"  {found.rows} rows, {found.segments} segments" + (
+        f", {waiting} rows not sealed yet" if waiting else ""
+    )
+    if found.expired.rows:
+        yield f"  starts at {iso(found.expired.until_us)}: {found.expired.rows} rows have expired"
+    yield from (f"  problem: {problem}" for problem in found.problems)
+    yield from (f"  note: {note}" for note in found.notes)

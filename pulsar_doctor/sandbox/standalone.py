@@ -1,0 +1,298 @@
+"""One broker on this machine: its folder, its ports, its configuration, until it is healthy.
+
+A supervisor removes the folder when the broker ends, unless somebody has named it. All ports are
+free ones on loopback. Logs outlive their broker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.sandbox import supervisor
+from pulsar_doctor.sandbox.distribution import Say, alone, cache_folder, in_words, without_spaces
+
+MEMORY = "-Xms128m -Xmx384m -XX:MaxDirectMemorySize=256m"
+TOOL_MEMORY = "-Xmx256m -XX:MaxDirectMemorySize=128m"
+START_SECONDS = 120.0
+GRACE_SECONDS = 15.0
+PORT_TRIES = 3
+LOGS_KEPT = 20
+LAST_LINES = 15
+HOST = "127.0.0.1"
+PORTS = ("broker", "web")
+READY = ("/admin/v2/brokers/health", "/admin/v2/namespaces/public/default")
+# What a user's shell may hold and the broker must not see: other ports, more memory, other logs.
+FOREIGN = ("PULSAR_", "BOOKIE_", "BK_", "OTEL_")
+FOREIGN_NAMES = frozenset(
+    {"OPTS", "CLASSPATH", "JAVA_MAJOR_VERSION"}
+    | {"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Where a running broker is, and what its own tools need."""
+
+    service_url: str
+    admin_url: str
+    home: Path
+    java_home: Path
+    data: Path
+    log: Path
+
+    def tool_environment(self) -> dict[str, str]:
+        """The environment in which bin/pulsar-perf, bin/pulsar-admin, … find this broker."""
+        return own_environment() | {
+            "JAVA_HOME": str(self.java_home),
+            "PULSAR_CLIENT_CONF": str(self.data / "client.conf"),
+            "PULSAR_MEM": TOOL_MEMORY,
+            "PULSAR_LOG_DIR": str(self.data / "tool-logs"),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StandalonePlan:
+    """What a broker is to be, before it has ports; `named` is a folder that somebody keeps."""
+
+    home: Path
+    java_home: Path
+    name: str
+    named: Path | None
+    conf: Mapping[str, str]
+
+    @property
+    def data(self) -> Path:
+        """The broker's folder."""
+        return self.named or _folders() / self.name
+
+    @property
+    def lock(self) -> Path:
+        """Locked for as long as its supervisor lives; a named folder has one broker at a time."""
+        return self.named / "lock" if self.named else _folders() / f"{self.name}.lock"
+
+    @property
+    def log(self) -> Path:
+        """What the start script, Java and the broker say."""
+        return cache_folder() / "logs" / f"{self.name}.log"
+
+
+class DiedError(DoctorError):
+    """The broker ended before it was healthy."""
+
+
+def plan(home: Path, java_home: Path, data: Path | None, conf: Mapping[str, str]) -> StandalonePlan:
+    """A plan with a name that nobody else has."""
+    name = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+    named = without_spaces(data.absolute()) if data else None
+    return StandalonePlan(home, java_home, name, named, dict(conf))
+
+
+def launch(plan: StandalonePlan, say: Say) -> tuple[Sandbox, subprocess.Popen[bytes]]:
+    """A healthy broker and the process that keeps it; on a taken port it tries other ones.
+
+    Raises DoctorError with the end of the log where it does not become healthy.
+    """
+    for last in range(PORT_TRIES, 0, -1):
+        say(f"starting Apache Pulsar from {plan.home}")
+        began = time.monotonic()
+        with in_words(plan.data):
+            process, sandbox = _spawn(plan)
+        try:
+            _wait_until_healthy(sandbox, process)
+        except DiedError:
+            supervisor.end(process)
+            if last == 1 or not _port_was_taken(plan.log):
+                raise
+            (plan.data / "ports.json").unlink(missing_ok=True)
+        except BaseException:
+            supervisor.end(process)
+            raise
+        else:
+            took = time.monotonic() - began
+            say(f"healthy after {took:.1f} s: {sandbox.service_url}, log {plan.log}")
+            return sandbox, process
+    raise AssertionError("unreachable")
+
+
+def own_environment() -> dict[str, str]:
+    """Our environment without what would change Pulsar behind our back."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(FOREIGN) and name not in FOREIGN_NAMES
+    }
+
+
+def _folders() -> Path:
+    return cache_folder() / "sandboxes"
+
+
+def _spawn(plan: StandalonePlan) -> tuple[subprocess.Popen[bytes], Sandbox]:
+    plan.log.parent.mkdir(parents=True, exist_ok=True)
+    with alone(cache_folder() / "sandboxes.lock"):
+        _sweep()
+        _folders().mkdir(exist_ok=True)
+        (plan.data / "tmp").mkdir(parents=True, exist_ok=True)
+        with plan.lock.open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DoctorError(f"another sandbox runs on the data in {plan.data}") from None
+            sandbox = _write(plan, _ports(plan))
+            charge = _charge(plan)
+            process = supervisor.launch(charge, _environment(plan), lock.fileno(), plan.log)
+    return process, sandbox
+
+
+def _sweep() -> None:
+    """Removes what a crash of the machine left, and all logs but the newest."""
+    for lock in _folders().glob("*.lock"):
+        if not supervisor.lives(lock):
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    logs = (cache_folder() / "logs").glob("*.log")
+    for log in sorted(logs, key=lambda log: log.stat().st_mtime)[:-LOGS_KEPT]:
+        log.unlink(missing_ok=True)
+
+
+def _ports(plan: StandalonePlan) -> dict[str, int]:
+    """Those of the last time where the folder remembers them and they are free, else free ones."""
+    remembered = plan.data / "ports.json"
+    if remembered.exists():
+        ports: dict[str, int] = json.loads(remembered.read_text("utf-8"))
+        if all(map(_is_free, ports.values())):
+            return ports
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
+        for one in sockets:
+            one.bind((HOST, 0))
+        ports = {name: one.getsockname()[1] for name, one in zip(PORTS, sockets, strict=True)}
+    remembered.write_text(json.dumps(ports), "utf-8")
+    return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _write(plan: StandalonePlan, ports: Mapping[str, int]) -> Sandbox:
+    """Writes both configurations; the sandbox that is to be."""
+    service_url = f"pulsar://{HOST}:{ports['broker']}"
+    admin_url = f"http://{HOST}:{ports['web']}"
+    template = (plan.home / "conf" / "standalone.conf").read_text("utf-8")
+    ours = {
+        "brokerServicePort": str(ports["broker"]),
+        "webServicePort": str(ports["web"]),
+        "bindAddress": HOST,
+        "advertisedAddress": HOST,
+        # The bookie listens on every interface unless it is told one.
+        "listeningInterface": loopback(),
+    }
+    conf = with_settings(template, ours | dict(plan.conf))
+    (plan.data / "standalone.conf").write_text(conf, "utf-8")
+    client = f"brokerServiceUrl={service_url}\nwebServiceUrl={admin_url}\n"
+    (plan.data / "client.conf").write_text(client, "utf-8")
+    return Sandbox(service_url, admin_url, plan.home, plan.java_home, plan.data, plan.log)
+
+
+def loopback() -> str:
+    """The name of the loopback interface: lo on Linux, lo0 on macOS."""
+    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+
+
+def with_settings(template: str, settings: Mapping[str, str]) -> str:
+    """A properties file with these settings in it, each once.
+
+    Replaced where they stand: of a key that stands twice BookKeeper reads the first.
+    """
+    left = dict(settings)
+    lines = []
+    for line in template.splitlines():
+        key = line.partition("=")[0].strip()
+        lines.append(f"{key}={left.pop(key)}" if key in left else line)
+    return "\n".join(lines + [f"{key}={value}" for key, value in left.items()]) + "\n"
+
+
+def _charge(plan: StandalonePlan) -> supervisor.Charge:
+    command = (
+        *("bash", str(plan.home / "bin" / "pulsar"), "standalone", "-nfw", "-nss"),
+        *("--metadata-dir", str(plan.data / "metadata")),
+        *("--bookkeeper-dir", str(plan.data / "bookkeeper")),
+        # Any free one; in a kept folder the bookie finds its last one in its own cookie.
+        *("--bookkeeper-port", "0"),
+    )
+    gone = (plan.data / "tmp",) if plan.named else (plan.data,)
+    return supervisor.Charge(
+        owner=os.getpid(),
+        command=command,
+        remove=(*map(str, gone), str(plan.lock)),
+        grace_seconds=GRACE_SECONDS if plan.named else 0,
+    )
+
+
+def _environment(plan: StandalonePlan) -> dict[str, str]:
+    temporary = plan.data / "tmp"
+    return own_environment() | {
+        "JAVA_HOME": str(plan.java_home),
+        "PULSAR_STANDALONE_CONF": str(plan.data / "standalone.conf"),
+        "PULSAR_MEM": MEMORY,
+        "PULSAR_GC": "-XX:+UseSerialGC",
+        "PULSAR_GC_LOG": "-Xlog:disable",
+        "PULSAR_LOG_DIR": str(temporary),
+        # Java unpacks native libraries into its temporary folder and, killed, leaves them there.
+        "PULSAR_EXTRA_OPTS": f"-Djava.io.tmpdir={temporary} -XX:-UsePerfData "
+        f"-XX:ErrorFile={plan.log.with_suffix('.crash.log')} -Dpulsar.allocator.exit_on_oom=true",
+        "OTEL_SDK_DISABLED": "true",
+    }
+
+
+def _wait_until_healthy(sandbox: Sandbox, process: subprocess.Popen[bytes]) -> None:
+    """Until the broker's health check answers ok and the default namespace is there."""
+    deadline = time.monotonic() + START_SECONDS
+    with httpx.Client(base_url=sandbox.admin_url, timeout=10, trust_env=False) as client:
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise DiedError(_failure(sandbox.log, "ended before it was healthy"))
+            if all(_answers(client, path) for path in READY):
+                return
+            time.sleep(0.1)
+    raise DoctorError(_failure(sandbox.log, f"was not healthy after {START_SECONDS:.0f} s"))
+
+
+def _answers(client: httpx.Client, path: str) -> bool:
+    try:
+        return client.get(path).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _failure(log: Path, what: str) -> str:
+    lines = log.read_text("utf-8", "replace").splitlines()
+    # Without the frames of stack traces: fifteen of those would say nothing.
+    lines = [line for line in lines if not line.startswith("\tat ")][-LAST_LINES:]
+    return "\n  ".join((f"Apache Pulsar {what}; the end of its log {log}:", *lines))
+
+
+def _port_was_taken(log: Path) -> bool:
+    text = log.read_text("utf-8", "replace")
+    return "Address already in use" in text or "BindException" in text

@@ -1,0 +1,77 @@
+"""What a trace says as a whole: DataFrame of rows -> DataFrames of figures, in plain Spark SQL.
+
+One pass reads all commands (profile), a second the times between them (histogram), a third the
+times without permits (stalls), and a look at single rows says what each consumer was (lives).
+Whatever else is asked follows from these, which are small. None of them sorts the rows or moves
+them between executors: the rows carry their gaps already (see TRACE(5)), so that grouping is
+enough. Only *holes*, which must look at each entry, is a pass that moves rows.
+
+Nothing here is a Python function that an executor would have to run: any Spark 3.5 or 4 will do,
+Spark Connect too. Times are in microseconds, `ts` is a timestamp, counts are of messages unless a
+name says otherwise, and null means "not told".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pulsar_doctor.spark.aggregations.consumers import consumers
+from pulsar_doctor.spark.aggregations.gaps import gaps
+from pulsar_doctor.spark.aggregations.histogram import histogram
+from pulsar_doctor.spark.aggregations.holes import holes
+from pulsar_doctor.spark.aggregations.lives import Breaks, lives
+from pulsar_doctor.spark.aggregations.profile import profile
+from pulsar_doctor.spark.aggregations.stalls import stalls
+from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
+from pulsar_doctor.spark.aggregations.timeline import timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The aggregates of some traces, not computed yet; see the function of each name.
+
+    passes: what they share, kept by Spark from their first use until `forget`.
+    """
+
+    consumers: DataFrame
+    gaps: DataFrame
+    stalls: DataFrame
+    timeline: DataFrame
+    subscriptions: DataFrame
+    holes: DataFrame
+    passes: tuple[DataFrame, ...]
+
+    def forget(self) -> None:
+        """Lets Spark forget what it has kept."""
+        for kept in self.passes:
+            kept.unpersist()
+
+
+def aggregate(
+    rows: DataFrame, *, bucket_us: int, exact: bool, breaks: Breaks | None = None
+) -> Tables:
+    """All aggregates of these rows, each (trace_id, seq) of which comes once.
+
+    bucket_us: length of a step of the timeline. exact: percentiles are of the values themselves,
+    for traces of some million rows; otherwise of their buckets, see `histogram`.
+    breaks: trace_id and seq of rows before which some are missing that no GAP tells of, also of the
+    first of a trace; None: not known, which takes longer.
+    """
+    profiled = profile(rows, bucket_us).persist()
+    lived = lives(rows, profiled, breaks).persist()
+    counted = histogram(rows, exact=exact).persist()
+    stood = stalls(rows, lived).persist()
+    each = consumers(lived, counted, stood).persist()
+    return Tables(
+        consumers=each,
+        gaps=gaps(counted, stood, lived, exact=exact),
+        stalls=stood,
+        timeline=timeline(profiled, lived, stood, bucket_us),
+        subscriptions=subscriptions(each),
+        holes=holes(rows, lived),
+        passes=(profiled, lived, counted, stood, each),
+    )

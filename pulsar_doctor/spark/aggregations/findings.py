@@ -1,0 +1,54 @@
+"""What the rules on permits say of an episode, looking back on it, written on columns.
+
+The rules judge a consumer at one moment and must forecast its next FLOW; here the whole episode is
+known, and with it how far away that FLOW was. Not on columns, and so not judged: the rhythm of an
+application (a silence shorter than `refill_wait` is told from `slow_wait` on only), whether a
+backlog waited, what neighbours did meanwhile (`subscriptions` shows who hoards), and what the
+application was told to have as its queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pulsar_doctor.evidence.answers import REFILL_WAIT, SLOW_WAIT
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+REFILL_WAIT_US = int(REFILL_WAIT.default * 1e6)
+SLOW_WAIT_US = int(SLOW_WAIT.default * 1e6)
+
+
+def judged() -> tuple[Column, Column]:
+    """Code and severity of an episode, null where it is nothing to speak of.
+
+    Needs duration_us, quiet_us (since its last sign of work), ended_by, acknowledged (messages),
+    unacked_at_end, available_lowest, first_flow, flow_most.
+
+    permits-exhausted: it held messages and its FLOW was further away than refill_wait, or it was
+    quiet for so long; a warning where it never asked again and was quiet for slow_wait.
+    slow-but-progressing: the FLOW came, or acks do, and it takes longer than slow_wait.
+    negative-permits: it held nothing that could bring its permits back.
+    A queue that may be 0 or 1 asks after each message: it is judged by its silence with several.
+    """
+    holds = F.col("unacked_at_end") > 0
+    one_by_one = F.coalesce(F.col("flow_most") == 1, F.lit(False))
+    asked = F.coalesce(F.col("flow_most").isNotNull(), F.lit(False))
+    long, slow = (F.col("duration_us") > each for each in (REFILL_WAIT_US, SLOW_WAIT_US))
+    silent = F.col("quiet_us") >= REFILL_WAIT_US
+    works = (F.col("ended_by") == "flow") | (F.coalesce("acknowledged", F.lit(0)) > 0)
+    exhausted = asked & holds & ~one_by_one & (long | silent)
+    negative = asked & ~one_by_one & (F.col("unacked_at_end") == 0) & silent
+    negative = negative & (F.col("available_lowest") < 0) & (F.col("ended_by") != "flow")
+    several = holds & ~one_by_one & asked & slow
+    code = (
+        F.when(exhausted, "permits-exhausted")
+        .when(negative, "negative-permits")
+        .when(several & works, "slow-but-progressing")
+        .when(several & (F.col("quiet_us") >= SLOW_WAIT_US), "permits-exhausted")
+    )
+    severity = F.when(exhausted | negative, "stalled").when(code.isNotNull(), "warning")
+    return code, severity

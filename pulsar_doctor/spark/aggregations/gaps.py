@@ -1,0 +1,46 @@
+"""How long consumers wait: between FLOWs, from delivery to ack, without permits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pulsar_doctor.spark.aggregations.histogram import ERROR, bucketed, percentiles
+from pulsar_doctor.spark.aggregations.profile import CONSUMER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PERCENT = (50, 90, 99)
+
+
+def gaps(counted: DataFrame, stalls: DataFrame, lives: DataFrame, *, exact: bool) -> DataFrame:
+    """One row for each consumer and measure that it has values of.
+
+    measure: between_flows, delivery_to_ack (one value an ACK: of its ids the longest),
+    without_permits. Columns: trace_id, incarnation, topic, subscription, consumer_name, measure,
+    count, p50_us, p90_us, p99_us, max_us, error. error: of a percentile, relative; 0.0: exact.
+    """
+    measured = F.when(F.col("command") == "FLOW", "between_flows").otherwise("delivery_to_ack")
+    between = counted.where(F.col("value").isNotNull()).select(
+        *CONSUMER, measured.alias("measure"), "value", "count"
+    )
+    without = (
+        stalls.groupBy(*CONSUMER, bucketed("duration_us", exact=exact).alias("bucket"))
+        .agg(F.max("duration_us").alias("value"), F.count(F.lit(1)).alias("count"))
+        .select(*CONSUMER, F.lit("without_permits").alias("measure"), "value", "count")
+    )
+    ranked = percentiles(between.unionByName(without), (*CONSUMER, "measure"), PERCENT)
+    labels = lives.select(*CONSUMER, "topic", "subscription", "consumer_name")
+    return ranked.join(labels, [*CONSUMER]).select(
+        *CONSUMER,
+        "topic",
+        "subscription",
+        "consumer_name",
+        "measure",
+        "count",
+        *(F.col(f"p{p}").alias(f"p{p}_us") for p in PERCENT),
+        F.col("max").alias("max_us"),
+        F.lit(0.0 if exact else ERROR).alias("error"),
+    )

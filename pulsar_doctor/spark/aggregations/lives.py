@@ -1,0 +1,126 @@
+"""One row for each consumer incarnation: what it was, what it did in all, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Breaks = Sequence[tuple[str, int]]  # trace_id and seq of rows before which others are missing
+NAME = ("trace_id", "topic", "subscription", "consumer_name")
+SUMS = (
+    "subscribed",
+    "flow_count",
+    "granted",
+    "messages",
+    "entries",
+    "bytes",
+    "batched",
+    "redeliveries",
+    "acks_individual",
+    "acks_cumulative",
+    "acknowledged",
+)
+MOST = (
+    "batch_most",
+    "unacked_most",
+    "first_flow",
+    "flow_most",
+    "last_us",
+    "seen_seq",
+    "ended_untold_seq",
+)
+
+
+def lives(rows: DataFrame, profiled: DataFrame, breaks: Breaks | None = None) -> DataFrame:
+    """One row for each trace_id and incarnation.
+
+    Columns: those of LABELS, conn_id, consumer_id; the figures of `profile` over all steps of time;
+    opened_seq, opened_us (its first row); trace_us: the last moment of its trace. Of an end without
+    a row of its own: closed_seq, closed_us (its connection was closed, or a successor has its
+    number there) and to_the_end_us (how long it had no permits by then, if told); lost_seq: the
+    last row before that, before which rows of the trace are missing. back_seq: where the last
+    consumer of its topic, subscription and name begins. breaks: as in `aggregate`.
+    """
+    of_trace = Window.partitionBy("trace_id")
+    whole = (
+        profiled.groupBy(*CONSUMER)
+        .agg(
+            *(F.sum(name).alias(name) for name in SUMS),
+            *(F.max(name).alias(name) for name in MOST),
+            F.max_by("available_permits", "told_seq").alias("available_permits"),
+            F.max_by("unacked_messages", "told_seq").alias("unacked_messages"),
+            F.min("first_seq").alias("opened_seq"),
+            F.min("first_us").alias("opened_us"),
+        )
+        .withColumn("trace_us", F.max("last_us").over(of_trace))
+        .where(F.col("incarnation").isNotNull())
+    )
+    closes = (
+        rows.where("command = 'CLOSE'")
+        .groupBy("trace_id", "conn_id")
+        .agg(F.min(F.unix_micros("ts")).alias("conn_us"), F.min("seq").alias("conn_seq"))
+    )
+    named = whole.join(_labels(rows, whole, breaks), [*CONSUMER])
+    ended = named.join(closes, ["trace_id", "conn_id"], "left").withColumns(_end())
+    doubted = ended.join(F.broadcast(_doubts(rows, breaks)), ["trace_id"], "left")
+    return doubted.withColumn("lost_seq", F.expr(LOST_SEQ)).drop("doubts", "conn_us", "conn_seq")
+
+
+def _labels(rows: DataFrame, whole: DataFrame, breaks: Breaks | None) -> DataFrame:
+    """What each incarnation is. All its rows say the same.
+
+    Those of a SUBSCRIBE are quickly found, since most of a file has none. Where rows are missing an
+    incarnation may have none, and is known by the first row that it has.
+    """
+    older = whole.where("subscribed = 0")
+    older = older.select(F.col("trace_id").alias("of_trace"), F.col("opened_seq").alias("at"))
+    here = (F.col("seq") == F.col("at")) & (F.col("trace_id") == F.col("of_trace"))
+    begun = rows.where("command = 'SUBSCRIBE' and incarnation is not null")
+    replaced = F.when(F.col("command") == "SUBSCRIBE", F.col("starved_us")).alias("replaced_us")
+    columns = (*CONSUMER, *LABELS, "conn_id", "consumer_id", replaced)
+    known = begun.select(*columns)
+    if breaks is None or breaks:
+        known = known.unionByName(rows.join(F.broadcast(older), here).select(*columns))
+    return known.distinct()
+
+
+def _end() -> dict[str, Column]:
+    numbered = Window.partitionBy("trace_id", "conn_id", "consumer_id").orderBy("opened_seq")
+    last = F.max("opened_seq").over(Window.partitionBy(*NAME))
+    return {
+        "to_the_end_us": F.lead("replaced_us").over(numbered),
+        "closed_us": F.coalesce(F.lead("opened_us").over(numbered), "conn_us"),
+        "closed_seq": F.coalesce(F.lead("opened_seq").over(numbered), "conn_seq"),
+        "back_seq": F.when(F.col("consumer_name").isNotNull(), last),
+    }
+
+
+def _doubts(rows: DataFrame, breaks: Breaks | None) -> DataFrame:
+    """By trace_id: rows before which others are missing, each with its connection, if of that."""
+    missing = rows.where(F.col("command").isin("GAP", "UNPARSED")).select(
+        "trace_id", "conn_id", "seq"
+    )
+    if breaks:
+        values = [(trace_id, None, seq) for trace_id, seq in breaks]
+        schema = "trace_id string, conn_id int, seq bigint"
+        missing = missing.unionByName(rows.sparkSession.createDataFrame(values, schema))
+    return missing.groupBy("trace_id").agg(
+        F.collect_list(F.struct("conn_id", "seq")).alias("doubts")
+    )
+
+
+# The last of its doubts that concerns an incarnation.
+LOST_SEQ = """
+    array_max(transform(
+        filter(doubts, d -> d.seq > opened_seq and d.seq < coalesce(closed_seq, d.seq + 1)
+            and (d.conn_id is null or d.conn_id = conn_id)),
+        d -> d.seq))
+"""

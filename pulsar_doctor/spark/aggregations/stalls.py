@@ -1,0 +1,127 @@
+"""The pass over times without permits: every episode of starvation, and what it was.
+
+While a consumer has no permits each of its rows says since when (`starved_since`), and the row that
+ends this says for how long it lasted (`starved_us`, `starved_from`). A connection that closes ends
+what its consumers went through without a row of theirs, so that such an episode ends with the
+connection; and one that nothing has ended goes on to the end of the trace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pulsar_doctor.spark.aggregations.findings import judged
+from pulsar_doctor.spark.aggregations.profile import CONSUMER, REDELIVER, WORK, ends_here
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SHADOWED = ("acknowledged",)  # of a whole life: an episode has its own
+
+
+def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
+    """One row for each time that a consumer spent without permits, however short.
+
+    Two that begin in the same microsecond are one.
+
+    Columns: trace_id, incarnation, topic, subscription, consumer_name, start, end, duration_us,
+    ended_by, unacked_at_start (null where the start is not in the trace), available_lowest,
+    acknowledged (messages, by its ACKs meanwhile; null where not told), code and severity of the
+    finding, null where there is none.
+    ended_by: flow; ack or redelivery (FLOWs that the unacked limit had set aside count again);
+    close; reconnect: closed, and a consumer of that topic, subscription and name came later;
+    not_known: commands are missing, `end` is the last moment that is known; end_of_trace.
+    """
+    episodes = _episodes(rows).join(lives.drop(*SHADOWED), [*CONSUMER])
+    ended = F.col("ended_us").isNotNull()
+    superseded = ~ended & (F.col("last_seq") < F.col("ended_untold_seq"))
+    gone_seq = F.when(ended, F.col("last_seq")).otherwise(F.col("closed_seq"))
+    closed = F.when(F.col("back_seq") >= gone_seq, "reconnect").otherwise("close")
+    lost = F.col("last_seq") < F.greatest("lost_seq", "seen_seq")
+    lost = lost & F.col("to_the_end_us").isNull()
+    ended_by = (
+        F.when(ended, F.coalesce("ending", closed))
+        .when(lost, "not_known")
+        .when(F.col("closed_us").isNotNull(), closed)
+        .otherwise("end_of_trace")
+    )
+    end_us = (
+        F.when(ended, F.col("ended_us"))
+        .when(lost, F.col("known_us"))
+        .otherwise(F.coalesce("closed_us", "trace_us"))
+    )
+    open_us = F.col("end_us") - F.col("since_us")
+    found = (
+        episodes.where(~F.coalesce(superseded, F.lit(False)))
+        .withColumn("ended_by", ended_by)
+        .withColumn("end_us", end_us)
+        .withColumn("duration_us", F.coalesce("starved_us", "to_the_end_us", open_us))
+        .withColumn("quiet_us", F.col("end_us") - F.coalesce("worked_us", "since_us"))
+    )
+    code, severity = judged()
+    return found.select(
+        *CONSUMER,
+        "topic",
+        "subscription",
+        "consumer_name",
+        F.timestamp_micros("since_us").alias("start"),
+        F.timestamp_micros("end_us").alias("end"),
+        "duration_us",
+        "ended_by",
+        "unacked_at_start",
+        "available_lowest",
+        F.when(F.col("acks") == 0, F.lit(0)).otherwise(F.col("acknowledged")).alias("acknowledged"),
+        code.alias("code"),
+        severity.alias("severity"),
+    )
+
+
+def _episodes(rows: DataFrame) -> DataFrame:
+    """By trace_id, incarnation and start: what the rows of an episode say of it."""
+    starved = F.col("starved_since").isNotNull()
+    ended = ends_here()
+    at_us, since_us = F.unix_micros("ts"), F.unix_micros("starved_since")
+    from_us = F.coalesce(F.unix_micros("starved_from"), at_us - F.col("starved_us"))
+    work = F.col("command").isin(*WORK)
+    ack = F.col("command") == "ACK"
+    return (
+        rows.where(F.col("incarnation").isNotNull() & (starved | ended))
+        .groupBy(*CONSUMER, F.coalesce(since_us, from_us).alias("since_us"))
+        .agg(
+            F.max("seq").alias("last_seq"),
+            F.max(at_us).alias("known_us"),
+            F.max(F.when(work & starved, at_us)).alias("worked_us"),
+            F.max(F.when(ended, at_us)).alias("ended_us"),
+            F.max(F.when(ended, _ending_number())).alias("ending_number"),
+            F.max("starved_us").alias("starved_us"),
+            F.min_by("unacked_messages", F.when(at_us == since_us, F.col("seq"))).alias(
+                "unacked_at_start"
+            ),
+            F.max_by("unacked_messages", F.when(starved, F.col("seq"))).alias("unacked_at_end"),
+            F.min(F.when(starved, F.col("available_permits"))).alias("available_lowest"),
+            F.sum(F.when(ack, F.lit(1)).otherwise(F.lit(0))).alias("acks"),
+            F.sum(F.when(ack, F.col("acknowledged_messages"))).alias("acknowledged"),
+        )
+        .withColumn("ending", _ending_name())
+    )
+
+
+def _ending_number() -> Column:
+    """What ends an episode as a number, for which Spark need not sort; 0: the end of a consumer.
+
+    A command of another kind shows only that the ack of another consumer had ended it before.
+    """
+    return (
+        F.when(F.coalesce(F.col("available_permits"), F.lit(0)) <= 0, 0)
+        .when(F.col("command") == "FLOW", 1)
+        .when(F.col("command") == REDELIVER, 2)
+        .otherwise(3)
+    )
+
+
+def _ending_name() -> Column:
+    """The other way round; null where the consumer was closed."""
+    number = F.col("ending_number")
+    return F.when(number == 1, "flow").when(number == 2, "redelivery").when(number == 3, "ack")

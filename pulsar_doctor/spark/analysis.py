@@ -1,0 +1,77 @@
+"""What `analyze` found in traces: the tables of a finished analysis, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pulsar_doctor.diagnosis.weighing import Status
+
+TABLES = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+TableRow = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A finished analysis, or how one that goes on stands. Nobody changes it or its rows.
+
+    events, traces: how many were read, each once.
+    first, last: moments of the first and the last event; None where there is none.
+    bucket_seconds: length of a bucket of the timeline; None where there is no timeline.
+    consumers ... holes: rows with the columns and units of spark.aggregations. Null is
+        None; a moment is a datetime with its zone. The worst come first, and only the worst may be
+        there; of the stalls, the worst by severity and then by duration. `timeline` is over all
+        traces and topics (start, delivered, acknowledged, flows, lowest_available,
+        starved_consumers), `subscriptions` over all traces. A table that is None was not made.
+    totals: table -> how many rows it has in all; a table that is not named has no more than here.
+    percentile_error: a percentile of `gaps` is at most this share above the exact one; 0.0: exact.
+    notes: sentences about what could not be read or is not certain.
+    """
+
+    events: int
+    traces: int
+    first: datetime | None
+    last: datetime | None
+    bucket_seconds: float | None
+    consumers: Sequence[TableRow] | None = ()
+    gaps: Sequence[TableRow] | None = ()
+    stalls: Sequence[TableRow] | None = ()
+    timeline: Sequence[TableRow] | None = ()
+    subscriptions: Sequence[TableRow] | None = ()
+    holes: Sequence[TableRow] | None = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
+    percentile_error: float = 0.0
+    notes: Sequence[str] = ()
+
+    def rows(self, table: str) -> Sequence[TableRow]:
+        """The rows that are here of one of TABLES; none where it was not made."""
+        rows: Sequence[TableRow] | None = getattr(self, table)
+        return rows or ()
+
+    def is_made(self, table: str) -> bool:
+        """Whether one of TABLES was made; where it was, no row means that there is none."""
+        return getattr(self, table) is not None
+
+    def total(self, table: str) -> int:
+        """How many rows it has in all, those that are not here included."""
+        return max(self.totals.get(table, 0), len(self.rows(table)))
+
+    @property
+    def verdict(self) -> Status:
+        """The worst that a stall was found to be; healthy where none is worse than `info`."""
+        if self.stalls is None:
+            return "unknown"
+        found = {row["severity"] for row in self.stalls}
+        if "stalled" in found:
+            return "stalled"
+        return "warning" if "warning" in found else "healthy"
+
+
+def moment(us: int | None) -> datetime | None:
+    """Microseconds since 1970 as a moment in UTC; None stays None."""
+    return None if us is None else EPOCH + timedelta(microseconds=us)

@@ -1,8 +1,0 @@
-"""A broker's stats as values, and what moved between two readings of them.
-
-fields: one field of JSON, told or not told · topic: a topic, its subscriptions and consumers ·
-reading: the same from JSON · internal: ledgers and cursors, from JSON · written: acknowledged
-ranges of a cursor · sample: one reading, and the broker's clock · window: samples over time,
-differences, resets · backlog: what is not acknowledged, and whether its counter is right ·
-observed: one subscription over a window.
-"""

@@ -1,0 +1,7 @@
+"""`python -m pulsar_doctor.tap.observer DIR`."""
+
+import sys
+
+from pulsar_doctor.tap.observer.following import main
+
+sys.exit(main(sys.argv[1:]))

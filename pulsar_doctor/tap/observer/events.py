@@ -1,0 +1,199 @@
+"""What a tap asks of its observer, and what that tells: consumers, verdicts, partings, gaps.
+
+at_us is the moment of an event, in microseconds since 1970; what is None is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.tap.comparison import ConsumerSample, Move
+from pulsar_doctor.tap.relay.lines import Table
+
+# From the tap.
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The first line: how to work. changes: of thresholds. compare: samples of the broker come."""
+
+    changes: tuple[str, ...] = ()
+    compare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """To be answered once the parts up to this one are sealed."""
+
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Likewise, with a copy of what the ring holds then. reason: without secrets."""
+
+    through: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What has been read and sealed?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The permits that the broker says. samples: None where there will be no more."""
+
+    samples: tuple[ConsumerSample, ...] | None
+
+
+# From the observer.
+
+
+@dataclass(frozen=True, slots=True)
+class NextFlow:
+    """After so many more messages, at most or exactly, in so many seconds."""
+
+    messages: int
+    at_most: bool
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LivingConsumer:
+    """One consumer as it stands. status: None before its first verdict. code: of what is found.
+
+    available_permits: at most so many, while parked_permits is None.
+    """
+
+    incarnation: int
+    consumer_name: str | None
+    topic: str
+    partition: int | None
+    subscription: str
+    type: str | None
+    client_version: str | None
+    client_addr: str | None
+    receiver_queue_size: int | None
+    refill_threshold: int | None
+    available_permits: int | None
+    parked_permits: int | None
+    unsent_permits_min: int | None
+    flow_count: int | None
+    messages: int | None
+    acknowledged: int | None
+    unacked_messages: int | None
+    last_flow_seconds: float | None
+    next_flow: NextFlow | None
+    certain: bool
+    status: Status | None
+    code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All living consumers. unread_bytes: of the journal, not looked at yet."""
+
+    at_us: int
+    consumers: tuple[LivingConsumer, ...]
+    unread_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One that changed. before: what it was, None for the first."""
+
+    at_us: int
+    before: Status | None
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Commands that are missing in the trace at row seq. dropped: None: nobody knows how many."""
+
+    at_us: int
+    seq: int
+    dropped: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The answer to Seal."""
+
+    at_us: int
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The answer to Keep. path: of the copy; None where nothing could be kept: see error."""
+
+    at_us: int
+    through: int
+    reason: str
+    path: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why the trace cannot be sealed now; None: it can again."""
+
+    at_us: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The answer to Count. compared: consumers of which a sample counted; None: not asked for."""
+
+    at_us: int
+    rows: int
+    unread_bytes: int
+    parts_sealed: int
+    expired_rows: int
+    compared: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Tap and broker do not have the same permits any more: see comparison.Parting."""
+
+    at_us: int
+    incarnation: int
+    consumer_name: str | None
+    topic: str
+    partition: int | None
+    subscription: str
+    tap_available_permits: int
+    broker_available_permits: int
+    difference: int
+    agreed_seq: int | None
+    parted_seq: int
+    first_command: Move | None
+    same_size_command: Move | None
+
+
+Ask = Begin | Seal | Keep | Count | Compare
+Told = Snapshot | Verdict | Gap | Sealed | Kept | Trouble | Counted | Parted
+
+ASKS: Table[Ask] = Table(
+    "command",
+    {"BEGIN": Begin, "SEAL": Seal, "KEEP": Keep, "COUNTERS": Count, "COMPARE": Compare},
+)
+EVENTS: Table[Told] = Table(
+    "event",
+    {
+        "snapshot": Snapshot,
+        "verdict": Verdict,
+        "gap": Gap,
+        "sealed": Sealed,
+        "kept": Kept,
+        "trouble": Trouble,
+        "counted": Counted,
+        "parted": Parted,
+    },
+)

@@ -1,0 +1,241 @@
+"""What an observer does beside following the journal: it judges, tells its parent, and is asked.
+
+Once a second it judges every subscription and shows all consumers, but spends no more than a fifth
+of its time on that: with thousands of them the seconds become longer, so that the journal is always
+followed. It begins once it has caught up with the journal, lest the past be told as news.
+
+What the parent may ask, and what it is told, is in events.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pulsar_doctor.diagnosis.weighing import limits_of
+from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.rules import load
+from pulsar_doctor.tap.comparison import Comparison, ConsumerSample, Parting
+from pulsar_doctor.tap.observer.channel import Channel
+from pulsar_doctor.tap.observer.events import (
+    ASKS,
+    EVENTS,
+    Begin,
+    Compare,
+    Count,
+    Counted,
+    Gap,
+    Keep,
+    Kept,
+    Parted,
+    Seal,
+    Sealed,
+    Told,
+    Trouble,
+    Verdict,
+)
+from pulsar_doctor.tap.observer.snapshot import snapshot
+from pulsar_doctor.tap.relay.lines import Strange
+from pulsar_doctor.tap.verdicts import Verdicts
+from pulsar_doctor.wire.columns import GAP, Row
+
+EVERY_SECONDS = 1.0
+TURN_SECONDS = 0.05  # of judging, before the journal is looked at again
+SHARE = 0.1  # of its time, at most, for judging, and as much for showing
+ROWS_BETWEEN = 4096  # while it catches up: between two looks at the clock
+DRAIN_SECONDS = 10.0
+
+
+class Watched(Protocol):
+    """The observer, as far as it is asked here."""
+
+    @property
+    def timeline(self) -> Timeline: ...
+    @property
+    def sealed(self) -> int: ...
+    @property
+    def expired_rows(self) -> int: ...
+    @property
+    def unread_bytes(self) -> int: ...
+    @property
+    def trouble(self) -> str | None: ...
+    def keep(self, reason: str, through: int) -> Path | None: ...
+
+
+class Allowance:
+    """When there is time again for something that may take only a share of it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due = 0.0
+        self._began = 0.0
+
+    def begin(self) -> bool:
+        """Whether it may be done now; `end` is to be called after it."""
+        self._began = self._clock()
+        return self._began >= self._due
+
+    def is_over(self) -> bool:
+        """Whether a turn has lasted long enough."""
+        return self._clock() - self._began >= TURN_SECONDS
+
+    def end(self, at_least_seconds: float = 0.0) -> None:
+        """It is done. at_least_seconds: from its beginning to the next one."""
+        now = self._clock()
+        rest = (now - self._began) * (1 - SHARE) / SHARE
+        self._due = max(now + rest, self._began + at_least_seconds)
+
+
+class Teller:
+    """Beside one observer, for its life."""
+
+    def __init__(self, channel: Channel, begin: Begin) -> None:
+        rules = load()
+        self._channel = channel
+        self._verdicts = Verdicts(rules, limits_of(rules, begin.changes))
+        self._comparison = Comparison() if begin.compare else None
+        self._judging, self._showing = Allowance(), Allowance()
+        self._awaited: list[Seal | Keep | Count] = []
+        self._samples: Sequence[ConsumerSample] | None = None
+        self._strange: set[Strange] = set()
+        self._trouble: str | None = None
+        self._rows = 0
+        self._watched: Watched | None = None  # from when it has caught up on
+        self.wait = channel.wait
+
+    def row(self, row: Row) -> None:
+        """Each row once, in order."""
+        self._rows += 1
+        if row.command == GAP:
+            self._tell(Gap(row.ts, row.seq, row.dropped))
+        if self._comparison is not None:
+            self._comparison.add(row)
+        if not self._rows % ROWS_BETWEEN and self._watched is not None:
+            self._work(self._watched)
+
+    def hear(self) -> None:
+        """What the parent wants. What it speaks of is in the journal by now, so poll after it."""
+        for asked in map(ASKS.of_json, self._channel.asked()):
+            match asked:
+                case Seal() | Keep() | Count():
+                    self._awaited.append(asked)
+                case Compare(None):
+                    self._comparison = None
+                case Compare():
+                    self._samples = asked.samples
+                case Strange():
+                    self._pass_over(asked)
+
+    def _pass_over(self, asked: Strange) -> None:
+        """A tap of another version asks; said on stderr, once."""
+        if asked not in self._strange:
+            self._strange.add(asked)
+            print(f"the observer passes over what the tap asks: {asked}", file=sys.stderr)
+
+    def caught_up(self, watched: Watched) -> None:
+        """The journal has been read to its end."""
+        self._watched = watched
+        self._answer(watched)
+        if watched.trouble != self._trouble:
+            self._trouble = watched.trouble
+            self._tell(Trouble(watched.timeline.now_us, self._trouble))
+        self._compare(watched.timeline)
+        self._work(watched)
+
+    def _work(self, watched: Watched) -> None:
+        """Judges and shows, where it is time."""
+        if self._judging.begin():
+            self._tell_changes(watched.timeline, self._judging.is_over)
+            between = self._verdicts.is_between_rounds
+            self._judging.end(EVERY_SECONDS if between else 0.0)
+        if self._channel.wants_more and self._showing.begin():
+            shown = snapshot(watched.timeline, self._verdicts, watched.unread_bytes)
+            self._channel.show(EVENTS.to_json(shown))
+            self._showing.end(EVERY_SECONDS)
+        self._channel.pump()
+
+    def end(self, watched: Watched) -> None:
+        """The relay has ended and all is sealed: the last verdicts, whatever time they take."""
+        self._answer(watched)
+        for _ in range(2):  # the first may only end a round that had been begun
+            self._tell_changes(watched.timeline, lambda: False)
+        self._tell(self._counted(watched))
+        self._channel.drain(DRAIN_SECONDS)
+
+    def _tell(self, event: Told) -> None:
+        self._channel.tell(EVENTS.to_json(event))
+
+    def _tell_changes(self, timeline: Timeline, is_over: Callable[[], bool]) -> None:
+        for change in self._verdicts.judge(timeline, is_over):
+            self._tell(Verdict(timeline.now_us, change.before, change.diagnosis))
+
+    def _counted(self, watched: Watched) -> Counted:
+        return Counted(
+            at_us=watched.timeline.now_us,
+            rows=watched.timeline.next_seq,
+            unread_bytes=watched.unread_bytes,
+            parts_sealed=watched.sealed,
+            expired_rows=watched.expired_rows,
+            compared=None if self._comparison is None else len(self._comparison.compared),
+        )
+
+    def _answer(self, watched: Watched) -> None:
+        waiting: list[Seal | Keep | Count] = []
+        for asked in self._awaited:
+            if isinstance(asked, Count):
+                self._tell(self._counted(watched))
+            elif asked.through > watched.sealed:
+                waiting.append(asked)
+            elif isinstance(asked, Seal):
+                self._tell(Sealed(watched.timeline.now_us, asked.through))
+            else:
+                self._tell(kept(watched, asked))
+        self._awaited = waiting
+
+    def _compare(self, timeline: Timeline) -> None:
+        samples, self._samples = self._samples, None
+        if self._comparison is None or samples is None:
+            return
+        for parting in self._comparison.compare(timeline, samples):
+            self._tell(parted(parting, timeline.now_us))
+
+
+def kept(watched: Watched, asked: Keep) -> Kept:
+    """Keeps what the ring holds; what became of it."""
+    path = error = None
+    try:
+        path = watched.keep(asked.reason, asked.through)
+    except OSError as refused:
+        error = str(refused)
+    return Kept(
+        at_us=watched.timeline.now_us,
+        through=asked.through,
+        reason=asked.reason,
+        path=None if path is None else str(path),
+        error=error,
+    )
+
+
+def parted(parting: Parting, at_us: int) -> Parted:
+    """A parting as it is told."""
+    consumer = parting.consumer
+    topic, partition = split_partition(consumer.topic)
+    return Parted(
+        at_us=at_us,
+        incarnation=consumer.incarnation,
+        consumer_name=consumer.consumer_name,
+        topic=topic,
+        partition=partition,
+        subscription=consumer.subscription,
+        tap_available_permits=parting.tap_permits,
+        broker_available_permits=parting.broker_permits,
+        difference=parting.difference,
+        agreed_seq=parting.agreed_seq,
+        parted_seq=parting.parted_seq,
+        first_command=parting.first,
+        same_size_command=parting.alone,
+    )

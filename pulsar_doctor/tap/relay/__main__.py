@@ -1,0 +1,274 @@
+"""The relay: the process that moves a client's bytes to the broker and back, and writes them down.
+
+Started by tap/relaying.py. One line of JSON on stdin says what to do, one on stdout says where it
+listens or what is wrong. Then stdin carries questions, see events.py, and a line of TAKEN for each
+message that an application took, which goes to the journal as it is. STOP ends the relay; so do
+SIGTERM, the end of stdin, the parent's death.
+
+What passes is in connection.py, what is changed of it in rewrites.py, which brokers it goes to in
+targets.py, the disk in journal_file.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from concurrent.futures import Future
+from dataclasses import asdict
+from typing import Any, TypeVar, assert_never
+
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.tap.relay import tls
+from pulsar_doctor.tap.relay.connections import CONNECTIONS_MOST, Connections
+from pulsar_doctor.tap.relay.dialling import Dialler
+from pulsar_doctor.tap.relay.events import (
+    ANSWERS,
+    QUESTIONS,
+    Answer,
+    CannotStart,
+    Config,
+    CountTraffic,
+    Flush,
+    Flushed,
+    Listens,
+    Question,
+    Rotate,
+    Rotated,
+    Stop,
+    TrafficCounted,
+)
+from pulsar_doctor.tap.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.lines import Misread, Strange, of_json
+from pulsar_doctor.tap.relay.migrations import Listeners
+from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
+from pulsar_doctor.tap.relay.sockets import in_words
+from pulsar_doctor.tap.relay.targets import Targets
+from pulsar_doctor.wire.columns import TAKEN
+from pulsar_doctor.wire.journal import pack_told
+
+TICK_SECONDS = 0.1
+DISK_SECONDS = 2.0  # for an answer that needs the disk
+TAKEN_LINE = b'{"command":"TAKEN",'  # as tap/relaying.py writes it: such a line need not be read
+SENTENCES_MOST = 32  # told on stderr, each once
+
+Done = TypeVar("Done")
+
+
+class Control(asyncio.Protocol):
+    """Lines from whoever started the relay; the end of them ends it."""
+
+    def __init__(self, connections: Connections, over: asyncio.Event) -> None:
+        self._connections = connections
+        self._over = over
+        self._rest = b""
+        self._taken: list[bytes] = []
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def data_received(self, data: bytes) -> None:
+        """Several lines at once; a TAKEN for each message that an application took."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(TAKEN_LINE):
+                self._taken.append(pack_told(line))
+            else:
+                self._obey(line)
+        self._journal_taken()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is left who wants this relay."""
+        self._over.set()
+
+    def _obey(self, line: bytes) -> None:
+        asked = QUESTIONS.of_line(line)
+        if isinstance(asked, Strange):  # no reason to leave the traffic alone
+            if asked.kind == TAKEN:
+                self._taken.append(pack_told(line))
+        elif isinstance(asked, Stop):
+            self._over.set()
+        else:
+            self._journal_taken()
+            task = asyncio.get_running_loop().create_task(self._answer(asked))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, asked: Question) -> None:
+        answer(await self._answer_to(asked))
+
+    async def _answer_to(self, asked: Question) -> Answer:
+        journal = self._connections.journal
+        match asked:
+            case Rotate():
+                number, _ = await _in_time(journal.rotating())
+                return Rotated(number, asked.id)
+            case Flush():
+                _, flushed = await _in_time(journal.flushing())
+                return Flushed(flushed, counters(self._connections), asked.id)
+            case CountTraffic():
+                return TrafficCounted(counters(self._connections), asked.id)
+        assert_never(asked)
+
+    def _journal_taken(self) -> None:
+        taken, self._taken = self._taken, []
+        self._connections.journal.add(taken)
+
+
+async def _in_time(promised: Future[Done]) -> tuple[Done | None, bool]:
+    """What the thread that writes the journal answers, and whether it did: a disk may hang."""
+    try:
+        async with asyncio.timeout(DISK_SECONDS):
+            return await asyncio.shield(asyncio.wrap_future(promised)), True
+    except TimeoutError:
+        return None, False
+
+
+def answer(told: Answer | Listens | CannotStart) -> None:
+    """One line on stdout, for whoever is still there to read it."""
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(ANSWERS.to_json(told)).encode() + b"\n")
+
+
+def counters(connections: Connections) -> dict[str, int]:
+    """What was counted since the relay began."""
+    journal = connections.journal
+    counted = asdict(connections.counters)
+    del counted["read_bytes"]
+    return counted | {
+        "bytes_to_broker": connections.read_bytes(TO_BROKER),
+        "bytes_to_client": connections.read_bytes(TO_CLIENT),
+        "records_seen": journal.seen,
+        "records_written": journal.written,
+        "records_dropped": journal.dropped,
+    }
+
+
+class Teller:
+    """Sentences for whoever runs the tap, on stderr, each once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, sentence: str) -> None:
+        """Nothing that goes wrong here matters to the traffic."""
+        if sentence not in self._told and len(self._told) < SENTENCES_MOST:
+            self._told.add(sentence)
+            with contextlib.suppress(OSError, ValueError):
+                print(f"pulsar-doctor: {sentence}", file=sys.stderr, flush=True)
+
+
+async def serve(config: Config) -> None:
+    """Relays until it is told to stop, or until whoever started it is gone."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, over.set)
+    loop.set_exception_handler(_say_once)
+    _allow_connections()
+    dialler = _dialler(config)
+    own = config.listen_tls
+    listeners = Listeners(tls.towards_clients(own) if own else None)
+    with _journal(config) as journal:
+        most = config.max_connections or CONNECTIONS_MOST
+        connections = Connections(journal, migrate=listeners.migrate, say=Teller(), most=most)
+        listeners.connections = connections
+        server = await _listen(listeners, dialler, config.listen_host, config.listen_port)
+        answer(Listens(in_words(server.sockets[0].getsockname())))
+        await loop.connect_read_pipe(lambda: Control(connections, over), sys.stdin)
+        ticker = loop.create_task(_tick(journal, over))
+        learner = loop.create_task(dialler.targets.learn())
+        await over.wait()
+        ticker.cancel()
+        learner.cancel()
+        listeners.close()
+        await connections.close()
+
+
+def _dialler(config: Config) -> Dialler:
+    files = config.upstream_tls
+    targets = Targets(config.upstream, config.allow_brokers)
+    return Dialler(targets, tls.towards_brokers(files) if files else None)
+
+
+def _journal(config: Config) -> JournalFile:
+    asked = {
+        "rotate_bytes": config.rotate_bytes,
+        "unsealed_bytes_most": config.journal_bytes_most,
+        "folder_bytes_most": config.trace_bytes_most,
+    }
+    limits = {name: most for name, most in asked.items() if most is not None}
+    seconds = config.seal_every_seconds
+    return JournalFile(config.trace_dir, JournalLimits(rotate_seconds=seconds, **limits))
+
+
+def _say_once(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio would log with a stack trace, again and again: a mistake of ours."""
+    loop.set_exception_handler(lambda _, __: None)
+    what = context.get("exception") or context["message"]
+    print(f"pulsar-doctor: the relay goes on after {what!r}", file=sys.stderr, flush=True)
+
+
+def _allow_connections() -> None:
+    """Two sockets each: the usual limit of 1024 would be reached soon."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+async def _listen(listeners: Listeners, dialler: Dialler, host: str, port: int) -> asyncio.Server:
+    try:
+        return await listeners.listen(dialler, host=host, port=port)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise DoctorError(f"cannot listen on {host}:{port}: {why}") from error
+
+
+async def _tick(journal: JournalFile, over: asyncio.Event) -> None:
+    parent = os.getppid()
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        journal.tick(time.monotonic())
+        if os.getppid() != parent:  # something that it forked may hold our stdin open
+            over.set()
+
+
+def _first_line() -> bytes:
+    """The first line of stdin and not a byte more: what follows is for the event loop."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            break
+        line += byte
+    return line
+
+
+def main() -> int:
+    """The process: config on stdin, address or error on stdout."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started us
+    line = _first_line()
+    if not line:
+        return 0
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        from asyncio import new_event_loop  # type: ignore[assignment]
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(serve(of_json(Config, json.loads(line))))
+    except Misread as misread:
+        answer(CannotStart(f"what it is told to do {misread}"))
+        return 1
+    except (OSError, DoctorError) as error:
+        answer(CannotStart(str(error)))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    # The journal is closed. A loop may take long to close, for a name server or a half-dead socket.
+    os._exit(main())

@@ -1,0 +1,126 @@
+"""What becomes of the frames that are held: which go on as they came, which say something else.
+
+How a frame is changed is in rewrites.py. What else is to be done about one (a broker to be named, a
+redirect to be followed) is added to the errands of its conversation. No socket, no event loop and
+no clock are known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pulsar_doctor.tap.relay import rewrites
+from pulsar_doctor.tap.relay.addresses import Address, addresses_of
+from pulsar_doctor.tap.relay.errands import Errand, Follow, Name, Say
+from pulsar_doctor.tap.relay.greeting import Greeting
+from pulsar_doctor.tap.relay.lookups import Following, Questions, Unfollowed
+from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
+from pulsar_doctor.tap.relay.rewrites import NotForTap, framed
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.framing import Frame
+
+# Where a client finds the cluster that its topic has moved to; None where the tap has no place.
+Migrate = Callable[[tuple[Address, ...]], Address | None]
+
+
+class Decisions:
+    """Those of one connection. tls: whether its brokers are dialled with TLS."""
+
+    def __init__(self, errands: list[Errand], *, tls: bool, migrate: Migrate | None) -> None:
+        self._errands = errands
+        self._tls = tls
+        self._migrate = migrate
+        self._greeting = Greeting()
+        self._questions = Questions()
+
+    def decide(self, frame: Frame, original: bytes, direction: int) -> bytes:
+        """What to pass on instead of a held frame. Never raises."""
+        try:
+            return DECISIONS[direction][frame.code](self, frame, original)
+        except Exception:  # upb's DecodeError, and more: not ours to judge
+            return original
+
+    def forget(self) -> None:
+        """The connection is over."""
+        self._greeting.forget()
+
+    def following(self, errand: Follow) -> Following:
+        """How a redirect is followed, with the credentials of now. Raises Unfollowed."""
+        greeting = self._greeting.frame()
+        if errand.question is None or not greeting:
+            raise Unfollowed("the tap cannot follow a redirect of a lookup it did not see")
+        return Following(errand.question, errand.redirect, greeting, tls=self._tls)
+
+    def followed(self, answer: Any) -> bytes:
+        """The frame that a client gets for the answer to a redirected lookup."""
+        kept = self._kept_on_tap(answer)
+        return framed((answer if kept is None else kept).SerializeToString())
+
+    def _connect(self, frame: Frame, original: bytes) -> bytes:
+        self._greeting.said(frame.command)
+        return rewrites.connect(frame, original)
+
+    def _lookup(self, frame: Frame, original: bytes) -> bytes:
+        self._questions.asked(frame.command)
+        return original
+
+    def _auth_response(self, frame: Frame, original: bytes) -> bytes:
+        self._greeting.renewed(frame.command)
+        return original
+
+    def _lookup_response(self, frame: Frame, original: bytes) -> bytes:
+        command = wire.BaseCommand.FromString(frame.command)
+        question = self._questions.answered(command.lookup_response.request_id)
+        if rewrites.is_redirect(command.lookup_response):
+            self._errands.append(Follow(question, command.lookup_response))
+            return b""
+        kept = self._kept_on_tap(command)
+        return original if kept is None else rewrites.reframed(kept, frame, original)
+
+    def _kept_on_tap(self, command: Any) -> Any:
+        """A LOOKUP_RESPONSE that keeps the client here; None where it may pass as it is."""
+        answer = command.lookup_response
+        try:
+            broker = rewrites.keep_on_tap(answer, tls=self._tls)
+        except NotForTap as error:
+            self._errands.append(Say(str(error)))
+            return rewrites.not_ready(answer.request_id, str(error))
+        if broker is None:
+            return None
+        self._errands.append(Name(broker))
+        return command
+
+    def _closing(self, frame: Frame, original: bytes) -> bytes:
+        instead, broker = rewrites.without_broker(frame, original, tls=self._tls)
+        if broker is not None:
+            self._errands.append(Name(broker))
+        return instead
+
+    def _topic_migrated(self, frame: Frame, original: bytes) -> bytes:
+        command = wire.BaseCommand.FromString(frame.command)
+        migrated = command.topic_migrated
+        url = migrated.broker_service_url_tls if self._tls else migrated.broker_service_url
+        brokers = addresses_of(url)
+        if not brokers or self._migrate is None:
+            return original
+        address = self._migrate(brokers)
+        if address is None:
+            return original
+        rewrites.migrated_to(migrated, address)
+        return rewrites.reframed(command, frame, original)
+
+
+DECISIONS: dict[int, dict[int, Callable[[Decisions, Frame, bytes], bytes]]] = {
+    TO_BROKER: {
+        rewrites.CONNECT: Decisions._connect,
+        rewrites.LOOKUP: Decisions._lookup,
+        rewrites.AUTH_RESPONSE: Decisions._auth_response,
+    },
+    TO_CLIENT: {
+        rewrites.LOOKUP_RESPONSE: Decisions._lookup_response,
+        rewrites.CLOSE_CONSUMER: Decisions._closing,
+        rewrites.CLOSE_PRODUCER: Decisions._closing,
+        rewrites.TOPIC_MIGRATED: Decisions._topic_migrated,
+    },
+}

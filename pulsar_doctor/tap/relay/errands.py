@@ -1,0 +1,65 @@
+"""What a conversation wants done by whoever holds its sockets, in the order in which it says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pulsar_doctor.tap.relay.addresses import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Connect to this broker, None for one of the service URL's; the client is not read before."""
+
+    broker: Address | None
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The cluster has named this broker: from now on it may be dialled."""
+
+    broker: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Ask the broker that a redirect names, and give its answer to the conversation.
+
+    question: the client's LOOKUP; None where none is known. redirect: the LOOKUP_RESPONSE.
+    """
+
+    question: bytes | None
+    redirect: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Tell this sentence to whoever runs the tap."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Write these bytes to the end that this direction leads to."""
+
+    data: bytes
+    direction: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Nothing comes any more in this direction: its end is to see that."""
+
+    direction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End both ends, after what was written to them has gone out. reset: as a reset."""
+
+    reset: bool
+
+
+Errand = Dial | Name | Follow | Say | Pass | End | Close

@@ -1,0 +1,215 @@
+"""The files of a journal: written, rotated and limited in a thread of their own (journal_file.py).
+
+What cannot be written, because the disk refuses it or a limit is reached, is dropped and counted;
+the first write that works again begins with a GAP. A block is in the file wholly or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pulsar_doctor.trace.folder import journal_name
+from pulsar_doctor.wire.columns import GAP
+from pulsar_doctor.wire.journal import FILE_HEADER, pack_block, pack_event
+
+NUMBERED = re.compile(r"\.?(?:journal|seg|state)-(\d+)\b")
+JOURNAL = re.compile(r"\.journal-\d+\.pdj")
+ROTATE_RECORDS = 500_000
+LOOK_SECONDS = 1.0
+NEAR_BYTES = 16 * 1024 * 1024  # where a limit is as near as this, each write looks first
+
+Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLimits:
+    """When the next file begins, and how much there may be.
+
+    unsealed_bytes_most: of all journals that nobody has sealed yet. folder_bytes_most: of all files
+    of the trace; None where only the disk is the limit.
+    """
+
+    rotate_seconds: float = 60.0
+    rotate_bytes: int = 64 * 1024 * 1024
+    unsealed_bytes_most: int = 4 * 1024**3
+    folder_bytes_most: int | None = None
+
+
+class Chunk(NamedTuple):
+    """Blocks to be written, and what was lost before them.
+
+    at: when the last of them was. lost: records that there was no room for on the way to the disk;
+    lost_at: when the last of these was.
+    """
+
+    blocks: Sequence[bytes]
+    records: int
+    at: Time
+    lost: int = 0
+    lost_at: Time = (0, 0)
+
+
+class Room:
+    """How much may still be written: what lies in the folder is looked up now and then."""
+
+    def __init__(self, folder: Path, limits: JournalLimits) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._left = 0
+        self._looked = -LOOK_SECONDS
+
+    def take(self, size: int) -> None:
+        """Sets so many bytes aside; OSError where they are not there."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS or self._left - size < NEAR_BYTES:
+            self._left = self._look()
+            self._looked = now
+        if size > self._left:
+            raise OSError(errno.EDQUOT, "the trace may not become longer")
+        self._left -= size
+
+    def _look(self) -> int:
+        unsealed = everything = 0
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # sealed and deleted just now
+                    size = entry.stat(follow_symlinks=False).st_size
+                    everything += size if entry.is_file(follow_symlinks=False) else 0
+                    unsealed += size if JOURNAL.fullmatch(entry.name) else 0
+        left = self._limits.unsealed_bytes_most - unsealed
+        most = self._limits.folder_bytes_most
+        return left if most is None else min(left, most - everything)
+
+
+class JournalDisk:
+    """Appends blocks to `.journal-NNNNNN.pdj` in a trace folder, and begins the next in time.
+
+    Raises OSError where the folder cannot be written to at the start; afterwards nothing is raised.
+    written, dropped: records.
+    """
+
+    def __init__(self, folder: Path, limits: JournalLimits) -> None:
+        self.written = 0
+        self.dropped = 0
+        self._dir = folder
+        self._limits = limits
+        self._room = Room(folder, limits)
+        self._number = max(self._numbers(), default=0)
+        self._fd = -1
+        self._file_bytes = self._file_records = 0
+        self._since = 0.0  # monotonic seconds of the file's first record
+        self._lost = 0  # records that are not written and not yet told by a GAP
+        self._lost_at: Time = (0, 0)
+        try:
+            self._open()
+        except OSError as error:
+            if error.errno != errno.EDQUOT:  # a limit of ours: room may come
+                raise
+
+    def _numbers(self) -> list[int]:
+        names = (NUMBERED.match(path.name) for path in self._dir.iterdir())
+        return [int(name[1]) for name in names if name]
+
+    def write(self, chunk: Chunk) -> None:
+        """Appends it, behind a GAP if something is missing before it; or drops and counts it."""
+        if chunk.lost:
+            self._lost += chunk.lost
+            self._lost_at = chunk.lost_at
+        try:
+            self._append(b"".join((self._gap(), *chunk.blocks)))
+        except Exception:  # whatever it is, it is the journal's trouble and not the traffic's
+            if chunk.records:
+                self.dropped += chunk.records
+                self._lost += chunk.records
+                self._lost_at = chunk.at
+            return
+        if not self._file_records:
+            self._since = time.monotonic()
+        self._file_records += chunk.records + bool(self._lost)
+        self._lost = 0
+        self.written += chunk.records
+        if self._file_records >= ROTATE_RECORDS or self._file_bytes >= self._limits.rotate_bytes:
+            self.rotate()
+
+    def tick(self, now: float) -> None:
+        """Begins the next file when it is time. now: monotonic seconds."""
+        if self._file_records and now - self._since >= self._limits.rotate_seconds:
+            self.rotate()
+
+    def rotate(self) -> int | None:
+        """Begins the next file; the number of the one that is complete, None if it has nothing."""
+        if not self._file_records:
+            return None
+        complete = self._number
+        self.close()
+        with contextlib.suppress(OSError):  # the next write tries again, and counts
+            self._open()
+        return complete
+
+    def end(self) -> None:
+        """Ends the last file; what is missing is told though a limit of ours has been reached."""
+        if self._lost:
+            with contextlib.suppress(OSError):  # a disk that is full takes not even that
+                self._append(self._gap(), limited=False)
+        self.close()
+
+    def close(self) -> None:
+        """Ends the file."""
+        fd, self._fd = self._fd, -1
+        self._file_records = 0
+        if fd >= 0:
+            with contextlib.suppress(OSError):  # what was written stays written
+                os.close(fd)
+
+    def _gap(self) -> bytes:
+        if not self._lost:
+            return b""
+        ts, mono_ns = self._lost_at
+        return pack_block([pack_event(GAP, dropped=self._lost)], ts=ts, mono_ns=mono_ns)
+
+    def _append(self, data: bytes, *, limited: bool = True) -> None:
+        if not data:
+            return
+        if self._fd < 0:
+            self._open()
+        if limited:
+            self._room.take(len(data))
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError:
+            self._take_back()
+            raise
+        self._file_bytes += len(data)
+
+    def _take_back(self) -> None:
+        """Cuts the file to whole blocks; where even that fails, the next one begins a new file."""
+        try:
+            os.ftruncate(self._fd, self._file_bytes)
+        except OSError:
+            self.close()
+
+    def _open(self) -> None:
+        """Begins the next file, which is there with its whole header or not at all."""
+        self._room.take(len(FILE_HEADER))
+        name = self._dir / journal_name(self._number + 1)
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        try:
+            if os.write(fd, FILE_HEADER) != len(FILE_HEADER):
+                raise OSError(f"{name} cannot be begun")
+        except OSError:
+            os.close(fd)
+            name.unlink(missing_ok=True)
+            raise
+        self._number += 1
+        self._fd = fd
+        self._file_bytes, self._file_records = len(FILE_HEADER), 0

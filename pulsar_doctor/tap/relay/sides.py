@@ -1,0 +1,185 @@
+"""The two sockets of a connection through the relay: what is read on one is written to the other.
+
+Sockets, event loop and clock are here; what passes and what follows from it is in conversation.py.
+
+The tap's hot path: every byte comes through `Side.data_received`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from pulsar_doctor.tap.relay.conversation import Conversation
+from pulsar_doctor.tap.relay.journal_file import moment
+from pulsar_doctor.tap.relay.passage import Passage
+from pulsar_doctor.tap.relay.sockets import is_tls, peer_of, reset_at_close
+
+WRITE_BUFFER_BYTES = 256 * 1024
+
+
+class Ends(Protocol):
+    """What a connection is to its two sides."""
+
+    talk: Conversation
+
+    def admit(self) -> bool:
+        """A client is there: whether it may stay."""
+
+    def made(self) -> None:
+        """The broker is there."""
+
+    def gone(self, side: Side) -> None:
+        """A side has ended for good."""
+
+    def tls_failed(self, error: ssl.SSLError) -> None:
+        """The broker ended the connection, and said why."""
+
+    def close(self, why: str) -> None:
+        """Ends both ends, after what was written to them has gone out."""
+
+    def run_errands(self) -> None:
+        """Does what the conversation wants done. Never raises."""
+
+
+class Side(asyncio.Protocol):
+    """One end of a connection: what is read here is written to the other end.
+
+    way: the direction of what is read here. receive: what to write to the other end for it.
+    """
+
+    def __init__(self, connection: Ends, way: Passage, receive: Callable[[bytes], bytes]) -> None:
+        self.connection = connection
+        self.talk = connection.talk
+        self.way = way
+        self.direction = way.direction
+        self.receive = receive
+        self.other: Side
+        self.transport: asyncio.Transport | None = None
+        self.read_bytes = 0
+        self.tls = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Its buffer is bounded; TCP_NODELAY is asyncio's and uvloop's default."""
+        transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self.transport = transport
+        self.tls = is_tls(transport)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+
+    @property
+    def live(self) -> asyncio.Transport | None:
+        """Its transport, while it can be written to."""
+        transport = self.transport
+        return None if transport is None or transport.is_closing() else transport
+
+    def data_received(self, data: bytes) -> None:
+        """The hot path: cut, pass on, journal."""
+        self.read_bytes += len(data)
+        out = self.receive(data)
+        if out:
+            target = self.other.transport
+            if target is not None and not target.is_closing():
+                target.write(out)
+        if self.way.news:
+            self.talk.settle(self.way, moment())
+        if self.talk.errands:
+            self.connection.run_errands()
+
+    def pause_writing(self) -> None:
+        """This end takes no more: the other end is not read until it does."""
+        if (source := self.other.live) is not None:
+            source.pause_reading()
+
+    def resume_writing(self) -> None:
+        """This end takes again."""
+        if (source := self.other.live) is not None and not self.other.way.ended:
+            source.resume_reading()
+
+    def eof_received(self) -> bool:
+        """A half-close is carried over; the other direction goes on, where no TLS forbids it."""
+        self.talk.ended(self.way, moment())
+        self.connection.run_errands()
+        return (self.talk.dialling or self.other.live is not None) and not self.tls
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end of one end is the end of both; a reset is carried over as one."""
+        self.connection.gone(self)
+        self.talk.lost(self.way, moment(), reset=exc is not None)
+        self.connection.run_errands()
+
+    def write(self, data: bytes) -> None:
+        """What is not read on the other end."""
+        if data and (transport := self.live) is not None:
+            transport.write(data)
+
+    def write_end(self) -> None:
+        """Nothing comes any more from the other end."""
+        if (transport := self.live) is None:
+            return
+        if not transport.can_write_eof():
+            transport.close()  # TLS has no half-close: what was written goes out, and it is over
+            return
+        try:
+            transport.write_eof()
+        except OSError:  # it was reset in this moment, and has had no time to say so
+            self.talk.lost(self.way, moment(), reset=True)
+
+    def end(self, *, reset: bool) -> None:
+        """Closes this end, after what was written to it has gone out."""
+        if (transport := self.live) is not None:
+            if reset:
+                reset_at_close(transport)
+            if reset and self.tls and not transport.get_write_buffer_size():
+                transport.abort()  # an orderly end of TLS would be no reset
+            else:
+                transport.close()
+
+
+class Client(Side):
+    """The client's end. It is not read while its broker is dialled."""
+
+    def __init__(self, connection: Ends) -> None:
+        super().__init__(connection, connection.talk.to_broker, connection.talk.from_client)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Where there are too many already, this one is closed at once."""
+        super().connection_made(transport)
+        if not self.connection.admit() and self.transport is not None:
+            self.transport.abort()
+
+    def wait(self) -> None:
+        """Until the broker is there."""
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """It is: first this, since what is written next may pause it again."""
+        if self.transport is not None and not self.way.ended:
+            self.transport.resume_reading()
+
+
+class Broker(Side):
+    """The broker's end, which comes later."""
+
+    def __init__(self, connection: Ends) -> None:
+        super().__init__(connection, connection.talk.to_client, connection.talk.from_broker)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """At once, before anything is read here, the broker gets what the client has said."""
+        super().connection_made(transport)
+        if self.talk.closed:
+            if self.transport is not None:
+                self.transport.abort()
+            return
+        self.connection.made()
+        self.write(self.talk.broker_came(peer_of(transport)))
+        self.talk.opened(moment())
+        self.connection.run_errands()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """With TLS 1.3 a broker refuses our certificate after the handshake."""
+        if isinstance(exc, ssl.SSLError):
+            self.connection.tls_failed(exc)
+        super().connection_lost(exc)

@@ -1,0 +1,80 @@
+"""TLS of the tap: whom it trusts, what it shows, and in one sentence why a handshake failed."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.tap.relay.addresses import Address, shown
+
+WRONG_HOST = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+OUT_OF_TIME = {9: "is not valid yet", 10: "has expired"}
+
+
+def towards_brokers(files: Mapping[str, Any]) -> ssl.SSLContext:
+    """How brokers are spoken to. Raises InputError.
+
+    files: paths `trust` (None: the system's store), `certificate` and `key` (None: we show none),
+    and `insecure`: trust any certificate, for any host name.
+    """
+    trust = files.get("trust")
+    try:
+        context = ssl.create_default_context(cafile=trust or None)
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(
+            f"cannot read certificates from {trust}: {error.strerror or error}; "
+            "see --tls-trust-certs"
+        ) from error
+    if files.get("insecure"):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if files.get("certificate"):
+        _show(context, files, "client certificate")
+    return context
+
+
+def towards_clients(files: Mapping[str, Any]) -> ssl.SSLContext:
+    """How clients are answered. files: paths `certificate`, `key`. Raises InputError."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    _show(context, files, "certificate of the tap")
+    return context
+
+
+def _show(context: ssl.SSLContext, files: Mapping[str, Any], what: str) -> None:
+    certificate, key = files["certificate"], files["key"]
+    try:
+        # A password would be asked for on the terminal: an encrypted key is an error here.
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ssl.SSLError) as error:
+        why = error.strerror or error
+        raise InputError(f"cannot use the {what} {certificate} ({key}): {why}") from error
+
+
+def why_not(error: BaseException, broker: Address) -> str | None:
+    """What is wrong between us and a TLS broker, and what to do; None where it is not TLS."""
+    where = shown(broker)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in WRONG_HOST:
+            return (
+                f"the certificate of the broker {where} is for another host name; name the broker "
+                "as in its certificate, in --service-url or in the broker's advertised address"
+            )
+        if error.verify_code in OUT_OF_TIME:
+            return f"the certificate of the broker {where} {OUT_OF_TIME[error.verify_code]}"
+        return (
+            f"the certificate of the broker {where} is not trusted ({error.verify_message}); give "
+            "its authority with --tls-trust-certs"
+        )
+    if not isinstance(error, ssl.SSLError):
+        return None
+    reason = str(error.reason or error).replace("_", " ").lower()
+    if "certificate required" in reason or "handshake failure" in reason:
+        return (
+            f"the broker {where} wants a client certificate ({reason}); give --auth-plugin tls and "
+            "--auth-params tlsCertFile:FILE,tlsKeyFile:FILE"
+        )
+    if "alert" in reason:
+        return f"the broker {where} does not accept the client certificate of the tap ({reason})"
+    return f"the broker {where} speaks no TLS here ({reason}); use pulsar:// or its TLS port"

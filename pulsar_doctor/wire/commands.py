@@ -1,0 +1,426 @@
+"""Reads Pulsar commands: one table of those we know, from the protocol's number to a trace's row.
+
+To add a command: name its fields in pulsar_wire.proto, add a line to COMMANDS and a line of golden
+bytes to the tests. What a command does to permits stands in ledger/permits.py, not here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import NAMES, OURS, TAKEN, MessageId, Row
+from pulsar_doctor.wire.framing import MESSAGE
+from pulsar_doctor.wire.journal import DIRECTIONS, EVENT, KNOWN, NO_CONNECTION, Batch, Block, Record
+
+SUBSCRIPTION_TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
+ACK_TYPES = ("individual", "cumulative")
+# The protocol's enum ServerError, by number.
+SERVER_ERRORS = (
+    "UnknownError", "MetadataError", "PersistenceError", "AuthenticationError",
+    "AuthorizationError", "ConsumerBusy", "ServiceNotReady", "ProducerBlockedQuotaExceededError",
+    "ProducerBlockedQuotaExceededException", "ChecksumError", "UnsupportedVersionError",
+    "TopicNotFound", "SubscriptionNotFound", "ConsumerNotFound", "TooManyRequests",
+    "TopicTerminatedError", "ProducerBusy", "InvalidTopicName", "IncompatibleSchema",
+    "ConsumerAssignError", "TransactionCoordinatorNotFound", "InvalidTxnStatus", "NotAllowedError",
+    "TransactionConflict", "TransactionNotFound", "ProducerFenced",
+)  # fmt: skip
+
+# The protocol's enum CommandAck.ValidationError, by number.
+VALIDATION_ERRORS = (
+    "UncompressedSizeCorruption", "DecompressionError", "ChecksumMismatch",
+    "BatchDeSerializeError", "DecryptionError",
+)  # fmt: skip
+BATCH_MOST = 1 << 20  # messages; a larger number is no batch but an attack on memory
+
+INT64_MOST = 2**63 - 1
+MILLISECOND_MOST = INT64_MOST // 1000  # Long.MAX stands for "never" and "latest": null here
+
+# Rows read from a journal or written by us carry these; the timeline fills in the rest.
+# Of a command they get the parsed message, and the parsed MessageMetadata where there is one.
+Reader = Callable[[Row, Any, Any], None]
+
+
+def ack_words(words: Any) -> bytes:
+    """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes."""
+    return b"".join((word & (2**64 - 1)).to_bytes(8, "little") for word in words)
+
+
+def signed(number: int) -> int | None:
+    """An id of the wire as a signed number; the all-ones that stand for "none" are null."""
+    return number if number <= INT64_MOST else None
+
+
+def _one_id(row: Row, message_id: Any) -> None:
+    ledger_id, entry_id = message_id.ledger_id, message_id.entry_id
+    row.ledger_id = ledger_id if ledger_id <= INT64_MOST else None
+    row.entry_id = entry_id if entry_id <= INT64_MOST else None
+    if (partition := message_id.partition) >= 0:  # -1 where there is none, as the proto says
+        row.partition = partition
+    if (batch_index := message_id.batch_index) >= 0:
+        row.batch_index = batch_index
+    if words := message_id.ack_set:
+        row.ack_set = ack_words(words)
+
+
+def _ids(row: Row, ids: Any) -> None:
+    if len(ids) == 1:
+        _one_id(row, ids[0])
+    elif ids:
+        row.message_ids = [
+            MessageId(
+                signed(i.ledger_id) or 0, signed(i.entry_id) or 0, ack_words(i.ack_set) or None
+            )
+            for i in ids
+        ]
+
+
+def _name(names: tuple[str, ...], number: int) -> str:
+    return names[number] if 0 <= number < len(names) else f"error {number}"
+
+
+def _error(row: Row, command: Any) -> None:
+    if command.HasField("error"):
+        row.error_code = _name(SERVER_ERRORS, command.error)
+        row.error_message = command.message or None
+
+
+def _only_request(row: Row, command: Any, _: Any) -> None:
+    row.request_id = signed(command.request_id) if command.HasField("request_id") else None
+
+
+def _nothing(row: Row, command: Any, _: Any) -> None:
+    pass
+
+
+def _connect(row: Row, command: Any, _: Any) -> None:
+    row.client_version = command.client_version or None
+
+
+def _topic_request(row: Row, command: Any, _: Any) -> None:
+    row.topic = command.topic or None
+    row.request_id = signed(command.request_id)
+
+
+def _answer(row: Row, command: Any, _: Any) -> None:
+    row.request_id = signed(command.request_id)
+    _error(row, command)
+
+
+def _subscribe(row: Row, command: Any, _: Any) -> None:
+    row.request_id = signed(command.request_id)
+    row.topic = command.topic
+    row.subscription = command.subscription
+    known = 0 <= command.sub_type < len(SUBSCRIPTION_TYPES)
+    row.subscription_type = SUBSCRIPTION_TYPES[command.sub_type] if known else None
+    row.consumer_id = signed(command.consumer_id)
+    row.consumer_name = command.consumer_name or None
+    _epoch(row, command)
+
+
+def _epoch(row: Row, command: Any) -> None:
+    if command.HasField("consumer_epoch"):
+        row.consumer_epoch = signed(command.consumer_epoch)
+
+
+def _producer(row: Row, command: Any, _: Any) -> None:
+    row.request_id = signed(command.request_id)
+    row.topic = command.topic
+    row.producer_id = signed(command.producer_id)
+
+
+def _metadata(row: Row, metadata: Any) -> int:
+    """Fills in what the metadata says; returns the size of the batch, 0 where it is none."""
+    publish_time, deliver_at = metadata.publish_time, metadata.deliver_at_time
+    batch: int = metadata.num_messages_in_batch
+    if publish_time and publish_time <= MILLISECOND_MOST:
+        row.publish_time = publish_time * 1000
+    if 0 < deliver_at <= MILLISECOND_MOST:
+        row.deliver_at = deliver_at * 1000
+    single = not batch and not metadata.HasField("num_messages_in_batch")
+    if single and metadata.HasField("key_hash"):
+        row.key_hash = metadata.key_hash
+    return batch
+
+
+def _send(row: Row, command: Any, metadata: Any) -> None:
+    row.producer_id = signed(command.producer_id)
+    row.messages = command.num_messages
+    if metadata is not None:
+        _metadata(row, metadata)
+
+
+def _send_receipt(row: Row, command: Any, _: Any) -> None:
+    row.producer_id = signed(command.producer_id)
+    if command.HasField("message_id"):
+        _one_id(row, command.message_id)
+
+
+def _send_error(row: Row, command: Any, _: Any) -> None:
+    row.producer_id = signed(command.producer_id)
+    _error(row, command)
+
+
+def _message(row: Row, command: Any, metadata: Any) -> None:
+    """MESSAGE and its debit: `message_permits` (PIP-491), or the batch less its acknowledged."""
+    row.consumer_id = signed(command.consumer_id)
+    _one_id(row, command.message_id)
+    row.redelivery_count = command.redelivery_count
+    batch = 0 if metadata is None else _metadata(row, metadata)
+    batch = min(batch, BATCH_MOST) if batch > 0 else 1
+    row.messages = row.permits = batch
+    if words := command.ack_set:
+        row.ack_set = ack_set = ack_words(words)
+        row.permits = open_indexes(ack_set, batch)
+    else:
+        row.ack_set = None
+    if command.HasField("message_permits"):
+        row.permits = command.message_permits
+    _epoch(row, command)
+
+
+def open_indexes(ack_set: bytes, batch: int) -> int:
+    """How many of the `batch` indexes an ack_set shows as not acknowledged (bits that are set)."""
+    return (int.from_bytes(ack_set, "little") & ((1 << batch) - 1)).bit_count()
+
+
+def _ack(row: Row, command: Any, _: Any) -> None:
+    row.consumer_id = signed(command.consumer_id)
+    if command.HasField("request_id"):
+        row.request_id = signed(command.request_id)
+    row.ack_type = ACK_TYPES[command.ack_type & 1]
+    row.messages = len(command.message_id)
+    _ids(row, command.message_id)
+    if command.HasField("validation_error"):  # discarded by the client, never taken
+        row.error_code = _name(VALIDATION_ERRORS, command.validation_error)
+    if command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits"):
+        row.transaction = f"({command.txnid_most_bits},{command.txnid_least_bits})"
+
+
+def _ack_response(row: Row, command: Any, _: Any) -> None:
+    row.consumer_id = signed(command.consumer_id)
+    _answer(row, command, None)
+
+
+def _flow(row: Row, command: Any, _: Any) -> None:
+    row.consumer_id = signed(command.consumer_id)
+    row.permits = command.message_permits
+
+
+def _redeliver(row: Row, command: Any, _: Any) -> None:
+    row.consumer_id = signed(command.consumer_id)
+    row.messages = len(command.message_ids)  # 0: all that is not acknowledged
+    _ids(row, command.message_ids)
+    _epoch(row, command)
+
+
+def _of_consumer(row: Row, command: Any, _: Any) -> None:
+    row.consumer_id = signed(command.consumer_id)
+    if command.HasField("request_id"):
+        row.request_id = signed(command.request_id)
+
+
+def _seek(row: Row, command: Any, _: Any) -> None:
+    _of_consumer(row, command, None)
+    if command.HasField("message_id"):
+        _one_id(row, command.message_id)
+
+
+def _active_change(row: Row, command: Any, _: Any) -> None:
+    row.consumer_id = signed(command.consumer_id)
+    row.messages = int(command.is_active)  # 1: now the active consumer, 0: a standby
+
+
+def _close_producer(row: Row, command: Any, _: Any) -> None:
+    row.producer_id = signed(command.producer_id)
+    row.request_id = signed(command.request_id)
+
+
+def _last_message_id(row: Row, command: Any, _: Any) -> None:
+    row.request_id = signed(command.request_id)
+    if command.HasField("last_message_id"):
+        _one_id(row, command.last_message_id)
+
+
+class Known(NamedTuple):
+    """A command that we know: its name in the protocol, its field in BaseCommand, its reader."""
+
+    name: str
+    field: str
+    read: Reader
+
+
+COMMANDS: dict[int, Known] = {
+    2: Known("CONNECT", "connect", _connect),
+    3: Known("CONNECTED", "connected", _nothing),
+    4: Known("SUBSCRIBE", "subscribe", _subscribe),
+    5: Known("PRODUCER", "producer", _producer),
+    6: Known("SEND", "send", _send),
+    7: Known("SEND_RECEIPT", "send_receipt", _send_receipt),
+    8: Known("SEND_ERROR", "send_error", _send_error),
+    9: Known("MESSAGE", "message", _message),
+    10: Known("ACK", "ack", _ack),
+    11: Known("FLOW", "flow", _flow),
+    12: Known("UNSUBSCRIBE", "unsubscribe", _of_consumer),
+    13: Known("SUCCESS", "success", _only_request),
+    14: Known("ERROR", "error", _answer),
+    15: Known("CLOSE_PRODUCER", "close_producer", _close_producer),
+    16: Known("CLOSE_CONSUMER", "close_consumer", _of_consumer),
+    17: Known("PRODUCER_SUCCESS", "producer_success", _only_request),
+    18: Known("PING", "ping", _nothing),
+    19: Known("PONG", "pong", _nothing),
+    20: Known("REDELIVER_UNACKNOWLEDGED_MESSAGES", "redeliver", _redeliver),
+    21: Known("PARTITIONED_METADATA", "partitioned_metadata", _topic_request),
+    22: Known("PARTITIONED_METADATA_RESPONSE", "partitioned_metadata_response", _answer),
+    23: Known("LOOKUP", "lookup", _topic_request),
+    24: Known("LOOKUP_RESPONSE", "lookup_response", _answer),
+    25: Known("CONSUMER_STATS", "consumer_stats", _of_consumer),
+    26: Known("CONSUMER_STATS_RESPONSE", "consumer_stats_response", _only_request),
+    27: Known("REACHED_END_OF_TOPIC", "reached_end_of_topic", _of_consumer),
+    28: Known("SEEK", "seek", _seek),
+    29: Known("GET_LAST_MESSAGE_ID", "get_last_message_id", _of_consumer),
+    30: Known("GET_LAST_MESSAGE_ID_RESPONSE", "get_last_message_id_response", _last_message_id),
+    31: Known("ACTIVE_CONSUMER_CHANGE", "active_consumer_change", _active_change),
+    32: Known("GET_TOPICS_OF_NAMESPACE", "get_topics_of_namespace", _only_request),
+    33: Known(
+        "GET_TOPICS_OF_NAMESPACE_RESPONSE", "get_topics_of_namespace_response", _only_request
+    ),
+    34: Known("GET_SCHEMA", "get_schema", _only_request),
+    35: Known("GET_SCHEMA_RESPONSE", "get_schema_response", _only_request),
+    36: Known("AUTH_CHALLENGE", "auth_challenge", _nothing),
+    37: Known("AUTH_RESPONSE", "auth_response", _nothing),
+    38: Known("ACK_RESPONSE", "ack_response", _ack_response),
+    39: Known("GET_OR_CREATE_SCHEMA", "get_or_create_schema", _only_request),
+    40: Known(
+        "GET_OR_CREATE_SCHEMA_RESPONSE", "get_or_create_schema_response", _only_request
+    ),
+    68: Known("TOPIC_MIGRATED", "topic_migrated", _nothing),
+}  # fmt: skip
+
+CODES = {known.name: code for code, known in COMMANDS.items()}
+
+
+def rows_of(block: Block) -> Iterator[Row]:
+    """The rows of a journal block, as far as the commands themselves tell."""
+    for part in block.parts:
+        if isinstance(part, Batch):
+            yield from (
+                _plain_messages(block, part) if _plain(part) else _each(block, part.records())
+            )
+        else:
+            yield from _each(block, (part,))
+
+
+def _each(block: Block, records: Iterable[Record]) -> Iterator[Row]:
+    direction = DIRECTIONS[block.direction]
+    for record in records:
+        row = Row()
+        row.ts = block.ts
+        row.mono_ns = block.mono_ns
+        if block.conn_id != NO_CONNECTION:
+            row.conn_id = block.conn_id
+            row.direction = direction
+        read_record(row, record)
+        yield row
+
+
+# What `_plain_messages` reads, or `_message` has no use for; whatever else is there goes its way.
+PLAIN_FIELDS = {
+    "message": {
+        "consumer_id", "message_id", "redelivery_count", "consumer_epoch",
+    },
+    "message_id": {"ledger_id", "entry_id", "partition", "batch_size", "ack_set"},
+    "metadata": {
+        "publish_time", "num_messages_in_batch", "partition_key", "compression",
+        "uncompressed_size", "marker_type", "num_chunks_from_msg", "total_chunk_msg_size",
+        "chunk_id",
+    },
+}  # fmt: skip
+
+
+def _looks_for_others() -> Callable[..., bool]:
+    """A function of the three protobufs, compiled: a loop over the fields takes twice as long."""
+    kinds: dict[str, Any] = {
+        "message": wire.Message,
+        "message_id": wire.MessageId,
+        "metadata": wire.MessageMetadata,
+    }
+    looks = [
+        f"{part}.{field.name}" if field.is_repeated else f"{part}.HasField({field.name!r})"
+        for part, kind in kinds.items()
+        for field in kind.DESCRIPTOR.fields
+        if field.name not in PLAIN_FIELDS[part]
+    ]
+    found: Callable[..., bool] = eval(f"lambda {', '.join(kinds)}: {' or '.join(looks)}")
+    return found
+
+
+_has_others = _looks_for_others()
+
+
+def _plain(batch: Batch) -> bool:
+    """Whether these are messages with nothing that only a few have."""
+    codes = batch.codes
+    if not codes.count(MESSAGE) == len(codes) == len(batch.metadata):
+        return False
+    message = batch.everything.commands.message
+    return not _has_others(message, message.message_id, batch.everything.metadata)
+
+
+def _plain_messages(block: Block, batch: Batch) -> Iterator[Row]:
+    """What `_message` makes of such, without looking for what is not there: most rows are these."""
+    sizes = iter(batch.sizes)
+    ts, mono_ns, conn_id = block.ts, block.mono_ns, block.conn_id
+    epochs = batch.everything.commands.message.HasField("consumer_epoch")
+    direction, name = DIRECTIONS[block.direction], COMMANDS[MESSAGE].name
+    for command, known, total, command_bytes in zip(
+        batch.commands, batch.metadata, sizes, sizes, strict=False
+    ):
+        message = command.message
+        message_id = message.message_id
+        row = Row()
+        row.ts, row.mono_ns, row.conn_id, row.direction = ts, mono_ns, conn_id, direction
+        row.command, row.command_code = name, MESSAGE
+        row.frame_bytes, row.payload_bytes = total + 4, total - 4 - command_bytes
+        row.consumer_id = number if (number := message.consumer_id) <= INT64_MOST else None
+        row.ledger_id = number if (number := message_id.ledger_id) <= INT64_MOST else None
+        row.entry_id = number if (number := message_id.entry_id) <= INT64_MOST else None
+        if (number := message_id.partition) >= 0:
+            row.partition = number
+        row.redelivery_count = message.redelivery_count
+        number = known.num_messages_in_batch
+        row.messages = row.permits = min(number, BATCH_MOST) if number > 0 else 1
+        if 0 < (number := known.publish_time) <= MILLISECOND_MOST:
+            row.publish_time = number * 1000
+        if epochs and message.HasField("consumer_epoch"):
+            row.consumer_epoch = signed(message.consumer_epoch)
+        yield row
+
+
+def read_record(row: Row, record: Record) -> None:
+    """Fills in what one record says."""
+    if record.kind == EVENT:
+        _read_event(row, record)
+        return
+    row.command_code = record.code
+    row.frame_bytes = record.frame_bytes
+    row.payload_bytes = record.payload_bytes
+    known = COMMANDS.get(record.code)
+    if known is None or record.kind != KNOWN:
+        row.command = known.name if known else f"COMMAND_{record.code}"
+        row.raw = record.command
+        return
+    row.command = known.name
+    known.read(row, getattr(record.command, known.field), record.metadata)
+
+
+def _read_event(row: Row, record: Record) -> None:
+    values = json.loads(record.command)
+    row.command_code = OURS
+    for name in NAMES:
+        if name in values:
+            setattr(row, name, values[name])
+    if row.command == TAKEN:
+        row.conn_id = row.direction = None
