@@ -25,14 +25,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent / "tests")]
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from measured import run, table  # noqa: E402
-from rows import attached  # noqa: E402
+from measured import run, table
 
-from pulsar_doctor.acks.subscription import Acknowledgements  # noqa: E402
-from pulsar_doctor.ledger.timeline import Timeline  # noqa: E402
-from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, MessageId, Row  # noqa: E402
+from pulsar_doctor.acks.subscription import Acknowledgements
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, MessageId, Row
+from tests.ledger.rows import attached
 
 KINDS = ("random", "windows", "grouped", "indexes")
 WINDOW = GROUP = 1000

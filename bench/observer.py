@@ -30,20 +30,19 @@ from typing import Any
 
 from measured import run, table
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent / "tests")]
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from journals import MASK, Wire, relay_alive  # noqa: E402
-
-from pulsar_doctor.ledger.timeline import Timeline  # noqa: E402
-from pulsar_doctor.tap.observer.following import POLL_SECONDS, Observer  # noqa: E402
-from pulsar_doctor.trace.folder import Meta, journal_name  # noqa: E402
-from pulsar_doctor.trace.reading import Trace, replayed  # noqa: E402
-from pulsar_doctor.trace.sealing import Sealer  # noqa: E402
-from pulsar_doctor.wire import pulsar_wire_pb2 as wire  # noqa: E402
-from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT  # noqa: E402
-from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of  # noqa: E402
-from pulsar_doctor.wire.framing import Frames  # noqa: E402
-from pulsar_doctor.wire.journal import FILE_HEADER, Block, pack_block, read_blocks  # noqa: E402
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.tap.observer.following import POLL_SECONDS, Observer
+from pulsar_doctor.trace.folder import Meta, journal_name
+from pulsar_doctor.trace.reading import Trace, replayed
+from pulsar_doctor.trace.sealing import Sealer
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT
+from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of
+from pulsar_doctor.wire.framing import Frames
+from pulsar_doctor.wire.journal import FILE_HEADER, Block, pack_block, read_blocks
+from tests.trace.journals import MASK, Wire, relay_alive
 
 CONNECTIONS = 8
 CONSUMERS = 3  # of a connection

@@ -35,24 +35,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent / "tests")]
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from journals import MASK, START_US, Wire  # noqa: E402
-from observer import Said, said  # noqa: E402
+from observer import Said, said
 
-from pulsar_doctor.trace.folder import Meta, journal_name, segment_name  # noqa: E402
-from pulsar_doctor.trace.index import Expired, Index, Part, write_index  # noqa: E402
-from pulsar_doctor.trace.sealing import Sealer  # noqa: E402
-from pulsar_doctor.trace.segments import (  # noqa: E402
+from pulsar_doctor.trace.folder import Meta, journal_name, segment_name
+from pulsar_doctor.trace.index import Expired, Index, Part, write_index
+from pulsar_doctor.trace.sealing import Sealer
+from pulsar_doctor.trace.segments import (
     GROUP_ROWS,
     SCHEMA,
     SegmentWriter,
     sha256_of,
 )
-from pulsar_doctor.wire import pulsar_wire_pb2 as wire  # noqa: E402
-from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT  # noqa: E402
-from pulsar_doctor.wire.framing import Frames  # noqa: E402
-from pulsar_doctor.wire.journal import pack_event  # noqa: E402
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT
+from pulsar_doctor.wire.framing import Frames
+from pulsar_doctor.wire.journal import pack_event
+from tests.trace.journals import MASK, START_US, Wire
 
 TILE_ROWS = 500_000
 LEAST_ROWS = 20_000  # of a tile: fewer hold no stalls

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
-import lanes
 import pytest
-from certificates import certified
-from support import eventually
-from wanting import skipped, untested
+
+from tests import lanes
+from tests.support import eventually
+from tests.support.certificates import certified
+from tests.support.wanting import skipped, untested
 
 if TYPE_CHECKING:
     import pulsar

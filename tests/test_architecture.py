@@ -81,7 +81,7 @@ def test_nothing_but_the_command_line_draws_on_the_report() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["bench/fleet.py", "tests/command_line.py", "tests/conformance/tools.py"]
+    "path", ["bench/fleet.py", "tests/support/command_line.py", "tests/conformance/tools.py"]
 )
 def test_a_type_error_is_found_in_what_measures_and_in_what_tests_stand_on(
     path: str, tmp_path: Path

@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from command_line import environment
-from recorded import stats_of
+
+from tests.broker.recorded import stats_of
+from tests.support.command_line import environment
 
 # A finder in front of all others that knows no package of the extras.
 WITHOUT = """

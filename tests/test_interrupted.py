@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import environment
 
 import pulsar_doctor
+from tests.support.command_line import environment
 
 PACKAGE = str(Path(pulsar_doctor.__file__).parent)
 # SIGINT comes at the very moment when a module is looked for, once.

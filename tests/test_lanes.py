@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-import lanes
 import pytest
-from command_line import environment
-from http_broker import Reply, serving
 
 from pulsar_doctor.wire.columns import COLUMNS
+from tests import lanes
+from tests.broker.http_broker import Reply, serving
+from tests.support.command_line import environment
 
 TESTS = """
 import subprocess, threading, urllib.request

@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import tomllib
 
-import manpages
 import pytest
-from wanting import wanting
 
 from pulsar_doctor.wire.columns import COLUMNS
+from tests import manpages
+from tests.support.wanting import wanting
 
 MADE = manpages.pages()
 

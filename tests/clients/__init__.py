@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wanting import wanting
 
 from pulsar_doctor.sandbox import distribution
+from tests.support.wanting import wanting
 
 HERE = Path(__file__).parent
 LANGUAGES = ("python", "java", "go")

@@ -9,7 +9,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from wanting import wanting
+
+from tests.support.wanting import wanting
 
 PIDFD_GETFD = 438  # the same number on every architecture; Python has no name for it
 

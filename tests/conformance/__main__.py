@@ -1,6 +1,6 @@
 """Measures every behaviour of every client that is here and prints the table.
 
-    cd tests && python -m conformance [--client NAME] [--only PREFIX] [-o markdown]
+    python -m tests.conformance [--client NAME] [--only PREFIX] [-o markdown]
 
 A broker of its own is started (batch-index acknowledgement on), or the sandbox that stays is used.
 Each row is measured from what a relay recorded. A client that is not here is said to be so.
@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from conformance import go_driver, java_driver, tools
-from conformance.behaviours import in_order
-from conformance.driver import Client
-from conformance.published import publish
-from conformance.python_driver import PythonClient
-from conformance.report import Table
-from conformance.stage import staging
-from conformance.table import Measured, measure
 from pulsar_doctor.sandbox.lifetime import Sandbox, running
+from tests.conformance import go_driver, java_driver, tools
+from tests.conformance.behaviours import in_order
+from tests.conformance.driver import Client
+from tests.conformance.published import publish
+from tests.conformance.python_driver import PythonClient
+from tests.conformance.report import Table
+from tests.conformance.stage import staging
+from tests.conformance.table import Measured, measure
 
 CLIENTS = ("python", "java", "go", "tools")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from conformance.driver import Client, Consumer, Taken, Wanted
-from conformance.stage import Stage
-from conformance.table import Measured, balance, behaviour
+from tests.conformance.driver import Client, Consumer, Taken, Wanted
+from tests.conformance.stage import Stage
+from tests.conformance.table import Measured, balance, behaviour
 
 ROUNDS = 4
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance import batches, leaks, pauses, positions, reconnects, refills
-from conformance.table import BEHAVIOURS
+from tests.conformance import batches, leaks, pauses, positions, reconnects, refills
+from tests.conformance.table import BEHAVIOURS
 
 SECTIONS = {
     "Refills": refills,

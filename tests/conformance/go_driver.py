@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from conformance.driver import RECEIVE_SECONDS, Consumer, Refused, Taken, Wanted
 from pulsar_doctor.sandbox.distribution import alone, cache_folder
+from tests.conformance.driver import RECEIVE_SECONDS, Consumer, Refused, Taken, Wanted
 
 SOURCE = Path(__file__).parent / "go"
 ANSWER_SECONDS = 60.0

@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as NotYet
 from pathlib import Path
 from typing import Any
 
-from conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
+from tests.conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
 
 API = "org.apache.pulsar.client.api"
 TYPES = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from conformance.driver import Client, Wanted
-from conformance.stage import STEP_SECONDS, Stage
-from conformance.table import Measured, balance, behaviour
+from tests.conformance.driver import Client, Wanted
+from tests.conformance.stage import STEP_SECONDS, Stage
+from tests.conformance.table import Measured, balance, behaviour
 
 
 def listened(partitions: int, queue: int, stage: Stage, client: Client) -> Measured:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from conformance.driver import Client, Taken, Wanted
-from conformance.stage import Stage
-from conformance.table import Measured, balance, behaviour
+from tests.conformance.driver import Client, Taken, Wanted
+from tests.conformance.stage import Stage
+from tests.conformance.table import Measured, balance, behaviour
 
 
 def sought(stage: Stage, client: Client, topic: str, at: int, queue: int = 10) -> Measured:

@@ -6,10 +6,10 @@ import json
 import re
 from pathlib import Path
 
-from conformance.behaviours import in_order
-from conformance.expected import CELLS, MEASURED, TOOLS, VERSIONS, Cells
-from conformance.report import Table
-from conformance.table import Measured
+from tests.conformance.behaviours import in_order
+from tests.conformance.expected import CELLS, MEASURED, TOOLS, VERSIONS, Cells
+from tests.conformance.report import Table
+from tests.conformance.table import Measured
 
 README = Path(__file__).parents[2] / "README.md"
 IN_README = re.compile(r"^Broker: Apache Pulsar .*?(?=\n\n(?!\|)|\n*\Z)", re.M | re.S)

@@ -11,8 +11,8 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
 from pulsar_doctor.consume.attach import TYPES
+from tests.conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
 
 CRYPTO = {
     "fail": pulsar.ConsumerCryptoFailureAction.FAIL,

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from conformance.driver import Client, Consumer, Taken, Wanted
-from conformance.meddler import meddling
-from conformance.stage import Stage
-from conformance.table import Measured, balance, behaviour
+from tests.conformance.driver import Client, Consumer, Taken, Wanted
+from tests.conformance.meddler import meddling
+from tests.conformance.stage import Stage
+from tests.conformance.table import Measured, balance, behaviour
 
 RECONNECT_SECONDS = 20.0
 RACES = 40

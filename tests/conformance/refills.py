@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from conformance.driver import Client, Refused, Wanted
-from conformance.stage import Stage
-from conformance.table import Measured, behaviour
+from tests.conformance.driver import Client, Refused, Wanted
+from tests.conformance.stage import Stage
+from tests.conformance.table import Measured, behaviour
 
 QUEUES = (1, 2, 3, 10, 1000)
 LOOK_FROM = 15  # messages before half of the queue: from here on each one is watched

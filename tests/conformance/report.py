@@ -6,9 +6,9 @@ import json
 import textwrap
 from dataclasses import dataclass, field
 
-from conformance.behaviours import SECTIONS, in_section
-from conformance.table import BEHAVIOURS, NOT_THERE, Measured
 from pulsar_doctor.sandbox.distribution import VERSION
+from tests.conformance.behaviours import SECTIONS, in_section
+from tests.conformance.table import BEHAVIOURS, NOT_THERE, Measured
 
 BROKER = f"Apache Pulsar {VERSION}"
 
@@ -59,7 +59,7 @@ class Table:
     def markdown(self) -> str:
         """A table a section, clients in columns, versions in the header."""
         heads = [self.versions.get(client, client) for client in self._clients]
-        lines = [f"Broker: {BROKER}. Measured by `cd tests && python -m conformance --publish`."]
+        lines = [f"Broker: {BROKER}. Measured by `python -m tests.conformance --publish`."]
         for section in SECTIONS:
             rows = [name for name in in_section(section) if name in self.cells]
             if rows:

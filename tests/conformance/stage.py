@@ -15,16 +15,16 @@ from urllib.parse import quote
 
 import httpx
 import pulsar
-from support import eventually
 
-from conformance.driver import Consumer
-from conformance.raw_producer import RawProducer
 from pulsar_doctor.consume import attach
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.tap.observer.following import Observer
 from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.wire.columns import Row
+from tests.conformance.driver import Consumer
+from tests.conformance.raw_producer import RawProducer
+from tests.support import eventually
 
 QUIET_SECONDS = 0.25
 DRAIN_SECONDS = 0.6  # nothing comes for so long: nothing is left

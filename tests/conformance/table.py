@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.driver import Client
-from conformance.stage import Stage
+from tests.conformance.driver import Client
+from tests.conformance.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

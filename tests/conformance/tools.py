@@ -8,8 +8,8 @@ import signal
 import subprocess
 from collections.abc import Iterator
 
-from conformance.stage import Stage
-from conformance.table import NOT_THERE, Measured
+from tests.conformance.stage import Stage
+from tests.conformance.table import NOT_THERE, Measured
 
 START_SECONDS = 120.0  # a busy machine needs 40 s for a tool to subscribe
 END_SECONDS = 20.0

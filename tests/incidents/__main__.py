@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from multiprocessing import Pool
 from pathlib import Path
 
-from incidents.counting import Count, as_known, count, count_rhythms, none, printed
+from tests.incidents.counting import Count, as_known, count, count_rhythms, none, printed
 
 CHUNK, FEW = 50, 5  # seeds at a time
 

@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from incidents.documents import of_version
-from incidents.moments import Moment, Taken, taken_ms
-from incidents.script import SECOND
 from pulsar_doctor.broker.stats.internal import InternalStats, internal_stats
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
 from pulsar_doctor.broker.stats.reading import topic_stats
@@ -23,6 +20,9 @@ from pulsar_doctor.evidence.answers import STATS, WIRE
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.rules import load
 from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TOPIC
+from tests.incidents.documents import of_version
+from tests.incidents.moments import Moment, Taken, taken_ms
+from tests.incidents.script import SECOND
 
 Sources = frozenset[str]  # of "wire", "stats" and "internal"
 RULES = load()

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from incidents.dispatching import Ahead, Keys, OneActive
 from pulsar_doctor.simulate.broker import READ_MOST, Dispatcher
 from pulsar_doctor.simulate.scenario import ProducedEntry
+from tests.incidents.dispatching import Ahead, Keys, OneActive
 
 SHARING = ("shared", "key_shared")
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from incidents.laws import Broken, broken_at
-from incidents.moments import Moment, incident
-from incidents.questions import Asked, answers
-from incidents.rhythm import unsteady
-from incidents.truth import truth_of
+from tests.incidents.laws import Broken, broken_at
+from tests.incidents.moments import Moment, incident
+from tests.incidents.questions import Asked, answers
+from tests.incidents.rhythm import unsteady
+from tests.incidents.truth import truth_of
 
 SEEDS_SHOWN = 4
 STATUSES = ("stalled", "warning", "healthy", "unknown")

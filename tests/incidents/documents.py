@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from incidents.broker import Attached, Broker
-from incidents.playing import START_US, VERSIONS, App, Play, wall_us
-from incidents.script import SECOND
 from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TYPES
+from tests.incidents.broker import Attached, Broker
+from tests.incidents.playing import START_US, VERSIONS, App, Play, wall_us
+from tests.incidents.script import SECOND
 
 DRAINING = {"drainingHashesCount", "drainingHashesUnackedMessages", "drainingHashesClearedTotal"}
 THROTTLED = {

@@ -10,12 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from incidents.asking import CODES, untellable
-from incidents.moments import Moment, OfConsumer
-from incidents.questions import INTERNAL, WIRE, Asked
-from incidents.script import SECOND
-from incidents.truth import REFILL_WAIT_NS, SLOW_WAIT_NS, never_acknowledges, stands_for_good, why
 from pulsar_doctor.evidence.answers import Finding
+from tests.incidents.asking import CODES, untellable
+from tests.incidents.moments import Moment, OfConsumer
+from tests.incidents.questions import INTERNAL, WIRE, Asked
+from tests.incidents.script import SECOND
+from tests.incidents.truth import (
+    REFILL_WAIT_NS,
+    SLOW_WAIT_NS,
+    never_acknowledges,
+    stands_for_good,
+    why,
+)
 
 DECIDED = ("stalled", "warning", "healthy")
 

@@ -9,14 +9,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from incidents.broker import Hold
-from incidents.documents import Document, internal, stats
-from incidents.making import made
-from incidents.playing import START_US, UP_NS, App, Play, queue_of, wall_us
-from incidents.script import SECOND, Script
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import Row
+from tests.incidents.broker import Hold
+from tests.incidents.documents import Document, internal, stats
+from tests.incidents.making import made
+from tests.incidents.playing import START_US, UP_NS, App, Play, queue_of, wall_us
+from tests.incidents.script import SECOND, Script
 
 OFFSETS = (60, 30, 10, 5, 0)  # seconds before a moment at which samples are taken
 

@@ -12,14 +12,14 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from incidents.broker import Attached, Broker
-from incidents.script import SECOND, Script, Worker
 from pulsar_doctor.simulate import made_rows
 from pulsar_doctor.simulate.clients import CLIENTS
 from pulsar_doctor.simulate.consumer import Queued
 from pulsar_doctor.simulate.consumer import SimulatedConsumer as Client
 from pulsar_doctor.simulate.scenario import ProducedEntry
 from pulsar_doctor.wire.columns import CLOSE, TO_BROKER, TO_CLIENT, MessageId, Row
+from tests.incidents.broker import Attached, Broker
+from tests.incidents.script import SECOND, Script, Worker
 
 START_US = 1_760_000_000_000_000  # the wall clock at 0
 UP_NS = 3600 * SECOND  # the machine has been up for an hour

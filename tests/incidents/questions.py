@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from incidents.asking import Samples, Sources, verdict
-from incidents.moments import OFFSETS, Moment
-from incidents.script import SECOND
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from tests.incidents.asking import Samples, Sources, verdict
+from tests.incidents.moments import OFFSETS, Moment
+from tests.incidents.script import SECOND
 
 WIRE, STATS, INTERNAL = frozenset({"wire"}), frozenset({"stats"}), frozenset({"internal"})
 BOTH_STATS = STATS | INTERNAL

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from incidents.asking import Samples, verdict
-from incidents.laws import Broken
-from incidents.moments import Incident, Moment, played
-from incidents.questions import ALL, BOTH_STATS, STATS, WIRE, Asked
-from incidents.script import SECOND, Acks, Script, Worker
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.scenario import ProducedEntry
+from tests.incidents.asking import Samples, verdict
+from tests.incidents.laws import Broken
+from tests.incidents.moments import Incident, Moment, played
+from tests.incidents.questions import ALL, BOTH_STATS, STATS, WIRE, Asked
+from tests.incidents.script import SECOND, Acks, Script, Worker
 
 PHASES = 50
 FACTOR = 1.5

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from incidents.moments import Moment
-from incidents.script import SECOND
+from tests.incidents.moments import Moment
+from tests.incidents.script import SECOND
 
 REFILL_WAIT_NS, SLOW_WAIT_NS = 300 * SECOND, 30 * SECOND
 MANY = 50  # messages

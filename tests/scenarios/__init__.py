@@ -6,9 +6,9 @@ Not among them, because no healthy broker with real clients can be brought there
 Hand-made documents (tests/rules/*.yaml) stand for these.
 """
 
-from scenarios import acks, healthy, key_shared, limits, miscounting, queues
-from scenarios.scene import Scene
-from scenarios.table import SCENARIOS, Scenario, stage
+from tests.scenarios import acks, healthy, key_shared, limits, miscounting, queues
+from tests.scenarios.scene import Scene
+from tests.scenarios.table import SCENARIOS, Scenario, stage
 
 __all__ = [
     "SCENARIOS",

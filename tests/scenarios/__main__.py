@@ -1,4 +1,4 @@
-"""Plays scenarios on the sandbox and records what the broker says: `python -m scenarios record`.
+"""Plays scenarios on the sandbox and records what brokers say: `python -m tests.scenarios record`.
 
 Each becomes a file NAME.json: name, expects, settings, topic, subscription, played_seconds and
 samples, a second apart, each with date_ms (the broker's clock), stats and internal as answered.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.sandbox.lifetime import running
-from scenarios import SCENARIOS, Scenario, Scene, stage
+from tests.scenarios import SCENARIOS, Scenario, Scene, stage
 
 SAMPLES = 11
 DURING_AT = 4  # the sample before which `during` happens

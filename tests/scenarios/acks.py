@@ -6,8 +6,8 @@ from typing import Any
 
 import pulsar
 
-from scenarios.scene import Scene
-from scenarios.table import FIRST, SHORT, scenario, stalled, warning
+from tests.scenarios.scene import Scene
+from tests.scenarios.table import FIRST, SHORT, scenario, stalled, warning
 
 OLD_HOLE = ("ack-hole.hole_after=5s",)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pulsar
 
-from scenarios.scene import PATIENCE_SECONDS, Scene
-from scenarios.table import HEALTHY, scenario
+from tests.scenarios.scene import PATIENCE_SECONDS, Scene
+from tests.scenarios.table import HEALTHY, scenario
 
 
 @scenario("healthy-busy", HEALTHY)

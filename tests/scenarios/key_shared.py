@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scenarios.scene import Scene
-from scenarios.table import HEALTHY, LAST, SHORT, scenario, stalled
+from tests.scenarios.scene import Scene
+from tests.scenarios.table import HEALTHY, LAST, SHORT, scenario, stalled
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KEYS = [f"key-{number}" for number in range(40)]
 
 
@@ -90,8 +90,15 @@ def zombie(scene: Scene, kind: str) -> None:
 def frozen_client(scene: Scene, kind: str) -> subprocess.Popen[str]:
     """A process that has taken three messages and is stopped by a signal: no ping is answered."""
     client = subprocess.Popen(
-        [sys.executable, "-m", "scenarios.silent_client", scene.service_url, scene.topic, kind],
-        cwd=str(TESTS),
+        [
+            sys.executable,
+            "-m",
+            "tests.scenarios.silent_client",
+            scene.service_url,
+            scene.topic,
+            kind,
+        ],
+        cwd=str(ROOT),
         stdout=subprocess.PIPE,
         text=True,
     )

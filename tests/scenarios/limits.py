@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from scenarios.scene import Scene
-from scenarios.table import HEALTHY, Expected, scenario, stalled, warning
+from tests.scenarios.scene import Scene
+from tests.scenarios.table import HEALTHY, Expected, scenario, stalled, warning
 
 HOUR = timedelta(hours=1)
 TEN_A_SECOND = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scenarios.scene import Scene, acknowledge
-from scenarios.table import SHORT, UNKNOWN, scenario, stalled, warning
+from tests.scenarios.scene import Scene, acknowledge
+from tests.scenarios.table import SHORT, UNKNOWN, scenario, stalled, warning
 
 EXHAUSTED = "permits-exhausted"
 

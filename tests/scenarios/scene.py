@@ -20,9 +20,9 @@ from urllib.parse import quote
 import _pulsar
 import httpx
 import pulsar
-from support import eventually
 
 from pulsar_doctor.consume.attach import TYPES
+from tests.support import eventually
 
 SUBSCRIPTION = "s"
 TICK_SECONDS = 0.02  # how often a producer at a rate sends what is due

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from scenarios.scene import Scene, scene
+from tests.scenarios.scene import Scene, scene
 
 Play = Callable[[Scene], None]
 

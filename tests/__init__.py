@@ -1,0 +1,1 @@
+"""The tests, in the rooms of pulsar_doctor/; support/ is what many of them use."""

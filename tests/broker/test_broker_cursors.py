@@ -1,0 +1,229 @@
+"""Cursors that the broker keeps for itself: told apart, and named where they keep storage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from pulsar_doctor.broker.stats.cursors import SUBSCRIPTION, CursorOwner, owner_of
+from pulsar_doctor.broker.stats.internal import internal_stats
+from tests.support import eventually
+from tests.support.command_line import pulsar_doctor
+
+if TYPE_CHECKING:
+    import pulsar
+
+    from pulsar_doctor.sandbox.lifetime import Sandbox
+
+RECORDED = Path(__file__).parents[1] / "cursors" / "4.0.8.json"
+LOG = "persistent://pulsar/system/__transaction_log_3"
+PENDING = "persistent://public/default/orders-billing__transaction_pending_ack"
+ORDERS = "persistent://public/default/orders"
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "kind", "of"),
+    [
+        ("billing", ORDERS, "subscription", None),
+        ("pulsar", ORDERS, "subscription", None),
+        ("pulsar.dedup", ORDERS, "deduplication", None),
+        ("pulsar.dedup2", ORDERS, "subscription", None),
+        ("__compaction", ORDERS, "compaction", None),
+        ("pulsar.repl.west", ORDERS, "replicator", "west"),
+        ("pulsar.repl.west.1", ORDERS, "replicator", "west.1"),
+        ("pulsar.repl-persistent://a/b/c", ORDERS, "shadow-replicator", "persistent://a/b/c"),
+        ("transaction.subscription", LOG, "transaction-log", None),
+        ("transaction.subscription", None, "transaction-log", None),
+        ("transaction.subscription", ORDERS, "subscription", None),
+        ("__pending_ack_state", PENDING, "pending-acks", None),
+        ("__pending_ack_state", ORDERS, "subscription", None),
+        ("transaction-buffer-sub", ORDERS, "transaction-buffer", None),
+    ],
+)
+def test_a_name_tells_whose_a_cursor_is(
+    name: str, topic: str | None, kind: str, of: str | None
+) -> None:
+    assert owner_of(name, topic=topic) == CursorOwner(kind, of)
+
+
+def test_another_prefix_of_replicators_is_the_brokers_setting_or_seen_by_the_cluster() -> None:
+    assert owner_of("geo.west").kind == SUBSCRIPTION
+    assert owner_of("geo.west", replicator_prefix="geo") == CursorOwner("replicator", "west")
+    assert owner_of("geo.west", clusters=["west"]) == CursorOwner("replicator", "west")
+    assert owner_of("pulsar.repl.x", replicator_prefix="geo").kind == SUBSCRIPTION
+
+
+def recorded() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Stats and internal stats of 4.0.8; ledger 5 is acknowledged by the only subscription."""
+    document = json.loads(RECORDED.read_text("utf-8"))
+    return document["stats"], document["internal"]
+
+
+def test_a_subscription_has_its_name_back() -> None:
+    _, internal = recorded()
+    assert "a%2Fb+c" in internal["cursors"]
+    assert "a/b c" in (internal_stats(internal).cursors or {})
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Any:
+    def tell(*, alone: bool = False, table: bool = False, more: tuple[str, ...] = ()) -> Any:
+        stats, internal = tell.documents
+        files = [tmp_path / "stats.json", tmp_path / "internal.json"]
+        for file, document in zip(files, (stats, internal), strict=True):
+            file.write_text(json.dumps(document), "utf-8")
+        both = ("--internal-stats", str(files[1]), *(() if alone else ("--stats", str(files[0]))))
+        done = pulsar_doctor("holes", ORDERS, *both, *more, *(() if table else ("-o", "json")))
+        assert done.returncode == 0, done.stderr
+        return done.stdout if table else json.loads(done.stdout)
+
+    tell.documents = recorded()  # type: ignore[attr-defined]
+    return tell
+
+
+def kept(document: dict[str, Any]) -> dict[str, Any]:
+    names = ("kind", "of", "held_ledgers", "held_bytes", "held_ledgers_alone", "held_with")
+    return {each["cursor"]: tuple(each[name] for name in names) for each in document["cursors"]}
+
+
+HELD = {
+    "__compaction": ("compaction", None, 0, 0, 0, []),
+    "pulsar.dedup": ("deduplication", None, 1, 2520, 0, ["pulsar.repl.west"]),
+    "pulsar.repl.west": ("replicator", "west", 1, 2520, 0, ["pulsar.dedup"]),
+}
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_the_broker_wrote_is_told_apart_and_who_keeps_storage_is_named(
+    told: Any, alone: bool
+) -> None:
+    document = told(alone=alone)
+    names = {each["subscription"] for each in document["subscriptions"]}
+    assert {name for name in names if not name.startswith("reader-")} == {"a/b c"}
+    assert kept(document) == HELD
+    connected = {each["cursor"]: each["connected"] for each in document["cursors"]}
+    assert connected["pulsar.repl.west"] == (None if alone else False)
+    (west,) = (each for each in document["cursors"] if each["of"] == "west")
+    assert f"clear-backlog {ORDERS} -s pulsar.repl.west" in west["practice"]
+    assert west["not_told"] == []
+
+
+def test_one_of_them_can_be_asked_for(told: Any) -> None:
+    document = told(more=("-s", "pulsar.repl.west"))
+    assert document["subscriptions"] == []
+    assert list(kept(document)) == ["pulsar.repl.west"]
+
+
+def test_what_only_one_keeps_is_its_own(told: Any) -> None:
+    _, internal = told.documents
+    del internal["cursors"]["pulsar.dedup"]
+    assert kept(told())["pulsar.repl.west"] == ("replicator", "west", 1, 2520, 1, [])
+
+
+def test_what_a_subscription_needs_is_not_held_by_the_broker(told: Any) -> None:
+    """A reader is not durable, by the stats or by its cursor, and keeps nothing."""
+    _, internal = told.documents
+    internal["cursors"]["a%2Fb+c"]["markDeletePosition"] = f"{internal['ledgers'][0]['ledgerId']}:3"
+    assert {held[2] for held in kept(told()).values()} == {0}
+
+
+def test_a_hole_of_a_replicator_is_named_with_what_it_keeps(told: Any) -> None:
+    """In the broker's form: entries 4 and 5 of the first ledger were not confirmed there."""
+    _, internal = told.documents
+    first, second = (ledger["ledgerId"] for ledger in internal["ledgers"])
+    cursor = internal["cursors"]["pulsar.repl.west"]
+    cursor["markDeletePosition"] = f"{first}:3"
+    cursor["readPosition"] = f"{second}:20"
+    cursor["individuallyDeletedMessages"] = f"[({first}:5..{second}:18]]"
+    (west,) = (each for each in told()["cursors"] if each["of"] == "west")
+    names = ("ranges", "holes", "oldest_hole", "held_ledgers", "pinned_bytes")
+    assert [west[name] for name in names] == [
+        1, 1, [f"{first}:4", f"{first}:5"], 1, internal["totalSize"],
+    ]  # fmt: skip
+    drawn = " ".join(told(table=True).split())
+    assert "pulsar.repl.west (replicates to west)" in drawn
+    assert f"the oldest begins at {first}:4 and ends at {first}:5" in drawn
+    assert "is not connected to west" in drawn
+    assert "keeps 1 ledger with 2,520 bytes that no subscription needs" in drawn
+
+
+def test_a_person_reads_who_keeps_it_and_what_to_do(told: Any) -> None:
+    drawn = " ".join(told(table=True).split())
+    assert "pulsar.dedup (for deduplication)" in drawn
+    assert "alone, the others with pulsar.repl.west" in drawn
+    assert "1 cursor of the broker's own: nothing kept for it alone" in drawn
+    assert "__compaction (" not in drawn
+
+
+@pytest.fixture
+def replicated(broker: Sandbox, admin: httpx.Client) -> Iterator[str]:
+    """A namespace that is deduplicated and replicated to a cluster where nobody answers."""
+    west = {"serviceUrl": "http://127.0.0.1:1", "brokerServiceUrl": "pulsar://127.0.0.1:1"}
+    tenant, cluster = admin.get("/admin/v2/tenants/public").json(), f"west-{token_hex(4)}"
+    namespace = f"public/replicated-{token_hex(4)}"
+    policies = {"deduplicationEnabled": True, "replication_clusters": ["standalone", cluster]}
+    both = {**tenant, "allowedClusters": [*tenant["allowedClusters"], cluster]}
+    admin.put(f"/admin/v2/clusters/{cluster}", json=west).raise_for_status()
+    try:
+        admin.post("/admin/v2/tenants/public", json=both).raise_for_status()
+        admin.put(f"/admin/v2/namespaces/{namespace}", json=policies).raise_for_status()
+        yield namespace
+    finally:
+        home = f"/admin/v2/namespaces/{namespace}"
+        admin.post(f"{home}/replication", json=["standalone"])
+        admin.delete(home, params={"force": "true"})
+        admin.post("/admin/v2/tenants/public", json=tenant)
+        admin.delete(f"/admin/v2/clusters/{cluster}")
+
+
+def test_on_a_broker_they_are_named_until_they_move_on(
+    broker: Sandbox, admin: httpx.Client, client: pulsar.Client, replicated: str, tmp_path: Path
+) -> None:
+    topic = f"persistent://{replicated}/orders"
+    path = topic.replace("persistent://", "/admin/v2/persistent/")
+    done_with(client, topic, 10)
+    admin.put(f"{path}/unload").raise_for_status()
+    done_with(client, topic, 10)
+    admin.put(f"{path}/compaction").raise_for_status()
+
+    def seen(*arguments: str, at: Sandbox | None = broker) -> dict[str, Any]:
+        done = pulsar_doctor("holes", *arguments, "-o", "json", broker=at)
+        assert done.returncode == 0, done.stderr
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
+
+    eventually(lambda: "__compaction" in kept(seen(topic)))
+    document = seen(topic)
+    assert [each["subscription"] for each in document["subscriptions"]] == ["billing"]
+    (west,) = (each for each in document["cursors"] if each["kind"] == "replicator")
+    assert (west["connected"], west["held_ledgers"], west["mark_delete"][-2:]) == (False, 1, "-1")
+    assert west["held_bytes"] > 0
+    in_namespace = seen("--namespace", replicated)["cursors"]
+    assert west["cursor"] in {each["cursor"] for each in in_namespace}
+    file = tmp_path / "internal.json"
+    file.write_text(admin.get(f"{path}/internalStats").text, "utf-8")
+    (alone,) = (
+        each
+        for each in seen("--internal-stats", str(file), at=None)["cursors"]
+        if each["kind"] == "replicator"
+    )
+    assert (alone["held_ledgers"], alone["held_bytes"]) == (1, west["held_bytes"])
+    skipped = admin.post(f"{path}/subscription/{west['cursor']}/skip_all")  # as `practice` says
+    assert skipped.status_code == 204
+    eventually(lambda: kept(seen(topic))[west["cursor"]][2] == 0)
+
+
+def done_with(client: pulsar.Client, topic: str, messages: int) -> None:
+    """So many messages, published and acknowledged by the one subscription."""
+    consumer, producer = client.subscribe(topic, "billing"), client.create_producer(topic)
+    for number in range(messages):
+        producer.send(b"%d" % number, partition_key="k")
+        consumer.acknowledge(consumer.receive(20_000))
+    producer.close()
+    consumer.close()

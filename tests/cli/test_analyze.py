@@ -1,0 +1,334 @@
+"""`pulsar-doctor analyze` as a user runs it; on the Spark of the test run unless a test says so."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from pulsar_doctor.cli import run
+from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
+from pulsar_doctor.errors import TraceError
+from pulsar_doctor.rules import load
+from pulsar_doctor.spark.reading import look, read_traces
+from pulsar_doctor.trace.folder import META, segment_name
+from pulsar_doctor.trace.sealing import open_trace
+from tests.spark import made_traces
+from tests.spark.made_traces import sealed
+from tests.support.command_line import environment, pulsar_doctor
+from tests.trace.journals import TOPIC, slow_consumer, write_trace
+from tests.trace.said import Said
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(300)]
+
+Analyze = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def analyze(capsys: pytest.CaptureFixture[str]) -> Analyze:
+    """Runs it with these arguments: exit code, stdout, stderr."""
+
+    def analyze(*arguments: object) -> tuple[int, str, str]:
+        code = run(["analyze", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return analyze
+
+
+def document(out: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(out)
+    assert found["schema"] == "pulsar-doctor/analyze/1"
+    return found
+
+
+def states() -> Said:
+    """Consumers that stand in many ways when the trace ends, each on a subscription of its own."""
+    said = Said().open().open(1)
+    for consumer_id, name in enumerate(STATES, 1):
+        said.attached(consumer_id, name, subscription=name)
+    said.flow(10, 1).pushed(range(10), 1)  # silent
+    said.flow(10, 2).pushed(range(10), 2)  # slow, works
+    said.flow(1, 3).pushed([1], 3)  # one in hand: 0 or 1
+    said.flow(100, 4).pushed([1], 4)  # has permits
+    said.flow(4, 5).pushed([1], 5, batch=10).acked([1], 5)  # below zero, nothing held
+    said.wait(270)
+    said.flow(10, 6).pushed(range(10), 6)  # slow for a minute
+    said.flow(10, 7).pushed(range(10), 7)  # silent for a minute
+    for step in range(3):
+        said.wait(20).acked([step], 2).acked([step], 6)
+    return said.wait(5).produced()
+
+
+STATES = ("silent", "slow", "in-hand", "fine", "below", "slower", "quiet")
+
+
+# --- what it says ---
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sealed(tmp_path_factory.mktemp("states") / "states.ptrace", states(), "states")[0]
+
+
+@pytest.fixture(scope="module")
+def found(path: Path, spark: SparkSession) -> dict[str, Any]:
+    """The document about it. Its exit code says that there is a stall."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = run(["analyze", str(path), "-o", "json", "--bucket", "1m"])
+    assert code == 1
+    return document(out.getvalue())
+
+
+def test_the_document_has_every_table(path: Path, found: dict[str, Any]) -> None:
+    rows = sum(1 for _ in open_trace(path).rows())
+    assert (found["events"], found["traces"], found["bucket_seconds"]) == (rows, 1, 60.0)
+    consumers, stalls = found["consumers"], found["stalls"]
+    assert {consumer["consumer_name"] for consumer in consumers} == set(STATES)
+    (silent,) = (each for each in consumers if each["consumer_name"] == "silent")
+    said = ("trace_id", "topic", "receiver_queue_size", "messages", "permits_granted")
+    assert [silent[name] for name in said] == ["states", TOPIC, 10, 10, 10]
+    own = [stall for stall in stalls if stall["consumer_name"] == "silent"]
+    assert silent["starved_us"] == sum(stall["duration_us"] for stall in own)
+    for name, of_steps in (("messages", "delivered"), ("flow_count", "flows")):
+        in_all = sum(consumer[name] for consumer in consumers)
+        assert in_all == sum(step[of_steps] for step in found["timeline"])
+    assert {gap["measure"] for gap in found["gaps"]} == {"delivery_to_ack", "without_permits"}
+    assert sum(row["entries"] for row in found["holes"]) == sum(c["entries"] for c in consumers)
+    assert {row["subscription"] for row in found["subscriptions"]} == set(STATES)
+    assert found["percentile_error"] == 0.0
+    assert found["totals"]["stalls"] == len(stalls)
+
+
+def test_columns_judge_an_episode_as_the_rules_judge_its_consumer(
+    path: Path, found: dict[str, Any]
+) -> None:
+    """Of those that last to the end, which is the moment that the rules judge."""
+    rules = load()
+    verdicts = {}
+    for diagnosis in diagnose_wire(
+        open_trace(path).timeline().subscriptions(), rules, limits_of(rules)
+    ):
+        if diagnosis.findings:
+            worst = diagnosis.findings[0]
+            verdicts[diagnosis.subscription] = (worst.code, worst.severity)
+    said = {
+        stall["subscription"]: (stall["code"], stall["severity"])
+        for stall in found["stalls"]
+        if stall["ended_by"] == "end_of_trace" and stall["code"]
+    }
+    assert said["silent"] == ("permits-exhausted", "stalled")
+    assert said["slower"] == ("slow-but-progressing", "warning")
+    assert said["quiet"] == ("permits-exhausted", "warning")
+    assert said.keys() == verdicts.keys() == set(STATES) - {"fine", "in-hand"}
+    # Seen as a whole it was a stall; now that it works again the rules speak of its pace.
+    assert (said.pop("slow")[1], verdicts.pop("slow")[1]) == ("stalled", "warning")
+    # That permits were lost shows in what its client does with them, which is not on columns.
+    assert (said.pop("below")[0], verdicts.pop("below")[0]) == ("negative-permits", "permit-leak")
+    assert said == verdicts
+
+
+@pytest.mark.slow
+def test_the_report_is_for_a_person(path: Path, analyze: Analyze) -> None:
+    code, out, err = analyze(path, "--fail-on", "never", "-q")
+    assert (code, err) == (0, "")
+    assert "STALLED" in out
+    assert "permits-exhausted" in out
+    assert all(name in out for name in STATES)
+
+
+# --- where traces are ---
+
+
+def events(spark: SparkSession, *paths: object) -> tuple[int, int, list[str]]:
+    """Rows and traces there, and what is told; the rows as Spark counts them."""
+    source = read_traces(spark, [*map(str, paths)])
+    assert source.rows.count() == source.events
+    return source.events, source.traces, source.notes
+
+
+def test_folders_patterns_and_copies_are_traces_and_each_counts_once(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    odd = tmp_path / "odd [x] {y} é%20"
+    made_traces.slow(odd / "slow.ptrace")
+    once, traces, notes = events(spark, odd / "slow.ptrace")
+    assert (traces, notes) == (1, [])
+    shutil.copytree(odd, tmp_path / "plain")
+    shutil.copytree(odd / "slow.ptrace", odd / "again.ptrace")
+    every = ((odd,), (f"file:{quote(str(odd))}",), (odd / "slow.ptrace", tmp_path / "plain" / "*"))
+    for paths in every:
+        assert events(spark, *paths)[:2] == (once, 1)
+    assert "counted once" in events(spark, odd)[2][0]
+
+
+def test_what_a_killed_relay_left_is_sealed_and_counted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    path = tmp_path / "torn.ptrace"
+    write_trace(path, slow_consumer().blocks, parts=2, trace_id="torn")
+    last = sorted(path.glob(".journal-*"))[-1]
+    last.write_bytes(last.read_bytes()[:-3])
+    whole = len(list(open_trace(path).rows()))
+    assert events(spark, path)[0] == whole > 10
+
+
+@pytest.mark.slow
+def test_what_is_saved_twice_is_there_once(
+    tmp_path: Path, analyze: Analyze, spark: SparkSession
+) -> None:
+    made_traces.slow(tmp_path / "slow.ptrace")
+    for _ in range(2):
+        code, out, _ = analyze(tmp_path / "slow.ptrace", "--save", tmp_path / "saved", "-o", "json")
+        assert code == 0
+    found = document(out)
+    for table in ("consumers", "gaps", "stalls", "subscriptions", "holes"):
+        saved = spark.read.parquet(str(tmp_path / "saved" / table))
+        assert saved.count() == found["totals"][table] > 0, table
+        assert {"date", "topic", "trace_id"} <= set(saved.columns)
+
+
+# --- what cannot be done ---
+
+
+def foreign(path: Path) -> None:
+    path.mkdir()
+    (path / "something.parquet").write_bytes(b"PAR1")
+
+
+def newer(path: Path) -> None:
+    made_traces.slow(path)
+    meta = json.loads((path / META).read_text())
+    (path / META).write_text(json.dumps({**meta, "schema_version": 99}))
+
+
+def flipped(path: Path) -> None:
+    made_traces.slow(path)
+    segment = path / segment_name(1)
+    data = bytearray(segment.read_bytes())
+    data[200] ^= 1
+    segment.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    made_traces.slow(path)
+    segment = path / segment_name(2)
+    segment.write_bytes(segment.read_bytes()[:-100])
+
+
+def missing(path: Path) -> None:
+    made_traces.slow(path)
+    (path / segment_name(1)).unlink()
+
+
+def silent(path: Path) -> None:
+    sealed(path, Said(), "none")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: None, "is no folder"),
+        (foreign, "is no trace of pulsar-doctor"),
+        (newer, "use a newer pulsar-doctor"),
+        (flipped, "is damaged"),
+        (cut, "is damaged"),
+        (missing, "is missing"),
+        (silent, "no command was recorded there yet"),
+    ],
+)
+def test_what_is_no_trace_or_damaged_is_one_sentence(
+    tmp_path: Path, analyze: Analyze, make: Callable[[Path], None], says: str
+) -> None:
+    make(tmp_path / "t.ptrace")
+    code, out, err = analyze(tmp_path / "t.ptrace")
+    assert (code, out) == (2, "")
+    *phases, sentence = err.splitlines()
+    assert says in sentence
+    assert phases[0] == "looking at the traces …"
+    # Of rows that are damaged only whoever reads them all knows; all else is told before Spark.
+    assert len(phases) == 1 or make is flipped
+    assert "Traceback" not in err
+    assert "at org." not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--conf", "spark.x"), "write it as KEY=VALUE"),
+        (("--bucket", "1us"), "is no duration"),
+        (("--follow", "--save", "x"), "leave one out"),
+        (("--master", "local", "--remote", "sc://localhost"), "give one of them"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    tmp_path: Path, analyze: Analyze, arguments: tuple[str, ...], says: str
+) -> None:
+    made_traces.slow(tmp_path / "t.ptrace")
+    code, out, err = analyze(tmp_path / "t.ptrace", *arguments)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_a_pattern_that_fits_nothing_is_said(tmp_path: Path, analyze: Analyze) -> None:
+    code, _, err = analyze(tmp_path / "*.ptrace")
+    assert (code, err.count("\n")) == (2, 2)
+    assert "no trace fits" in err
+
+
+def test_folders_are_looked_at_before_there_is_a_java(tmp_path: Path) -> None:
+    java, ran = tmp_path / "jdk" / "bin" / "java", tmp_path / "ran"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\ntouch {ran}\nexit 1\n")
+    java.chmod(0o755)
+    for path, says in ((tmp_path / "jdk", "has no _meta.json"), (tmp_path / "x*", "no trace fits")):
+        found = subprocess.run(
+            [sys.executable, "-m", "pulsar_doctor", "analyze", str(path)],
+            env={**environment(), "JAVA_HOME": str(tmp_path / "jdk")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (found.returncode, found.stdout) == (2, "")
+        assert found.stderr.startswith("looking at the traces …\npulsar-doctor: ")
+        assert says in found.stderr
+    assert not ran.exists()
+
+
+def test_what_only_spark_can_read_is_left_to_it(tmp_path: Path) -> None:
+    made_traces.slow(tmp_path / "t.ptrace")
+    there, nowhere, bucket = str(tmp_path / "t.ptrace"), str(tmp_path / "no"), "s3a://traces/"
+    for here, paths, elsewhere in (
+        (True, [there, bucket], [bucket]),
+        (False, [there, nowhere, bucket], [nowhere, bucket]),
+        (None, [there, f"file:{there}"], [there, f"file:{there}"]),
+    ):
+        looked = look(paths, here=here)
+        assert looked.elsewhere == elsewhere
+        assert bool(looked.segments) == (there not in elsewhere)
+    for here, path in ((True, nowhere), (False, f"file:{nowhere}")):
+        with pytest.raises(TraceError, match="is no folder"):
+            look([path], here=here)
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_leaves_nothing_but_the_document(tmp_path: Path) -> None:
+    made_traces.slow(tmp_path / "t.ptrace")
+    found = pulsar_doctor("analyze", str(tmp_path / "t.ptrace"), "-o", "json", timeout=110)
+    assert found.returncode == 0
+    assert document(found.stdout)["events"] > 0
+    assert found.stderr.splitlines()[:3] == [
+        "looking at the traces …", "starting Spark …", "reading the traces …",
+    ]  # fmt: skip
+    assert all(line.endswith(" …") for line in found.stderr.splitlines())

@@ -1,0 +1,408 @@
+"""The verdict on a trace, and `explain`, from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.cli import run
+from pulsar_doctor.rules import load
+from pulsar_doctor.wire.columns import TO_BROKER
+from tests.support.command_line import environment, pulsar_doctor
+from tests.support.documented import MOMENT, NOT_TOLD
+from tests.trace.journals import TOPIC, Wire, record, write_trace
+
+CONSUMER_BUSY = 5
+SLOW = {"slow": {"receiver_queue_size": 1000, "process_seconds": 600}}
+
+
+def hoarded() -> Wire:
+    """A slow consumer took all of a thousand messages, a fast one has nothing to do."""
+    said = Wire().open().subscribe(name="slow").flow(1000).messages(range(1000))
+    return said.open(1).subscribe(name="fast", conn_id=1).flow(1000, conn_id=1)
+
+
+def idle(said: Wire | None = None, **subscribe: Any) -> Wire:
+    said = said or Wire().open()
+    return said.subscribe(**subscribe).flow(10, subscribe.get("consumer_id", 1))
+
+
+def holds_ten(said: Wire, seconds: float) -> Wire:
+    return said.flow(10).messages(range(10)).wait(seconds)
+
+
+@pytest.fixture
+def stalled(tmp_path: Path) -> str:
+    said = idle(hoarded(), consumer_id=2, name="auditor", subscription="audit").wait(60)
+    clocks = {"wall_us": 0, "mono_ns": 0}
+    return str(write_trace(tmp_path / "incident.ptrace", said.blocks, told=SLOW, clocks=clocks))
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(["stall-check", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    _, out, err = checked(capsys, *arguments, "-o", "json")
+    assert err == ""
+    found = json.loads(out)
+    assert isinstance(found, dict)
+    return found
+
+
+HOGGING = {
+    "code": "prefetch-hogging", "severity": "stalled", "confidence": 0.9, "consumer": "slow",
+    "summary": (
+        "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them in its queue, "
+        "with 0 permits, and needs at least 83 h for them, while fast has had nothing to do for "
+        "60 s with 1000 permits; next FLOW after at most 500 more messages, in about 83 h at "
+        "10 min each, as told"
+    ),
+    "evidence": [
+        {"name": "available_permits", "value": 0, "unit": "permits"},
+        {"name": "unacked_messages", "value": 1000, "unit": "messages"},
+        {"name": "held_entries_most", "value": 1000, "unit": "entries"},
+        {"name": "queued_min", "value": 501, "unit": "messages"},
+        {"name": "receiver_queue_size", "value": 1000, "unit": "messages"},
+        {"name": "flows", "value": 1, "unit": "commands"},
+        {"name": "msg_out_counter", "value": 1000, "unit": "messages"},
+        {"name": "next_flow_after", "value": 500, "unit": "messages", "bound": "at most"},
+        {"name": "next_flow_in", "value": 300_000, "unit": "seconds"},
+        {"name": "permits_after", "value": 500, "unit": "messages", "bound": "at most"},
+        {"name": "pace", "value": 600, "unit": "seconds/message"},
+        {"name": "pace_source", "value": "as told", "unit": ""},
+        {"name": "quiet_for", "value": 60.005, "unit": "seconds"},
+        {"name": "since_last_flow", "value": 60.01, "unit": "seconds"},
+        {"name": "subscription_unacked", "value": 1000, "unit": "messages"},
+        {"name": "acknowledged", "value": None, "unit": "messages"},
+        {"name": "time_to_drain", "value": 300_600, "unit": "seconds"},
+        {"name": "idle_consumers", "value": 1, "unit": "consumers"},
+        {"name": "idle_permits", "value": 1000, "unit": "permits"},
+        {"name": "idle_for", "value": 60.005, "unit": "seconds"},
+    ],
+    "remedy": (
+        "Give the slow consumer a receiver queue of 0 or 1, so that it takes a message only when "
+        "it can work on it; to free what it holds now, close it: its messages go to the others at "
+        "once."
+    ),
+    "explain": "pulsar-doctor explain prefetch-hogging",
+}  # fmt: skip
+WHOLE = {
+    "schema": "pulsar-doctor/stall-check/1",
+    "checked_at": MOMENT,
+    "source": "trace",
+    "window_seconds": 60.014,
+    "samples": 0,
+    "subscriptions": [
+        {
+            "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Shared",
+            "status": "stalled", "backlog": None, "findings": [HOGGING], "not_told": NOT_TOLD,
+        },
+        {
+            "topic": TOPIC, "partition": None, "subscription": "audit", "type": "Shared",
+            "status": "healthy", "backlog": None, "findings": [], "not_told": NOT_TOLD,
+        },
+    ],
+    "not_loaded": [],
+    "unreachable": [],
+    "notes": [],
+}  # fmt: skip
+
+
+def test_the_json_is_the_contract(stalled: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "--trace", stalled)
+    assert found == WHOLE
+    billing, audit = found["subscriptions"]
+    assert "no-consumer: needs the broker's stats" in billing["not_told"]
+    assert not [reason for reason in billing["not_told"] if reason.startswith("permit")]
+    assert document(capsys, "--trace", stalled, "-s", "audit")["subscriptions"] == [audit]
+
+
+def test_the_table_says_the_verdict_first_then_the_culprit(
+    stalled: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    code, out, err = checked(capsys, "--trace", stalled)
+    assert (code, err) == (1, "")
+    lines = [line.strip() for line in out.splitlines()]
+    assert lines[0] == f"✖ STALLED  billing (Shared) on {TOPIC}"
+    assert lines[1].startswith("cause    prefetch-hogging of slow (stalled, 90% sure)")
+    assert lines[2].startswith("seen     slow holds 1000 of the 1000 unacknowledged messages")
+    assert f"✔ HEALTHY  audit (Shared) on {TOPIC}" in lines
+    assert lines[-1] == "2 subscriptions: 1 stalled, 1 healthy"
+    assert "\x1b" not in out
+
+
+def test_the_table_fits_a_narrow_terminal(
+    stalled: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, _ = checked(capsys, "--trace", stalled)
+    assert max(len(line) for line in out.splitlines()) <= 60
+    assert "next FLOW after at most 500" in " ".join(out.split())
+    assert "pulsar-doctor explain prefetch-hogging" in out
+
+
+def test_the_table_needs_no_utf8_and_no_colour(stalled: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pulsar_doctor", "stall-check", "--trace", stalled],
+        env={**environment(), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert ran.stdout.startswith(b"X STALLED  billing")
+
+
+def test_no_control_character_of_a_name_reaches_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = holds_ten(Wire().open().subscribe(name="\x1b[2Jw[red]"), 600)
+    _, out, _ = checked(capsys, "--trace", str(write_trace(tmp_path / "t", said.blocks)))
+    assert "\x1b" not in out
+    assert "\N{REPLACEMENT CHARACTER}[2Jw[red] (stalled" in out
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    healthy = str(write_trace(tmp_path / "healthy", idle().wait(60).blocks))
+    warning = str(
+        write_trace(tmp_path / "warning", holds_ten(Wire().open().subscribe(), 60).blocks)
+    )
+    one_by_one = Wire().open().subscribe().flow(1).messages([0]).wait(600)
+    unknown = str(write_trace(tmp_path / "unknown", one_by_one.blocks))
+    for trace, by_default, on_warning, never in [
+        (healthy, 0, 0, 0),
+        (warning, 0, 1, 0),
+        (unknown, 3, 3, 3),
+    ]:
+        assert checked(capsys, "--trace", trace)[0] == by_default
+        assert checked(capsys, "--trace", trace, "--fail-on", "warning")[0] == on_warning
+        assert checked(capsys, "--trace", trace, "--fail-on", "never")[0] == never
+
+
+def test_a_stall_outranks_what_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = Wire().open().subscribe().flow(10).messages(range(10))
+    said.subscribe(2, "one", subscription="audit").flow(1, 2).messages([0], 2).wait(600)
+    trace = str(write_trace(tmp_path / "t", said.blocks))
+    code, out, _ = checked(capsys, "--trace", trace)
+    assert code == 1
+    assert "? UNKNOWN  audit" in out
+    assert "not told" in out
+    assert checked(capsys, "-s", "audit", "--trace", trace)[0] == 3
+    assert checked(capsys, "--trace", trace, "--fail-on", "never")[0] == 3
+
+
+def test_set_and_skip_change_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = str(write_trace(tmp_path / "t", holds_ten(Wire().open().subscribe(), 60).blocks))
+    assert checked(capsys, "--trace", trace)[0] == 0
+    patience = "permits-exhausted.refill_wait=5s"
+    assert checked(capsys, "--trace", trace, "--set", patience)[0] == 1
+    skipped = document(capsys, "--trace", trace, "--set", patience, "--skip", "permits-exhausted")
+    assert skipped["subscriptions"][0]["status"] == "healthy"
+
+
+def test_topics_and_subscriptions_can_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = Wire().open()
+    for number, topic in enumerate([TOPIC, f"{TOPIC}-partition-0", f"{TOPIC}-partition-1"], 1):
+        said.subscribe(number, f"c{number}", topic=topic).flow(10, number)
+    said.subscribe(9, "other", topic="persistent://public/default/reorders", subscription="audit")
+    trace = str(write_trace(tmp_path / "t", said.wait(5).blocks))
+
+    def judged(*arguments: str) -> list[tuple[str, int | None]]:
+        found = document(capsys, *arguments, "--trace", trace)["subscriptions"]
+        return [(one["topic"].rpartition("/")[2], one["partition"]) for one in found]
+
+    assert len(judged()) == 4
+    assert judged("orders") == [("orders", None), ("orders", 0), ("orders", 1)]
+    assert judged(TOPIC) == judged("default/orders") == judged("orders")
+    assert judged("orders-partition-1") == [("orders", 1)]
+    assert judged("reorders", "orders-partition-0") == [("orders", 0), ("reorders", None)]
+    assert judged("-s", "audit") == [("reorders", None)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["payments"], "no topic 'payments'; it has billing on persistent://"),
+        (["orders", "payments"], "no topic 'payments'"),
+        (["-s", "refunds"], "no subscription 'refunds'; it has billing on"),
+        (["orders", "-s", "refunds"], "no subscription 'refunds' of this topic"),
+    ],
+)
+def test_a_name_that_is_not_in_the_trace_could_not_be_examined(
+    stalled: str, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    code, out, err = checked(capsys, *arguments, "--trace", stalled, "-o", "json")
+    assert (code, out) == (3, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_trace_without_consumers_could_not_be_examined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = write_trace(tmp_path / "t", Wire().open().wait(5).blocks)
+    code, out, err = checked(capsys, "--trace", str(trace))
+    assert (code, out) == (3, "")
+    assert "has no consumer" in err
+
+
+def test_a_consumer_that_the_broker_refused_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = Wire().open()
+    said.say(
+        TO_BROKER,
+        record("SUBSCRIBE", topic=TOPIC, subscription="s", sub_type=0, consumer_id=1, request_id=1),
+    )
+    error = record("ERROR", request_id=1, error=CONSUMER_BUSY, message="already connected")
+    said.say("to_client", error)
+    code, out, _ = checked(capsys, "--trace", str(write_trace(tmp_path / "t", said.blocks)))
+    assert code == 3
+    assert "accepted no consumer" in " ".join(out.split())
+
+
+def test_no_source_is_wrong_usage_and_says_what_can_be_given(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = checked(capsys)
+    assert (code, out) == (2, "")
+    for source in ("TOPIC", "--namespace NS", "--all", "--stats FILE", "--trace DIR"):
+        assert source in err
+    code, out, err = checked(capsys, "--trace", str(tmp_path / "nowhere"))
+    assert (code, out) == (2, "")
+    assert "is no folder" in err
+    (tmp_path / "_meta.json").write_text("{")
+    assert checked(capsys, "--trace", str(tmp_path))[0] == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--set", "permits-exhausted.refill_wait=soon"],
+        ["--set", "nothing"],
+        ["--skip", "permit-exhausted"],
+        ["--fail-on", "sometimes"],
+        ["-o", "xml"],
+    ],
+)
+def test_wrong_usage(
+    stalled: str, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    code, out, err = checked(capsys, "--trace", stalled, *arguments)
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+
+
+def test_explain_lists_all_rules_and_their_thresholds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["explain"]) == 0
+    out = capsys.readouterr().out
+    for rule in load():
+        assert f"\n{rule.code}\n" in f"\n{out}"
+        for threshold in rule.thresholds:
+            assert f"{rule.code}.{threshold.name}=" in out
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in load()])
+def test_explain_prints_the_whole_of_a_rule(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    [rule] = [rule for rule in load() if rule.code == code]
+    assert run(["explain", code]) == 0
+    out = capsys.readouterr().out
+    assert rule.text.strip() in out
+    assert f"Needs: {' or '.join(sorted(rule.needs))}" in out
+    assert rule.needs <= {"a trace of the wire", "the broker's stats"}
+    for threshold in rule.thresholds:
+        assert threshold.meaning in out
+    for other in rule.explains:
+        assert other in out
+
+
+NO_CONSUMER = {
+    "code": "no-consumer",
+    "title": "A durable subscription has a backlog, and no consumer is attached to it.",
+    "text": """\
+A durable subscription has a backlog, and no consumer is attached to it.
+
+A durable subscription keeps every message until somebody acknowledges it. With nobody attached its
+backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
+so (a job that runs at night, a subscription that was forgotten), and a stall when the last consumer
+left within the window.
+
+When a topic is unloaded the broker closes all consumers, and they come back within moments: where
+the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
+it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep
+nothing that anybody waits for.
+
+Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
+    "thresholds": [
+        {
+            "name": "reconnect_wait", "default": 5.0, "unit": "seconds",
+            "meaning": "after a load consumers are back by then",
+        }
+    ],
+    "needs": ["the broker's stats"],
+    "explains": [],
+}  # fmt: skip
+
+
+def test_explain_in_json_is_the_whole_of_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "no-consumer", "-o", "json"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert one == {"schema": "pulsar-doctor/explain/1", "rules": [NO_CONSUMER]}
+    assert run(["explain", "-o", "json"]) == 0
+    everything = json.loads(capsys.readouterr().out)
+    assert everything.keys() == one.keys()
+    rules = {rule["code"]: rule for rule in everything["rules"]}
+    assert list(rules) == [rule.code for rule in load()]
+    assert rules["no-consumer"] == NO_CONSUMER
+    permits = rules["slow-but-progressing"]
+    assert permits["needs"] == ["a trace of the wire", "the broker's stats"]
+    assert [(each["name"], each["default"], each["unit"]) for each in permits["thresholds"]] == [
+        ("slow_wait", 30.0, "seconds"), ("receiver_queue_size", -1, "messages"),
+    ]  # fmt: skip
+    assert rules["prefetch-hogging"]["explains"] == [
+        "ack-hole", "not-acknowledging", "permits-exhausted", "slow-but-progressing",
+    ]  # fmt: skip
+    for rule in rules.values():
+        assert rule.keys() == NO_CONSUMER.keys()
+        assert rule["text"].startswith(f"{rule['title']}\n")
+
+
+def test_explain_of_an_unknown_code_names_the_near_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["explain", "permits-exhaustd"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "did you mean permits-exhausted" in said.err
+
+
+def test_the_thresholds_that_explain_shows_can_be_set(
+    stalled: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain"]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "=" in line][:-1]
+    sets = [part for name in shown for part in ("--set", name)]
+    assert checked(capsys, "--trace", stalled, *sets)[0] == 1
+
+
+def test_as_a_user_runs_it(stalled: str) -> None:
+    ran = pulsar_doctor("stall-check", "--trace", stalled, "-o", "json")
+    assert ran.returncode == 1
+    assert ran.stderr == ""
+    assert json.loads(ran.stdout)["subscriptions"][0]["status"] == "stalled"

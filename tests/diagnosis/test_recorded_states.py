@@ -1,0 +1,94 @@
+"""States of real brokers as they were recorded, each judged whole and cut.
+
+tests/states/VERSION/SCENARIO.jsonl.gz is what `stall-check --save` keeps of a scenario of
+tests/scenarios, 11 samples, recorded with `python -m tests.scenarios record` on a broker of
+that version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pulsar_doctor.broker.samples import read
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, limits_of
+from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.rules import load
+from tests.scenarios import SCENARIOS
+from tests.scenarios.table import HEALTHY, stalled
+
+FOLDER = Path(__file__).parents[1] / "states"
+RECORDED = sorted(
+    (path.parent.name, path.name.partition(".")[0]) for path in FOLDER.glob("*/*.jsonl.gz")
+)
+# What older brokers do not tell: throttled reads, and which hashes drain.
+DIFFERS = {
+    (version, name): expected
+    for version in ("2.11.0", "3.3.5")
+    for name, expected in (
+        ("dispatch-throttled-subscription", HEALTHY),
+        ("dispatch-throttled-topic", HEALTHY),
+        ("exclusive-zombie-key-shared", stalled("permits-exhausted")),
+    )
+}
+QUIET = [each for each in RECORDED if SCENARIOS[each[1]].expects.status == "healthy"]
+RULES = load()
+
+
+def recorded(version: str, name: str) -> Observed:
+    [window] = read([str(FOLDER / version / f"{name}.jsonl.gz")]).windows
+    [observed] = window.subscriptions()
+    return observed
+
+
+def judged(name: str, observed: Observed) -> Diagnosis:
+    return diagnose(
+        by_stats.subscription_view(observed), RULES, limits_of(RULES, SCENARIOS[name].settings)
+    )
+
+
+def of(
+    observed: Observed, samples: tuple[Sample, ...], *, interval_ms: int | None = None
+) -> Observed:
+    window = Window(samples, interval_ms=interval_ms)
+    return Observed(observed.topic, observed.partition, observed.subscription, window)
+
+
+def test_three_versions_are_there() -> None:
+    assert {version for version, _ in RECORDED} == {"2.11.0", "3.3.5", "4.0.8"}
+    assert len(RECORDED) > 135
+
+
+@pytest.mark.parametrize(("version", "name"), RECORDED)
+def test_the_verdict_on_a_recorded_state(version: str, name: str) -> None:
+    verdict = judged(name, recorded(version, name))
+    expects = DIFFERS.get((version, name), SCENARIOS[name].expects)
+    assert verdict.status == expects.status, (verdict.findings, verdict.not_told)
+    if expects.code is None:
+        assert all(found.severity == "info" for found in verdict.findings), verdict.findings
+    else:
+        assert verdict.findings[0].code == expects.code
+
+
+def without_internal(sample: Sample) -> Sample:
+    return replace(sample, internal=None)
+
+
+def without_clock(sample: Sample) -> Sample:
+    return replace(sample, taken_ms=None)
+
+
+@pytest.mark.parametrize(("version", "name"), QUIET)
+def test_no_cut_of_a_healthy_state_is_an_alarm(version: str, name: str) -> None:
+    whole = recorded(version, name)
+    samples = whole.window.samples
+    cuts = [samples[:1], samples[-1:], samples[:3], samples[-2:], samples[::5], samples[::10]]
+    for cut in (samples, *cuts):
+        for change in (lambda sample: sample, without_internal, without_clock):
+            verdict = judged(name, of(whole, tuple(map(change, cut)), interval_ms=1000))
+            assert verdict.status in ("healthy", "unknown"), (len(cut), change, verdict.findings)

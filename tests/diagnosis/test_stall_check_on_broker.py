@@ -1,0 +1,145 @@
+"""The verdict on real subscriptions of the real broker: one for each cause, and healthy twins.
+
+All scenarios stand at the same time and are judged in the same window, by one command line for
+each set of thresholds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.sandbox.lifetime import Sandbox
+from tests.scenarios import SCENARIOS, Scenario, Scene, stage
+from tests.scenarios.table import TURNS
+from tests.scenarios.watched import Watched, watched
+from tests.support import eventually
+from tests.support.command_line import pulsar_doctor
+
+WINDOW = "10s"
+ACTS_AFTER_SAMPLES = 3
+AT_ONCE = 16
+CHECK_SECONDS = 90
+# Those that stand still first: the busy ones make everything slower.
+IN_ORDER = sorted(SCENARIOS.values(), key=lambda scenario: scenario.expects.status == "healthy")
+SEVERITIES = ["stalled", "warning", "info"]
+
+Verdict = subprocess.CompletedProcess[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Scenarios that stand, and the verdict on each set of them that shares its thresholds."""
+
+    scenes: dict[str, Future[Scene]]
+    verdicts: dict[tuple[str, ...], Verdict]
+
+    def entry(self, scenario: Scenario) -> dict[str, Any]:
+        """What the verdict says of the scenario's subscription."""
+        scene = self.scenes[scenario.name].result()
+        verdict = self.verdicts[scenario.settings]
+        assert verdict.stdout, verdict.stderr
+        document = json.loads(verdict.stdout)
+        found = [each for each in document["subscriptions"] if names(each) == of(scene)]
+        assert len(found) == 1, f"{of(scene)} is listed {len(found)} times: {verdict.stderr}"
+        entry: dict[str, Any] = found[0]
+        return entry
+
+
+def names(entry: dict[str, Any]) -> tuple[str, str]:
+    partition = "" if entry["partition"] is None else f"-partition-{entry['partition']}"
+    return entry["topic"] + partition, entry["subscription"]
+
+
+def of(scene: Scene) -> tuple[str, str]:
+    return scene.topic, scene.subscription
+
+
+@pytest.fixture(scope="module")
+def standing(broker: Sandbox) -> Iterator[Standing]:
+    with ExitStack() as held:
+        scenes: dict[str, Future[Scene]] = {}
+        for turn in TURNS:
+            scenes |= staged(broker, held, [s for s in IN_ORDER if s.turn == turn])
+        yield Standing(scenes, judged(broker, scenes))
+
+
+def staged(broker: Sandbox, held: ExitStack, scenarios: list[Scenario]) -> dict[str, Future[Scene]]:
+    """Brings them about, many at once; returns when each is settled or has failed."""
+
+    def enter(scenario: Scenario) -> Scene:
+        topic = f"persistent://public/default/{scenario.name}-{secrets.token_hex(4)}"
+        return held.enter_context(stage(scenario, broker.service_url, broker.admin_url, topic))
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return {scenario.name: pool.submit(enter, scenario) for scenario in scenarios}
+
+
+def judged(broker: Sandbox, scenes: dict[str, Future[Scene]]) -> dict[tuple[str, ...], Verdict]:
+    """One command line for each set of thresholds, all at once; what happens meanwhile happens."""
+    standing = {SCENARIOS[name]: f.result() for name, f in scenes.items() if not f.exception()}
+    topics: dict[tuple[str, ...], list[str]] = {}
+    for scenario, scene in standing.items():
+        topics.setdefault(scenario.settings, []).append(scene.topic)
+    with watched(broker.admin_url) as way, ThreadPoolExecutor(len(standing)) as pool:
+        front = replace(broker, admin_url=way.url)
+        runs = {each: pool.submit(stall_check, front, each, topics[each]) for each in topics}
+        acts = [pool.submit(act, way, *each) for each in standing.items() if each[0].during]
+        for done in acts:
+            done.result()
+        return {settings: run.result() for settings, run in runs.items()}
+
+
+def act(way: Watched, scenario: Scenario, scene: Scene) -> None:
+    """In the middle of the window, what the scenario says for it."""
+    assert scenario.during is not None
+    eventually(lambda: way.reads(scene.topic) >= ACTS_AFTER_SAMPLES, CHECK_SECONDS)
+    scenario.during(scene)
+
+
+def stall_check(broker: Sandbox, settings: tuple[str, ...], topics: list[str]) -> Verdict:
+    thresholds = [argument for setting in settings for argument in ("--set", setting)]
+    return pulsar_doctor(
+        "stall-check", *topics, "-o", "json", "--window", WINDOW, *thresholds,
+        broker=broker, timeout=CHECK_SECONDS,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_verdict_is_the_one_that_the_state_deserves(standing: Standing, name: str) -> None:
+    scenario = SCENARIOS[name]
+    entry = standing.entry(scenario)
+    findings = [(found["severity"], found["code"]) for found in entry["findings"]]
+    assert entry["status"] == scenario.expects.status, (findings, entry["not_told"])
+    if scenario.expects.code is None:
+        assert {severity for severity, _ in findings} <= {"info"}
+    else:
+        assert findings[0][1] == scenario.expects.code
+        assert [SEVERITIES.index(severity) for severity, _ in findings] == sorted(
+            SEVERITIES.index(severity) for severity, _ in findings
+        )
+
+
+@pytest.mark.parametrize("name", [n for n, s in SCENARIOS.items() if s.expects.status == "stalled"])
+def test_a_standstill_comes_with_its_numbers_and_a_remedy(standing: Standing, name: str) -> None:
+    first = standing.entry(SCENARIOS[name])["findings"][0]
+    assert first["severity"] == "stalled"
+    assert first["remedy"]
+    assert first["evidence"]
+    assert re.search(r"\d", first["summary"])
+
+
+def test_the_worst_of_all_the_verdicts_is_the_exit_code(standing: Standing) -> None:
+    for settings, verdict in standing.verdicts.items():
+        statuses = {s["status"] for s in json.loads(verdict.stdout)["subscriptions"]}
+        expected = 1 if "stalled" in statuses else 3 if "unknown" in statuses else 0
+        assert verdict.returncode == expected, settings

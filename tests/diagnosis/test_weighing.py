@@ -1,0 +1,303 @@
+"""How the answers of rules become one verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.diagnosis.weighing import (
+    Diagnosis,
+    FailOn,
+    Rule,
+    Status,
+    diagnose,
+    exit_code,
+    limits_of,
+    verdict_of,
+)
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.answers import (
+    CLEAR,
+    WIRE,
+    Finding,
+    Found,
+    Limits,
+    NotTold,
+    Outcome,
+    Severity,
+    Threshold,
+    Unknown,
+    found,
+)
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.balance import Forecast, Pace
+from pulsar_doctor.ledger.consumers import Subscription
+from pulsar_doctor.rules import load, named
+from pulsar_doctor.wording.durations import duration
+from tests.rules.wire_script import played
+
+STATS = "samples of the broker's stats"
+WORKING = ("0s subscribe a Shared; subscribe b Shared", "0s flow a 10; flow b 10")
+
+
+def finding(code: str, severity: Severity, consumer: str | None, sure: float = 0.8) -> Finding:
+    return Finding(code, severity, sure, consumer, f"{code} of {consumer}", (), "wait")
+
+
+def rule(code: str, outcome: Outcome, *explains: str, **more: Any) -> Rule:
+    values = {"needs": frozenset({WIRE}), "explains": frozenset(explains), **more}
+    return Rule(code, code, lambda evidence, limits: outcome, **values)
+
+
+def wire(*lines: str, at: str = "1s") -> Subscription:
+    [subscription] = played(lines or WORKING, at).subscriptions()
+    return subscription
+
+
+def judge(*rules: Rule, subscription: Subscription | None = None) -> Diagnosis:
+    return diagnose(by_wire.subscription_view(subscription or wire()), rules, limits_of(rules))
+
+
+def of(status: Status) -> Diagnosis:
+    return Diagnosis("t", None, "s", "Shared", status, (), ())
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [
+        ([], "healthy"),
+        ([CLEAR], "healthy"),
+        ([Found((finding("x", "info", None),))], "healthy"),
+        ([Found((finding("x", "warning", None),))], "warning"),
+        ([Found((finding("x", "stalled", None),)), CLEAR], "stalled"),
+        ([Unknown("hidden"), CLEAR], "unknown"),
+        ([Unknown("hidden"), Found((finding("x", "info", None),))], "unknown"),
+        ([Unknown("hidden"), Found((finding("x", "warning", None),))], "warning"),
+    ],
+)
+def test_the_status_is_the_worst_severity_or_unknown(
+    outcomes: list[Outcome], status: Status
+) -> None:
+    rules = [rule(f"rule-{number}", outcome) for number, outcome in enumerate(outcomes)]
+    assert judge(*rules).status == status
+
+
+def test_what_no_source_can_tell_is_said_and_leaves_the_subscription_healthy() -> None:
+    blind = rule("broker-read-stuck", Unknown("never asked"), needs=frozenset({STATS}))
+    verdict = judge(blind)
+    assert verdict.status == "healthy"
+    assert verdict.not_told == (f"broker-read-stuck: needs {STATS}",)
+    assert verdict.unknown == ()
+
+
+def test_what_was_asked_and_not_decided_is_said_and_makes_it_unknown() -> None:
+    verdict = judge(rule("x", Unknown("too short a time", "a")))
+    assert verdict.status == "unknown"
+    assert verdict.not_told == ("x: too short a time",)
+
+
+def test_a_root_cause_hides_its_consequence_on_the_same_consumer_only() -> None:
+    cause = rule("cause", Found((finding("cause", "stalled", "a"),)), "effect")
+    effects = finding("effect", "stalled", "a"), finding("effect", "stalled", "b")
+    verdict = judge(cause, rule("effect", Found(effects)))
+    assert [(f.code, f.consumer) for f in verdict.findings] == [("cause", "a"), ("effect", "b")]
+
+
+def test_a_root_cause_of_the_subscription_hides_its_consequences_on_all_consumers() -> None:
+    cause = rule("cause", Found((finding("cause", "stalled", None),)), "effect")
+    effects = finding("effect", "stalled", "a"), finding("effect", "stalled", "b")
+    assert [f.code for f in judge(cause, rule("effect", Found(effects))).findings] == ["cause"]
+
+
+def test_a_cause_on_one_consumer_explains_what_it_does_to_the_subscription() -> None:
+    cause = rule("cause", Found((finding("cause", "stalled", "a"),)), "effect")
+    effect = rule("effect", Found((finding("effect", "stalled", None),)))
+    assert [f.code for f in judge(cause, effect).findings] == ["cause"]
+    elsewhere = rule("effect", Found((finding("effect", "stalled", "b"),)))
+    assert len(judge(cause, elsewhere).findings) == 2
+
+
+def test_a_root_cause_is_as_severe_as_what_it_explains() -> None:
+    cause = rule("cause", Found((finding("cause", "warning", "a"),)), "effect")
+    verdict = judge(cause, rule("effect", Found((finding("effect", "stalled", "a"),))))
+    assert verdict.status == "stalled"
+    assert [(f.code, f.severity) for f in verdict.findings] == [("cause", "stalled")]
+
+
+def test_findings_come_worst_first_and_then_the_surest() -> None:
+    rules = [
+        rule("w", Found((finding("w", "warning", "a", 1.0),))),
+        rule("s", Found((finding("s", "stalled", "a", 0.6), finding("t", "stalled", "b", 0.9)))),
+        rule("i", Found((finding("i", "info", None),))),
+    ]
+    assert [f.code for f in judge(*rules).findings] == ["t", "s", "w", "i"]
+
+
+def test_a_rule_is_not_asked_where_commands_are_missing_or_nobody_was_accepted() -> None:
+    clear = rule("x", CLEAR)
+    assert judge(clear, subscription=wire(*WORKING, "1s gap")).status == "unknown"
+    assert judge(clear, subscription=wire("0s refused w Exclusive")).status == "unknown"
+    accepted = wire("0s subscribe a Shared", "0s refused b Shared")
+    assert judge(clear, subscription=accepted).status == "healthy"
+
+
+def test_the_verdict_on_a_consumer_is_by_its_own_findings_and_the_subscriptions() -> None:
+    both = wire()
+    a, b = both.consumers
+    own = judge(rule("x", Found((finding("x", "stalled", "a"),))), subscription=both)
+    assert (verdict_of(own, a), verdict_of(own, b)) == ("stalled", "healthy")
+    shared = judge(rule("x", Found((finding("x", "warning", None),))), subscription=both)
+    assert (verdict_of(shared, a), verdict_of(shared, b)) == ("warning", "warning")
+    unsure = judge(
+        rule("x", Found((finding("x", "stalled", "a"),))),
+        rule("y", Unknown("hidden", "b")),
+        subscription=both,
+    )
+    assert (verdict_of(unsure, a), verdict_of(unsure, b)) == ("stalled", "unknown")
+
+
+def test_a_diagnosis_judges_the_incarnations_that_were_there() -> None:
+    timeline = played(["0s subscribe w Shared", "1s lose w", "2s subscribe w Shared"], "3s")
+    [subscription] = timeline.subscriptions()
+    verdict = judge(subscription=subscription)
+    assert [verdict.judges(consumer) for consumer in timeline.consumers] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "fail_on", "code"),
+    [
+        ([], "stalled", 0),
+        (["healthy", "warning"], "stalled", 0),
+        (["healthy", "warning"], "warning", 1),
+        (["healthy", "stalled"], "stalled", 1),
+        (["stalled"], "warning", 1),
+        (["stalled", "warning"], "never", 0),
+        (["unknown", "healthy"], "stalled", 3),
+        (["unknown", "warning"], "stalled", 3),
+        (["unknown", "warning"], "warning", 1),
+        (["unknown", "stalled"], "stalled", 1),
+        (["unknown", "stalled"], "never", 3),
+    ],
+)
+def test_exit_code(statuses: list[Status], fail_on: FailOn, code: int) -> None:
+    assert exit_code([of(status) for status in statuses], fail_on) == code
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        ("permits-exhausted.refill_wait=5s", 5),
+        ("permits-exhausted.refill_wait=250ms", 0.25),
+        ("permits-exhausted.refill_wait=2m", 120),
+        ("permits-exhausted.refill_wait=1.5h", 5400),
+        ("permits-exhausted.refill_wait=1d", 86400),
+        ("permits-exhausted.refill_wait=7", 7),
+        (" permits-exhausted.refill_wait = 8s ", 8),
+        ("redelivery-storm.least=100", 100),
+        ("redelivery-storm.share=0.9", 0.9),
+    ],
+)
+def test_set_changes_one_threshold_and_no_other(change: str, value: float) -> None:
+    name = change.partition("=")[0].strip()
+    code, _, threshold = name.partition(".")
+    limits = limits_of(load(), [change])
+    assert limits[code][threshold] == value
+    limits[code][threshold] = limits_of(load())[code][threshold]
+    assert limits == limits_of(load())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("permits-exhausted.refill_wait", "RULE.THRESHOLD=VALUE"),
+        ("permits-exhausted.refill_wait=", "RULE.THRESHOLD=VALUE"),
+        ("permits-exhausted.refil_wait=5s", "did you mean permits-exhausted.refill_wait"),
+        ("permits_exhausted.refill_wait=5s", "did you mean permits-exhausted.refill_wait"),
+        ("refill_wait=5s", "permits-exhausted.refill_wait"),
+        ("zzz=1", "there are ack-hole.hole_after, "),
+        ("permits-exhausted.refill_wait=soon", "not a duration"),
+        ("permits-exhausted.refill_wait=-5s", "not a duration"),
+        ("permits-exhausted.refill_wait=5 s", "not a duration"),
+        ("permits-exhausted.refill_wait=5w", "not a duration"),
+        ("redelivery-storm.least=5m", "not a number (messages)"),
+        ("permits-exhausted.receiver_queue_size=5000000000", "a broker counts (2147483647)"),
+    ],
+)
+def test_set_that_cannot_be_is_wrong_usage(change: str, says: str) -> None:
+    with pytest.raises(InputError, match="--set") as raised:
+        limits_of(load(), [change])
+    assert says in str(raised.value)
+    assert raised.value.exit_code == 2
+
+
+def test_a_rule_gets_its_own_thresholds() -> None:
+    seen: list[Limits] = []
+
+    def check(view: SubscriptionView, limits: Limits) -> Outcome:
+        seen.append(limits)
+        return CLEAR
+
+    waits = Threshold("wait", 5.0, "seconds", "how long")
+    rules = [Rule("x", "x", check, frozenset({WIRE}), (waits,))]
+    diagnose(by_wire.subscription_view(wire()), rules, limits_of(rules, ["x.wait=9s"]))
+    assert seen == [{"wait": 9.0}]
+
+
+def test_a_code_that_is_unknown_brings_those_that_are_written_alike() -> None:
+    assert [rule.code for rule in named(["prefetch-hogging"])] == ["prefetch-hogging"]
+    with pytest.raises(InputError, match="did you mean permits-exhausted"):
+        named(["permit-exhausted"])
+
+
+@pytest.mark.parametrize(
+    ("ahead", "text"),
+    [
+        (Forecast(499, False, 499, None), "next FLOW after 499 more messages, cannot tell when"),
+        (
+            Forecast(500, True, 500, None),
+            "next FLOW after at most 500 more messages, cannot tell when",
+        ),
+        (Forecast(1, True, 1, None), "next FLOW after 1 more message, cannot tell when"),
+        (
+            Forecast(499, False, 499, Pace(600, "as told")),
+            "next FLOW after 499 more messages, in about 83 h at 10 min each, as told",
+        ),
+        (
+            Forecast(5, False, 5, Pace(0.2, "measured")),
+            "next FLOW after 5 more messages, in about 1 s at 200 ms each",
+        ),
+    ],
+)
+def test_next_flow_as_a_person_says_it(ahead: Forecast, text: str) -> None:
+    assert str(ahead) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.25, "250 ms"),
+        (12, "12 s"),
+        (300, "5 min"),
+        (299400, "83 h"),
+        (777600, "9 d"),
+        (36000, "10 h"),
+    ],
+)
+def test_a_length_of_time_as_a_person_says_it(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_what_a_source_can_never_tell_makes_nothing_unknown() -> None:
+    verdict = judge(rule("rule", NotTold("this broker does not write it")))
+    assert verdict.status == "healthy"
+    assert verdict.not_told == ("rule: this broker does not write it",)
+
+
+def test_of_many_answers_a_finding_counts_first_then_doubt_then_what_is_not_told() -> None:
+    cause, doubt, silence = finding("cause", "stalled", "a"), Unknown("doubt"), NotTold("silence")
+    assert found([silence, doubt, cause]) == Found((cause,))
+    assert found([silence, doubt]) == doubt
+    assert found([silence]) == silence
+    assert found([]) == CLEAR

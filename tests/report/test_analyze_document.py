@@ -1,0 +1,190 @@
+"""What `analyze` prints for programs, every key and every figure of one small trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pulsar_doctor.cli import run
+from tests.support.documented import trace
+
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(300)]
+
+# Times without permits of `slow`: a millisecond before its first FLOW, from 20.005 to 22.009, and
+# from 22.011 to the last row at 14:25.031; of the two others a millisecond before their first FLOW.
+WHOLE = {
+    "schema": "pulsar-doctor/analyze/1",
+    "events": 37,
+    "traces": 1,
+    "first": "2026-09-21T14:13:20.000000Z",
+    "last": "2026-09-21T14:14:25.031000Z",
+    "bucket_seconds": 40.0,
+    "percentile_error": 0.0,
+    "totals": {
+        "consumers": 3, "gaps": 6, "stalls": 5, "timeline": 2, "subscriptions": 2, "holes": 2,
+    },
+    "consumers": [
+        {
+            "trace_id": "trace-1", "incarnation": 1,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "subscription_type": "Shared", "consumer_name": "slow",
+            "client_version": "Pulsar-CPP-v3.7.0", "receiver_queue_size": 12, "flow_count": 2,
+            "flow_p50": 7, "flow_p99": 12, "permits_granted": 19, "permits_spent": 21,
+            "messages": 21, "entries": 7, "bytes": 700, "batch_mean": 3.0, "batch_most": 3,
+            "redeliveries": 3, "acks_individual": 3, "acks_cumulative": 0, "acknowledged": 10,
+            "starvations": 3, "starved_us": 65_025_000, "longest_starved_us": 63_020_000,
+            "available_permits": -2, "unacked_messages": 8, "unacked_most": 12,
+            "first_seen": "2026-09-21T14:13:20.002000Z",
+            "last_seen": "2026-09-21T14:13:25.029000Z",
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 2,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "subscription_type": "Shared", "consumer_name": "third",
+            "client_version": "Pulsar-CPP-v3.7.0", "receiver_queue_size": 8, "flow_count": 1,
+            "flow_p50": 8, "flow_p99": 8, "permits_granted": 8, "permits_spent": 3, "messages": 3,
+            "entries": 1, "bytes": 100, "batch_mean": 3.0, "batch_most": 3, "redeliveries": 0,
+            "acks_individual": 0, "acks_cumulative": 0, "acknowledged": 0, "starvations": 1,
+            "starved_us": 1000, "longest_starved_us": 1000, "available_permits": 5,
+            "unacked_messages": 3, "unacked_most": 3, "first_seen": "2026-09-21T14:13:22.012000Z",
+            "last_seen": "2026-09-21T14:13:22.015000Z",
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 3,
+            "topic": "persistent://public/default/orders", "subscription": "audit",
+            "subscription_type": "Exclusive", "consumer_name": "quick",
+            "client_version": "Pulsar-CPP-v3.7.0", "receiver_queue_size": 5, "flow_count": 1,
+            "flow_p50": 5, "flow_p99": 5, "permits_granted": 5, "permits_spent": 3, "messages": 3,
+            "entries": 3, "bytes": 300, "batch_mean": 1.0, "batch_most": 1, "redeliveries": 0,
+            "acks_individual": 0, "acks_cumulative": 1, "acknowledged": 2, "starvations": 1,
+            "starved_us": 1000, "longest_starved_us": 1000, "available_permits": 2,
+            "unacked_messages": 1, "unacked_most": 3, "first_seen": "2026-09-21T14:13:22.018000Z",
+            "last_seen": "2026-09-21T14:13:22.025000Z",
+        },
+    ],
+    "gaps": [
+        {
+            "trace_id": "trace-1", "incarnation": 1,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "slow", "measure": "without_permits", "count": 3, "p50_us": 2_004_000,
+            "p90_us": 63_020_000, "p99_us": 63_020_000, "max_us": 63_020_000, "error": 0.0,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 1,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "slow", "measure": "delivery_to_ack", "count": 3, "p50_us": 3_017_000,
+            "p90_us": 5_024_000, "p99_us": 5_024_000, "max_us": 5_024_000, "error": 0.0,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 1,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "slow", "measure": "between_flows", "count": 1, "p50_us": 2_005_000,
+            "p90_us": 2_005_000, "p99_us": 2_005_000, "max_us": 2_005_000, "error": 0.0,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 3,
+            "topic": "persistent://public/default/orders", "subscription": "audit",
+            "consumer_name": "quick", "measure": "delivery_to_ack", "count": 1, "p50_us": 2000,
+            "p90_us": 2000, "p99_us": 2000, "max_us": 2000, "error": 0.0,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 2,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "third", "measure": "without_permits", "count": 1, "p50_us": 1000,
+            "p90_us": 1000, "p99_us": 1000, "max_us": 1000, "error": 0.0,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 3,
+            "topic": "persistent://public/default/orders", "subscription": "audit",
+            "consumer_name": "quick", "measure": "without_permits", "count": 1, "p50_us": 1000,
+            "p90_us": 1000, "p99_us": 1000, "max_us": 1000, "error": 0.0,
+        },
+    ],
+    "stalls": [
+        {
+            "trace_id": "trace-1", "incarnation": 1,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "slow", "start": "2026-09-21T14:13:22.011000Z",
+            "end": "2026-09-21T14:14:25.031000Z", "duration_us": 63_020_000,
+            "ended_by": "end_of_trace", "unacked_at_start": 12, "available_lowest": -2,
+            "acknowledged": 4, "code": "slow-but-progressing", "severity": "warning",
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 1,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "slow", "start": "2026-09-21T14:13:20.005000Z",
+            "end": "2026-09-21T14:13:22.009000Z", "duration_us": 2_004_000, "ended_by": "flow",
+            "unacked_at_start": 12, "available_lowest": 0, "acknowledged": 6, "code": None,
+            "severity": None,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 1,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "slow", "start": "2026-09-21T14:13:20.003000Z",
+            "end": "2026-09-21T14:13:20.004000Z", "duration_us": 1000, "ended_by": "flow",
+            "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
+            "severity": None,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 2,
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumer_name": "third", "start": "2026-09-21T14:13:22.013000Z",
+            "end": "2026-09-21T14:13:22.014000Z", "duration_us": 1000, "ended_by": "flow",
+            "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
+            "severity": None,
+        },
+        {
+            "trace_id": "trace-1", "incarnation": 3,
+            "topic": "persistent://public/default/orders", "subscription": "audit",
+            "consumer_name": "quick", "start": "2026-09-21T14:13:22.019000Z",
+            "end": "2026-09-21T14:13:22.020000Z", "duration_us": 1000, "ended_by": "flow",
+            "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
+            "severity": None,
+        },
+    ],
+    "timeline": [
+        {
+            "start": "2026-09-21T14:13:20.000000Z", "bucket_us": 40_000_000, "delivered": 27,
+            "acknowledged": 12, "flows": 4, "lowest_available": -2, "starved_consumers": 3,
+        },
+        {
+            "start": "2026-09-21T14:14:00.000000Z", "bucket_us": 40_000_000, "delivered": 0,
+            "acknowledged": 0, "flows": 0, "lowest_available": None, "starved_consumers": 1,
+        },
+    ],
+    "subscriptions": [
+        {
+            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "consumers": 2, "starved_consumers": 1, "starved_share": 0.5, "starved_us": 65_026_000,
+            "stalls": 4, "messages": 24, "acknowledged": 10, "redeliveries": 3,
+            "unacked_messages": 11, "hoarder": "slow", "hoarder_share": 0.8, "skew": 1.6,
+        },
+        {
+            "topic": "persistent://public/default/orders", "subscription": "audit",
+            "consumers": 1, "starved_consumers": 0, "starved_share": 0.0, "starved_us": 1000,
+            "stalls": 1, "messages": 3, "acknowledged": 2, "redeliveries": 0,
+            "unacked_messages": 1, "hoarder": "quick", "hoarder_share": 1.0, "skew": 1.0,
+        },
+    ],
+    "holes": [
+        {
+            "trace_id": "trace-1", "topic": "persistent://public/default/orders",
+            "subscription": "billing", "entries": 7, "acknowledged_entries": 3, "holes": 1,
+            "partly_acknowledged": 1, "oldest_hole": "7:1", "highest_acknowledged": "7:4",
+        },
+        {
+            "trace_id": "trace-1", "topic": "persistent://public/default/orders",
+            "subscription": "audit", "entries": 3, "acknowledged_entries": 2, "holes": 0,
+            "partly_acknowledged": 0, "oldest_hole": None, "highest_acknowledged": "7:11",
+        },
+    ],
+    "notes": [],
+}  # fmt: skip
+
+
+def test_the_whole_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path / "t.ptrace")
+    code = run(["analyze", str(path), "-o", "json", "--bucket", "40s"])
+    assert (code, json.loads(capsys.readouterr().out)) == (0, WHOLE)

@@ -1,0 +1,215 @@
+"""What holds for every format of stall-check's report, whatever others have called their things.
+
+Each format has a test file beside this one, `test_report_NAME.py`, whose `read(text)` is that
+format's own reader. It fails where the text is not one whole report, and gives what the report
+carries: of a format for programs a list, for each subscription what it is told of it, then for
+each topic that could not be read; of one for people the text, with its escapes undone. `held(name)`
+is a name as far as the format can hold it, where it cannot hold every one.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+import click
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pulsar_doctor.cli import stall_check
+from pulsar_doctor.diagnosis.checkup import Tally
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.evidence.answers import Severity
+from pulsar_doctor.report.stall_check.folding import Folded
+from pulsar_doctor.report.stall_check.formats import FORMATS, write
+from pulsar_doctor.report.words import full_topic
+from pulsar_doctor.wording.printable import printable
+from tests.report.checkups import (
+    HOSTILE,
+    STATUSES,
+    any_verdict,
+    checkup,
+    finding,
+    names,
+    texts,
+    verdict,
+    written,
+)
+
+WIDTHS = (60, 80, 120, 200)  # of a terminal
+IN_DETAIL_MOST = 5  # of more than these, what people read names some beside each other
+Unread = list[tuple[str, str]]
+
+
+def its(name: str) -> Any:
+    """The format's own test file, found by its presence."""
+    return importlib.import_module(__name__.replace("formats", name))
+
+
+def facts(of: Diagnosis) -> dict[str, Any]:
+    return {
+        "topic": of.topic,
+        "partition": of.partition,
+        "full_topic": full_topic(of),
+        "subscription": of.subscription,
+        "status": of.status,
+        "backlog": of.backlog,
+        "consumers": [finding.consumer for finding in of.findings],
+        "summaries": [finding.summary for finding in of.findings],
+        "not_told": list(of.not_told),
+    }
+
+
+def unread_facts(topic: str, reason: str) -> dict[str, Any]:
+    nothing: dict[str, Any] = dict.fromkeys(("partition", "subscription", "backlog"))
+    nothing |= {"consumers": [], "summaries": [], "status": "unknown"}
+    return nothing | {"topic": topic, "full_topic": topic, "not_told": [reason]}
+
+
+def as_held(value: Any, held: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return [as_held(each, held) for each in value]
+    return held(value) if isinstance(value, str) else value
+
+
+def squeezed(text: str) -> str:
+    """Without what a line's end may have taken away."""
+    return "".join(text.split())
+
+
+different = st.lists(  # a broker has no two of one name, nor does a format that spells two alike
+    any_verdict(),
+    max_size=9,
+    unique_by=lambda of: (printable(of.topic), of.partition, printable(of.subscription)),
+)
+not_read = st.lists(st.tuples(names, texts), max_size=2)
+EVIL = "".join(HOSTILE)
+
+
+def evil(status: Status, which: str) -> Diagnosis:
+    severity: Severity = "warning" if status == "warning" else "stalled"
+    found = (finding(severity=severity, consumer=EVIL, summary=EVIL),)
+    ill = status in ("stalled", "warning")
+    return verdict(status, which, EVIL, findings=found if ill else (), not_told=(EVIL,))
+
+
+ONE_OF_EACH = [evil(status, f"{EVIL}{number}") for number, status in enumerate(STATUSES)]
+MANY = [evil("stalled", f"{number}{EVIL}") for number in range(9)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(deadline=None)
+@given(diagnoses=different, unread=not_read, width=st.sampled_from(WIDTHS))
+@example(diagnoses=ONE_OF_EACH, unread=[(EVIL, EVIL)], width=WIDTHS[-1])
+@example(diagnoses=[], unread=[(EVIL, EVIL)], width=WIDTHS[-1])
+@example(diagnoses=MANY, unread=[], width=WIDTHS[0])
+@example(diagnoses=MANY, unread=[], width=WIDTHS[-1])
+def test_no_name_breaks_a_report_and_each_is_told(
+    name: str, diagnoses: list[Diagnosis], unread: Unread, width: int
+) -> None:
+    run = checkup(
+        diagnoses,
+        unreachable=unread,
+        not_loaded=[topic for topic, _ in unread],
+        notes=unread,
+    )
+    with patch.dict(os.environ, {"COLUMNS": str(width)}):
+        text = written(name, run)
+        told = its(name).read(text)
+    held = getattr(its(name), "held", str)
+    if isinstance(told, str):
+        assert all(line.isprintable() for line in text.split("\n")), "nothing acts on a terminal"
+        assert text.endswith("\n")
+        shown = [topic for topic, _ in unread]
+        if len(diagnoses) <= IN_DETAIL_MOST:
+            shown += [one.subscription for one in diagnoses if one.status != "healthy"]
+        for each in shown:
+            assert squeezed(held(printable(each))) in squeezed(told)
+        return
+    known = [facts(one) for one in diagnoses] + [unread_facts(*each) for each in unread]
+    assert len(told) in (len(diagnoses), len(known))
+    for row, fact in zip(told, known, strict=False):
+        assert {"full_topic", "topic"} & row.keys()
+        assert "subscription" in row
+        assert row == {key: as_held(fact[key], held) for key in row}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_counts_what_went_by(name: str) -> None:
+    run = checkup(
+        [verdict("stalled"), verdict("unknown"), verdict(), verdict(partition=1)],
+        not_loaded=["persistent://a/b/c"],
+        unreachable=[("persistent://a/b/d", "no")],
+    )
+    tally = write(name, run, io.StringIO())
+    counts = {"stalled": 1, "unknown": 1, "warning": 0, "healthy": 2}
+    assert tally == Tally(counts, unreachable=1, not_loaded=1)  # type: ignore[arg-type]
+    assert tally.subscriptions == 4
+
+
+def living() -> int:
+    """How many verdicts, or parts of them, are in memory."""
+    return sum(isinstance(one, Diagnosis | Folded) for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_keeps_the_verdicts_that_are_healthy(name: str) -> None:
+    kept = []
+
+    def coming() -> Iterator[Diagnosis]:
+        for number in range(200):
+            yield verdict(subscription=f"s{number}")
+            yield verdict(subscription="one", partition=number)
+        kept.append(living())
+
+    gc.collect()
+    before = living()
+    write(name, checkup(coming()), io.StringIO())
+    assert kept[0] - before < 20
+
+
+ODD = "zw\u00f6lf \u732b \ud800"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_encoding_of_stdout_breaks_a_report(name: str, encoding: str) -> None:
+    program = (
+        "import sys\n"
+        f"from {checkup.__module__} import checkup, verdict\n"
+        f"from {write.__module__} import write\n"
+        f"odd = [verdict('stalled', {ODD!a}), verdict('unknown', 'last')]\n"
+        f"write({name!r}, checkup(odd), sys.stdout)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONIOENCODING": encoding, "PYTHONPATH": ":".join(sys.path)},
+        check=True,
+        capture_output=True,
+    )
+    module = importlib.import_module(f"{write.__module__}.{name}")
+    encoding = getattr(module, "ENCODING", encoding)
+    text = ran.stdout.decode(encoding)
+    told = its(name).read(text)
+    held = getattr(its(name), "held", str)
+    if isinstance(told, str):
+        shown = printable(ODD).encode(encoding, "backslashreplace").decode(encoding)
+        assert text.index(shown) < text.rindex("last"), "it goes on behind it"
+    else:
+        assert [row["subscription"] for row in told] == [held(ODD), "last"]
+    assert ran.stderr == b""
+
+
+def test_the_command_line_reads_the_one_list_of_formats() -> None:
+    [output] = [each for each in stall_check.command.params if each.name == "output"]
+    assert isinstance(output.type, click.Choice)
+    assert list(output.type.choices) == list(FORMATS)
+    assert stall_check.FORMATS is FORMATS

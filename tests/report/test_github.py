@@ -1,0 +1,80 @@
+"""GitHub annotations: the worst first, on one line each whatever the names are."""
+
+from __future__ import annotations
+
+import re
+
+from tests.report.checkups import checkup, finding, verdict, written
+
+COMMAND = re.compile(r"::(?:error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)")
+
+
+def read(text: str) -> str:
+    """A command of GitHub's on each line, and nothing else."""
+    *lines, end = text.split("\n")
+    assert end == ""
+    told = []
+    for line in lines:
+        assert not re.search("%(?!25|0A|3A|2C)", line)
+        command = COMMAND.fullmatch(line)
+        assert command, line
+        told += [unescaped(part) for part in command.groups()]
+    return "\n".join(told)
+
+
+def unescaped(part: str) -> str:
+    return re.sub("%(..)", lambda found: chr(int(found[1], 16)), part)
+
+
+def test_the_worst_first_and_a_summary_last() -> None:
+    run = checkup(
+        [
+            verdict("healthy", "search"),
+            verdict("warning", "mail"),
+            verdict("unknown", "audit"),
+            verdict("stalled", "billing"),
+        ],
+        not_loaded=["persistent://a/b/quiet"],
+        unreachable=[("persistent://a/b/gone", "404: no such topic")],
+    )
+    assert written("github", run).splitlines() == [
+        "::error title=stalled%3A billing on public/default/orders%3A permits-exhausted of worker-3"
+        "::permits-exhausted of worker-3: worker-3 holds 500 messages and has 0 permits"
+        "%0ANumbers: available permits 0, last ack 12 min"
+        "%0ARemedy: Give this consumer a smaller receiver queue."
+        "%0AMore: pulsar-doctor explain permits-exhausted",
+        "::error title=unknown%3A audit on public/default/orders%3A broker-read-stuck%3A one sample"
+        " does not show whether it moves"
+        "::Not told: broker-read-stuck: one sample does not show whether it moves",
+        "::error title=unreachable%3A persistent%3A//a/b/gone::404: no such topic",
+        "::warning title=warning%3A mail on public/default/orders%3A permits-exhausted of worker-3"
+        "::permits-exhausted of worker-3: worker-3 holds 500 messages and has 0 permits"
+        "%0ANumbers: available permits 0, last ack 12 min"
+        "%0ARemedy: Give this consumer a smaller receiver queue."
+        "%0AMore: pulsar-doctor explain permits-exhausted",
+        "::notice title=pulsar-doctor stall-check::4 subscriptions judged, 1 stalled, 1 unknown,"
+        " 1 warning, 1 healthy, 1 topic unreachable, 1 topic not loaded",
+    ]
+
+
+def test_an_error_is_what_makes_the_exit_code() -> None:
+    def kinds(*fails: str) -> list[str]:
+        text = written("github", checkup([verdict("warning"), verdict("stalled")]), fails={*fails})
+        return [line.split()[0] for line in text.splitlines()]
+
+    assert kinds("stalled") == ["::error", "::warning", "::notice"]
+    assert kinds("stalled", "warning") == ["::error", "::error", "::notice"]
+    assert kinds() == ["::warning", "::warning", "::notice"]
+
+
+def test_partitions_with_the_same_causes_share_an_annotation() -> None:
+    unwell = [verdict("stalled", partition=number) for number in (3, 7)]
+    first, _ = written("github", checkup([*unwell, verdict(partition=1)])).splitlines()
+    assert "title=stalled%3A billing on public/default/orders%2C partitions 3 and 7 of 3" in first
+
+
+def test_percent_signs_and_separators_are_escaped() -> None:
+    odd = finding(consumer="100%,a:b", summary="50% :: done, more")
+    first, _ = written("github", checkup([verdict("stalled", findings=(odd,))])).splitlines()
+    assert "permits-exhausted of 100%25%2Ca%3Ab::" in first
+    assert ": 50%25 :: done, more%0A" in first

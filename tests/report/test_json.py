@@ -1,0 +1,115 @@
+"""The JSON of stall-check: one document, written as the verdicts come."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.stall_check.formats import write
+from tests.report.checkups import checkup, verdict, written
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    """One document, of what is told of each subscription and of what could not be read."""
+    assert text.isascii()
+    document = json.loads(text)
+    assert text.endswith("}\n")
+    assert document["schema"] == "pulsar-doctor/stall-check/1"
+    rows = document["subscriptions"]
+    for row in rows:
+        row["consumers"] = [found["consumer"] for found in row["findings"]]
+        row["summaries"] = [found["summary"] for found in row["findings"]]
+        del row["type"], row["findings"]
+    for each in document["unreachable"]:
+        rows.append({"topic": each["topic"], "subscription": None, "not_told": [each["reason"]]})
+    return rows  # type: ignore[no-any-return]
+
+
+def test_a_whole_document() -> None:
+    run = checkup(
+        [verdict("stalled", partition=3), verdict("unknown", "audit", backlog=None)],
+        not_loaded=["persistent://a/b/quiet"],
+        unreachable=[("persistent://a/b/gone", "404: no such topic")],
+    )
+    text = written("json", run)
+    assert len(text.splitlines()) == 4
+    assert json.loads(text) == {
+        "schema": "pulsar-doctor/stall-check/1",
+        "checked_at": "2026-05-01T12:00:00.250Z",
+        "source": "broker",
+        "window_seconds": 10.0,
+        "samples": 11,
+        "subscriptions": [
+            {
+                "topic": "persistent://public/default/orders",
+                "partition": 3,
+                "subscription": "billing",
+                "type": "Shared",
+                "status": "stalled",
+                "backlog": 498,
+                "findings": [
+                    {
+                        "code": "permits-exhausted",
+                        "severity": "stalled",
+                        "confidence": 0.9,
+                        "consumer": "worker-3",
+                        "summary": "worker-3 holds 500 messages and has 0 permits",
+                        "evidence": [
+                            {"name": "available_permits", "value": 0, "unit": "permits"},
+                            {"name": "last_ack", "value": 720, "unit": "seconds"},
+                        ],
+                        "remedy": "Give this consumer a smaller receiver queue.",
+                        "explain": "pulsar-doctor explain permits-exhausted",
+                    }
+                ],
+                "not_told": [],
+            },
+            {
+                "topic": "persistent://public/default/orders",
+                "partition": None,
+                "subscription": "audit",
+                "type": "Shared",
+                "status": "unknown",
+                "backlog": None,
+                "findings": [],
+                "not_told": ["broker-read-stuck: one sample does not show whether it moves"],
+            },
+        ],
+        "not_loaded": ["persistent://a/b/quiet"],
+        "unreachable": [{"topic": "persistent://a/b/gone", "reason": "404: no such topic"}],
+        "notes": [],
+    }
+
+
+def test_nothing_examined_is_a_document_too() -> None:
+    assert json.loads(written("json", checkup([])))["subscriptions"] == []
+
+
+def test_each_subscription_is_written_before_the_next_is_asked_for() -> None:
+    out = io.StringIO()
+    seen = []
+
+    def coming() -> Iterator[Diagnosis]:
+        for number in range(4):
+            seen.append(out.getvalue().count('"subscription": '))
+            yield verdict(subscription=f"s{number}")
+
+    write("json", checkup(coming()), out)
+    assert seen == [0, 1, 2, 3]
+
+
+def test_what_goes_wrong_while_the_verdicts_come_is_in_the_document() -> None:
+    run = checkup([])
+
+    def coming() -> Iterator[Diagnosis]:
+        yield verdict()
+        run.unreachable.append(("persistent://a/b/deleted", "404"))
+        run.samples = 3
+
+    run.diagnoses = coming()
+    found = json.loads(written("json", run))
+    assert found["samples"] == 3
+    assert found["unreachable"] == [{"topic": "persistent://a/b/deleted", "reason": "404"}]

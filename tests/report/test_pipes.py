@@ -1,0 +1,122 @@
+"""What is piped: whole lines, without spaces at their ends, to be searched and cut."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.stall_check.formats import write
+from pulsar_doctor.rules import load
+from tests.report.checkups import checkup, verdict
+from tests.support.command_line import environment
+from tests.trace.journals import TOPIC, Wire, slow_consumer, write_trace
+
+LONGER_THAN_ANY_SCREEN = "persistent://public/default/" + "a-topic-with-a-long-name-" * 8
+
+
+def piped(*arguments: str, **more: str) -> list[str]:
+    """The lines of the program's stdout in a pipe, without COLUMNS unless that is given."""
+    told = {name: value for name, value in environment().items() if name != "COLUMNS"} | more
+    ran = subprocess.run(
+        [sys.executable, "-m", "pulsar_doctor", *arguments],
+        env=told, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in ran.stderr
+    return ran.stdout.splitlines()
+
+
+def ends_plainly(lines: list[str]) -> bool:
+    return bool(lines) and not [line for line in lines if line != line.rstrip()]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    """Consumers that hold messages, some of them acknowledged out of order, on a long name."""
+    said = Wire().open()
+    for number, topic in enumerate((TOPIC, LONGER_THAN_ANY_SCREEN), 1):
+        said.subscribe(number, f"worker-{number}", topic=topic).flow(10, number)
+        said.messages(range(10), number).ack([3, 5], number)
+    return str(write_trace(tmp_path / "incident.ptrace", said.wait(600).blocks))
+
+
+def test_verdicts(trace: str) -> None:
+    lines = piped("stall-check", "--trace", trace)
+    assert ends_plainly(lines)
+    assert [line for line in lines if line.endswith(f"on {LONGER_THAN_ANY_SCREEN}")]
+    assert [line for line in lines if line.startswith("  seen ") and len(line) > 120]
+
+
+def test_very_many_verdicts_are_a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    out = io.StringIO()
+    write(
+        "table", checkup(verdict("stalled", f"s{n}", LONGER_THAN_ANY_SCREEN) for n in range(9)), out
+    )
+    lines = out.getvalue().splitlines()
+    assert ends_plainly(lines)
+    assert (
+        len(
+            [line for line in lines if LONGER_THAN_ANY_SCREEN.removeprefix("persistent://") in line]
+        )
+        == 9
+    )
+
+
+def test_holes(trace: str) -> None:
+    lines = piped("holes", "--trace", trace)
+    assert ends_plainly(lines)
+    assert [line for line in lines if LONGER_THAN_ANY_SCREEN in line]
+    assert max(len(line) for line in lines if line.startswith("  note ")) > 120
+
+
+def test_a_heading_of_holes_does_not_run_into_its_text(tmp_path: Path) -> None:
+    said = Wire().open().subscribe().flow(10).messages(range(3)).ack([0, 1, 2]).wait(5)
+    [line] = piped("holes", "--trace", str(write_trace(tmp_path / "t", said.blocks)))
+    assert f"on {TOPIC}, Shared: no holes" in line
+
+
+def test_a_simulation() -> None:
+    lines = piped("simulate", "--backlog", "100", "--process-time", "1s")
+    assert ends_plainly(lines)
+    [titles] = [line for line in lines if "longest wait" in line or "most queued" in line][-1:]
+    assert "backlog" in titles  # no column is left out for want of room
+
+
+def test_explanations() -> None:
+    assert ends_plainly(piped("explain"))
+    for rule in load()[:2]:
+        assert ends_plainly(piped("explain", rule.code)), rule.code
+
+
+def test_columns_in_the_environment_are_a_wish(trace: str) -> None:
+    lines = piped("stall-check", "--trace", trace, COLUMNS="60")
+    assert max(map(len, lines)) <= 60
+    assert ends_plainly(lines)
+
+
+def test_a_terminal_keeps_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    ours, theirs = os.openpty()
+    with open(theirs, "w") as out:  # noqa: PTH123 - no path
+        assert console_on(out).width < 1000
+        assert console_on(out).is_terminal
+    os.close(ours)
+
+
+def test_a_trace_is_neither_padded_nor_folded(tmp_path: Path) -> None:
+    topic = "persistent://public/default/" + "a-long-name-" * 20 + "in-the-end"
+    said = slow_consumer()
+    said.subscribe(2, "quick", topic=topic).flow(1000, 2)
+    trace = write_trace(tmp_path / "t.ptrace", said.wait(1).close().blocks)
+    for command in ("summary", "show", "verify"):
+        lines = piped("trace", command, str(trace))
+        assert lines
+        assert [line for line in lines if line != line.rstrip() or not line] == []
+        if command == "summary":
+            assert sum(topic.removeprefix("persistent://") in line for line in lines) == 1

@@ -1,0 +1,278 @@
+"""--watch: what has changed from round to round, on a screen, in lines and in JSON."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pyte
+import pytest
+from rich.console import Console
+
+from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.report.stall_check.round_lines import RoundLines
+from pulsar_doctor.report.stall_check.round_screen import RoundScreen
+from pulsar_doctor.report.stall_check.rounds import change_words, next_round
+from tests.broker.replayed import HEALTHY, HOME, STUCK, Replay, cluster, states, stuck
+from tests.report.checkups import AT, ORDERS, checkup, verdict
+from tests.support import eventually
+from tests.support.command_line import environment
+
+GONE = "persistent://public/default/gone"
+
+
+def run(number: int, *statuses: Status, backlog: int = 498, **more: Any) -> Checkup:
+    """A round with a subscription s0, s1, … of each status, half a minute after the one before."""
+    told = [verdict(status, f"s{n}", backlog=backlog) for n, status in enumerate(statuses)]
+    return checkup(told, checked_at=AT + timedelta(seconds=30 * number), **more)
+
+
+def changed(*runs: Checkup) -> list[str]:
+    """What the last of them changed."""
+    round_ = next_round(runs[0], None)
+    for each in runs[1:]:
+        round_ = next_round(each, round_.known)
+    return [change_words(change, "->") for change in round_.changes]
+
+
+def test_a_verdict_that_turns_is_a_change_and_the_worst_comes_first() -> None:
+    assert changed(run(0, "healthy", "stalled")) == []
+    assert changed(run(0, "stalled"), run(1, "stalled")) == []
+    assert changed(run(0, "stalled", "healthy"), run(1, "healthy", "stalled")) == [
+        "s1 on public/default/orders: healthy -> stalled, permits-exhausted of worker-3",
+        "s0 on public/default/orders: stalled -> healthy",
+    ]
+
+
+def test_what_comes_and_goes() -> None:
+    assert changed(run(0, "healthy"), run(1, "healthy", "healthy")) == []
+    [new] = changed(run(0, "healthy"), run(1, "healthy", "warning"))
+    assert new.startswith("s1 on public/default/orders: new -> warning")
+    assert changed(run(0, "healthy", "healthy"), run(1, "healthy")) == [
+        "s1 on public/default/orders: healthy -> gone"
+    ]
+
+
+@pytest.mark.parametrize("unread", [ORDERS, f"{ORDERS}-partition-3", "public/default"])
+def test_what_could_not_be_read_has_not_gone(unread: str) -> None:
+    missed = run(1, unreachable=[(unread, "no answer")])
+    assert changed(run(0, "healthy"), missed) == []
+    [back] = changed(run(0, "healthy"), missed, run(2, "stalled"))
+    assert "healthy -> stalled" in back
+
+
+def test_partitions_are_one() -> None:
+    def of(*statuses: Status) -> Checkup:
+        return checkup(verdict(status, partition=n) for n, status in enumerate(statuses))
+
+    assert changed(of("stalled", "healthy"), of("healthy", "stalled")) == []
+    [turned] = changed(of("healthy", "healthy"), of("healthy", "unknown"))
+    assert "billing on public/default/orders: healthy -> unknown" in turned
+
+
+def test_in_a_pipe_every_line_has_its_time() -> None:
+    out = io.StringIO()
+    lines = RoundLines(out)
+    lines.show(run(0, "healthy", "stalled"))
+    lines.show(run(1, "stalled", "stalled", "healthy"))
+    lines.show(run(2, "healthy", "stalled", unreachable=[(GONE, "no answer")]))
+    first, second, third = (
+        [line.removeprefix(f"2026-05-01T{time}Z  ") for line in out.getvalue().splitlines()
+         if line.startswith(f"2026-05-01T{time}Z  ")]
+        for time in ("12:00:00", "12:00:30", "12:01:00")
+    )  # fmt: skip
+    cause = "permits-exhausted of worker-3, backlog 498"
+    told = [
+        "  seen    worker-3 holds 500 messages and has 0 permits",
+        "  remedy  Give this consumer a smaller receiver queue.",
+    ]
+    assert first == [
+        f"STALLED  s1 on public/default/orders  {cause}", *told,
+        "2 subscriptions: 1 stalled, 1 healthy",
+    ]  # fmt: skip
+    assert second == [
+        f"STALLED  s0 on public/default/orders  (was healthy)  {cause}", *told,
+        f"STALLED  s1 on public/default/orders  {cause}",
+        "3 subscriptions: 2 stalled, 1 healthy",
+    ]  # fmt: skip
+    assert third == [
+        f"STALLED  s1 on public/default/orders  {cause}",
+        "HEALTHY  s0 on public/default/orders  (was stalled)",
+        "GONE  s2 on public/default/orders  (was healthy)",
+        f"UNREAD  {GONE}: no answer",
+        "2 subscriptions: 1 stalled, 1 healthy",
+    ]
+
+
+def screen(width: int, height: int, *runs: Checkup, encoding: str = "utf-8") -> list[str]:
+    """The screen of the last of these rounds."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict", newline="\n")
+    console = Console(file=out, width=width, height=height, force_terminal=True)
+    drawn = RoundScreen(console, "orders at http://localhost:8080")
+    for each in runs:
+        drawn.show(each)
+    lines = console.render_lines(drawn, console.options.update(height=None))
+    return ["".join(segment.text for segment in line).rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("height", [3, 5, 8, 12, 24, 60])
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_a_screen_has_its_height_and_its_width(width: int, height: int) -> None:
+    before = run(0, *["healthy"] * 30)
+    after = run(1, *["stalled"] * 4, *["warning"] * 3, *["healthy"] * 23)
+    lines = screen(width, height, before, after)
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith("12:00:30 UTC  orders")
+    assert lines[1].startswith("30 subscriptions: 4 stalled")
+
+
+def test_a_screen_shows_the_worst_in_detail_and_counts_what_has_no_room() -> None:
+    before = run(0, *["healthy"] * 15, backlog=400)
+    after = run(1, *["healthy"] * 12, "stalled", "warning", "stalled")
+    lines = screen(100, 24, before, after)
+    assert (
+        lines[3] == "✖ STALLED  s12 on public/default/orders (Shared), backlog 498 ↑, was healthy"
+    )
+    assert lines[5].strip() == "seen     worker-3 holds 500 messages and has 0 permits"
+    assert "▲ WARNING  s13 on public/default/orders: permits-exhausted of worker-3, backlog" in (
+        "\n".join(lines)
+    )
+    assert "… and 12 healthy" in lines
+    assert lines[-4] == "what has changed"
+    assert lines[-1].startswith("12:00:30  s13 on public/default/orders: healthy → warning")
+    crowd = screen(100, 12, run(0, *["stalled"] * 20, *["healthy"] * 2))
+    assert "… and 13 more not healthy" in crowd
+    assert crowd[-1] == "… and 2 healthy"
+
+
+def test_a_screen_without_utf8() -> None:
+    lines = screen(
+        120, 24, run(0, *["healthy"] * 12, backlog=1), run(1, *["stalled"] * 12), encoding="ascii"
+    )
+    assert "".join(lines).isascii()
+    assert "backlog 498 up" in lines[3]
+
+
+def test_a_screen_says_what_was_not_judged() -> None:
+    lines = screen(60, 24, run(0, unreachable=[(GONE, "no answer")], notes=[(ORDERS, "is empty")]))
+    assert lines[1:4] == ["0 subscriptions; checking", "is empty", f"{GONE}: no answer"]
+
+
+# As a process
+
+
+class Terminal:
+    """The screen that somebody sees, of a program whose stdout and stderr it is."""
+
+    def __init__(self, fd: int, columns: int, rows: int) -> None:
+        self._fd = fd
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        self._reader = threading.Thread(target=self._read)
+        self.bytes = b""
+        self.resize(columns, rows)
+        self._reader.start()
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._screen.resize(rows, columns)
+
+    def _read(self) -> None:
+        try:
+            while piece := os.read(self._fd, 65536):
+                self.bytes += piece
+                self._stream.feed(piece)
+        except OSError:  # the other end is closed
+            return
+
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in list(self._screen.display)]
+
+    def shows(self, text: str) -> bool:
+        return any(text in line for line in self.lines())
+
+    def close(self) -> None:
+        self._reader.join(10)
+        os.close(self._fd)
+
+
+@contextmanager
+def on_a_terminal(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
+    ours, theirs = pty.openpty()
+    told = {name: value for name, value in environment().items() if name != "COLUMNS"}
+    terminal = Terminal(ours, 100, 30)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pulsar_doctor", *arguments],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=told | {"TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        yield process, terminal
+    finally:
+        process.kill()
+        process.wait()
+        terminal.close()
+
+
+def test_on_a_terminal_it_is_drawn_in_place_and_what_changed_stays() -> None:
+    with cluster({"held": stuck(), "quiet": states(HEALTHY)}) as broker:
+        stalls, broker.answer = broker.answer, cluster_of_health()
+        arguments = (
+            "stall-check", "held", "quiet", "--admin-url", broker.url, "--watch", "--every", "5s",
+            "--window", "200ms", "--interval", "100ms",
+        )  # fmt: skip
+        with on_a_terminal(*arguments) as (process, terminal):
+            eventually(lambda: terminal.shows("2 subscriptions: 2 healthy; again in"), 30)
+            broker.answer = stalls
+            eventually(lambda: terminal.shows("what has changed"), 30)
+            assert terminal.lines()[0].endswith(f"UTC  held and quiet at {broker.url}")
+            assert terminal.shows("2 subscriptions: 1 stalled, 1 healthy")
+            terminal.resize(60, 12)
+            eventually(lambda: len([x for x in terminal.lines() if " UTC  held" in x]) == 1)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 1
+            eventually(lambda: terminal.bytes.endswith(b"1 stalled, 1 healthy\r\n"))
+    assert b"\x1b[?1049l" in terminal.bytes  # the first screen is back
+    last = terminal.bytes.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "billing on public/default/held: healthy → stalled" in " ".join(last.split())
+
+
+def cluster_of_health() -> Any:
+    """How it answers while nothing is wrong."""
+    return Replay({"held": states(STUCK), "quiet": states(HEALTHY)})
+
+
+def test_jsonl_is_a_line_a_verdict_also_of_one_check() -> None:
+    with cluster({"held": stuck(), "quiet": states(HEALTHY)}) as broker:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pulsar_doctor", "stall-check", "held", "quiet", "gone",
+             "--admin-url", broker.url, "--window", "0s", "-o", "jsonl"],
+            env=environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    found = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [(one["topic"], one["status"]) for one in found] == [
+        (f"{HOME}held", "stalled"), (f"{HOME}quiet", "healthy"), (f"{HOME}gone", "unknown"),
+    ]  # fmt: skip
+    assert list(found[0])[:6] == [
+        "schema", "checked_at", "source", "topic", "partition", "subscription",
+    ]  # fmt: skip
+    assert found[0]["schema"] == "pulsar-doctor/verdict/1"
+    assert {tuple(one) for one in found} == {tuple(found[0])}
+    assert len({one["checked_at"] for one in found}) == 1
+    assert found[2]["subscription"] is None
+    assert "there is no topic" in found[2]["not_told"][0]

@@ -1,0 +1,137 @@
+"""Each rule against its transcripts: tests/rules/<code>.yaml, written as the wire shows it.
+
+A case has `wire` (see wire_script) and `at` (the moment of judgement), or `stats` (see
+stats_script), and may have `told` and `set`. With both it is one incident told both ways: by each
+alone, and by both together, the answer is the same, but where `weaker` names a source with what it
+says alone: `unknown`, `not told`, `silent`, or a severity.
+It says what the rule alone answers: `finds` (severity, confidence, consumer, says, evidence),
+`silent: true`, or `unknown` or `not_told` (`true` or a part of the reason); and may say what all
+rules together answer: `overall` (the status), `codes`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, diagnose, limits_of
+from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.merge import merged
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.rules import load
+from tests.rules.stats_script import observed
+from tests.rules.wire_script import played
+
+FOLDER = Path(__file__).parent
+RULES = {rule.code: rule for rule in load()}
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the quick one, where it was built
+CASES = {path.stem: yaml.load(path.read_text(), LOADER) for path in sorted(FOLDER.glob("*.yaml"))}
+ANSWERS = {"finds", "silent", "unknown", "not_told"}
+KEYS = ANSWERS | {"name", "stats", "wire", "at", "told", "set", "overall", "codes", "weaker"}
+
+
+def each_case() -> list[Any]:
+    return [
+        pytest.param(code, case, id=f"{code}: {case['name']}")
+        for code, cases in CASES.items()
+        for case in cases
+    ]
+
+
+def judged(case: dict[str, Any], view: SubscriptionView, rules: list[Rule]) -> Diagnosis:
+    return diagnose(view, rules, limits_of(load(), case.get("set", ())))
+
+
+def views_of(case: dict[str, Any]) -> dict[str, SubscriptionView]:
+    """By each source, and by both where there are two."""
+    views = {}
+    if "stats" in case:
+        views["stats"] = by_stats.subscription_view(observed(case["stats"]))
+    if "wire" in case:
+        [wire] = played(case["wire"], case["at"], case.get("told")).subscriptions()
+        views["wire"] = by_wire.subscription_view(wire)
+    if len(views) == 2:
+        views["both"] = merged(views["stats"], views["wire"])
+    return views
+
+
+@pytest.mark.parametrize("code", [*RULES, *(set(CASES) - set(RULES))])
+def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -> None:
+    assert code in RULES, f"tests/rules/{code}.yaml belongs to no rule"
+    assert code in CASES, f"write tests/rules/{code}.yaml"
+    assert any("finds" in case for case in CASES[code])
+    assert any("silent" in case for case in CASES[code])
+
+
+@pytest.mark.parametrize(("code", "case"), each_case())
+def test_transcript(code: str, case: dict[str, Any]) -> None:
+    assert set(case) <= KEYS, set(case) - KEYS
+    assert len(ANSWERS & set(case)) == 1, f"a case has one of {sorted(ANSWERS)}"
+    for source, view in views_of(case).items():
+        if source in case.get("weaker", {}):
+            assert_weaker(code, case, view, case["weaker"][source])
+        else:
+            assert_answer(code, case, view)
+
+
+def assert_answer(code: str, case: dict[str, Any], view: SubscriptionView) -> None:
+    alone = judged(case, view, [RULES[code]])
+    if "finds" in case:
+        assert_finds(alone, code, case["finds"])
+    else:
+        assert alone.findings == ()
+        assert alone.status == ("unknown" if "unknown" in case else "healthy"), alone.not_told
+        reasons = " ".join(alone.not_told)
+        assert bool(reasons) == ("silent" not in case), reasons
+        for answer in ("unknown", "not_told"):
+            assert answer not in case or case[answer] is True or case[answer] in reasons, reasons
+    together = judged(case, view, list(RULES.values()))
+    if "overall" in case:
+        assert together.status == case["overall"], [f.code for f in together.findings]
+    if "codes" in case:
+        assert [finding.code for finding in together.findings] == case["codes"]
+
+
+def assert_weaker(code: str, case: dict[str, Any], view: SubscriptionView, says: str) -> None:
+    """One source alone tells less than the other: `unknown`, `not told` or a lesser severity."""
+    alone = judged(case, view, [RULES[code]])
+    if says in ("unknown", "not told", "silent"):
+        assert alone.findings == ()
+        assert alone.status == ("unknown" if says == "unknown" else "healthy"), alone.not_told
+        assert bool(alone.not_told) == (says != "silent")
+    else:
+        assert [finding.severity for finding in alone.findings] == [says]
+
+
+def assert_finds(diagnosis: Diagnosis, code: str, wanted: dict[str, Any]) -> None:
+    assert len(diagnosis.findings) == 1, diagnosis
+    [finding] = diagnosis.findings
+    assert finding.code == code
+    assert finding.severity == wanted["severity"], finding.summary
+    if "confidence" in wanted:
+        assert finding.confidence == pytest.approx(wanted["confidence"])
+    if "consumer" in wanted:
+        assert finding.consumer == wanted["consumer"]
+    assert wanted.get("says", "") in finding.summary
+    evidence = {measure.name: measure.value for measure in finding.evidence}
+    for name, value in wanted.get("evidence", {}).items():
+        assert evidence[name] == pytest.approx(value), f"{name} of {evidence}"
+
+
+def test_what_a_rule_explains_is_a_rule_and_never_its_own_cause() -> None:
+    for rule in RULES.values():
+        assert rule.explains <= set(RULES)
+        for code in rule.explains:
+            assert rule.code not in RULES[code].explains
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
+def test_each_rule_can_be_explained(rule: Rule) -> None:
+    first, rest = rule.text.strip().split("\n", 1)
+    assert first.endswith(".")
+    assert "Source: " in rest or "Nothing is wrong with the broker" in rest
+    for threshold in rule.thresholds:
+        assert f"`{threshold.name}`" in rule.text, f"the docstring does not speak of {threshold}"

@@ -1,0 +1,242 @@
+"""What is bounded in the relay and what is counted; nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from pulsar_doctor.tap.relay.connections import Connections
+from pulsar_doctor.tap.relay.dialling import Dialler
+from pulsar_doctor.tap.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.migrations import Listeners
+from pulsar_doctor.tap.relay.rewrites import HELD_TO_CLIENT
+from pulsar_doctor.tap.relay.targets import Targets
+from pulsar_doctor.wire.framing import Cutter
+from tests.support import eventually
+from tests.tap.tapped import (
+    CONNECT,
+    CONNECTED,
+    command_frame,
+    flow,
+    frame,
+    journals,
+    message,
+    tapping,
+)
+
+
+def test_so_many_connections_and_the_next_is_closed_at_once(tmp_path):
+    with tapping(tmp_path / "t", max_connections=3) as tapped:
+        pairs = [tapped.connected() for _ in range(3)]
+        for _ in range(2):
+            refused = tapped.client()
+            assert refused.rest() == b""
+        counted = tapped.relay.counters()
+        assert counted["connections_open"] == 3
+        assert (counted["connections_opened"], counted["connections_refused"]) == (3, 2)
+        client, broker = pairs[0]
+        client.send(flow(1))
+        assert broker.read(len(flow(1))) == flow(1)
+        assert [tapped.commands(pair[0])[0] for pair in pairs] == ["OPEN"] * 3
+        client.sock.close()
+        broker.sock.close()
+        eventually(lambda: tapped.relay.counters()["connections_open"] == 2)
+        tapped.connected()
+        assert tapped.relay.counters()["connections_opened"] == 4
+
+
+def test_what_passes_is_counted(tmp_path):
+    with tapping(tmp_path / "t") as tapped:
+        client, broker = tapped.connected()
+        client.send(flow(1) * 10)
+        broker.read(10 * len(flow(1)))
+        broker.send(message(1, b"x" * 1000))
+        client.read(len(message(1, b"x" * 1000)))
+        other, _ = tapped.connected()
+        other.send(b"\xff" * 100)
+        tapped.relay.flush()
+        counted = eventually(
+            lambda: (c := tapped.relay.counters())["unparsed"] and c["records_seen"] == 18 and c
+        )
+        assert counted["bytes_to_broker"] == 2 * len(CONNECT) + 10 * len(flow(1)) + 100
+        assert counted["bytes_to_client"] == 2 * len(CONNECTED) + len(message(1, b"x" * 1000))
+        assert (counted["records_written"], counted["records_dropped"]) == (18, 0)
+        assert counted["unparsed"] == 1
+        tapped.server.close()
+        assert tapped.client().send(CONNECT).rest() == b""
+        assert tapped.relay.counters()["unreachable"] == 1
+        client.sock.close()
+        broker.sock.close()
+        eventually(lambda: tapped.relay.counters()["connections_open"] == 1)
+        after = tapped.relay.counters()
+        assert after["bytes_to_client"] == counted["bytes_to_client"]
+        assert after["bytes_to_broker"] == counted["bytes_to_broker"] + len(CONNECT)
+
+
+def test_a_journal_is_begun_anew_when_somebody_asks(tmp_path):
+    with tapping(tmp_path / "t") as tapped:
+        assert tapped.relay.rotate() is None
+        client, broker = tapped.connected()
+        assert tapped.relay.rotate() == 1
+        client.send(flow(1))
+        broker.read(len(flow(1)))
+        assert tapped.relay.rotate() == 2
+        assert tapped.relay.rotate() is None
+        assert tapped.relay.flush() is True
+        assert [path.name for path in journals(tmp_path / "t")][:2] == [
+            ".journal-000001.pdj", ".journal-000002.pdj",
+        ]  # fmt: skip
+        assert tapped.commands(client) == ["OPEN", "CONNECT", "CONNECTED", "FLOW"]
+
+
+def test_a_late_answer_is_not_taken_for_the_next_one(tmp_path):
+    with tapping(tmp_path / "t") as tapped:
+        tapped.relay._send({"command": "COUNTERS", "id": 99})
+        tapped.relay._send({"command": "COUNTERS"})
+        assert tapped.relay.flush() is True
+        assert tapped.relay.rotate() is None
+        assert tapped.relay.counters()["connections_open"] == 0
+
+
+# In this process, to see what is left.
+
+
+@contextlib.contextmanager
+def aborted_at_last(writer: asyncio.StreamWriter) -> Iterator[None]:
+    """What a peer of ours leaves open would be closed by the event loop, if it can."""
+    try:
+        yield
+    finally:
+        writer.transport.abort()
+
+
+async def others_are_over() -> None:
+    """The brokers that a test plays end before the event loop does; what the relay left stays."""
+    others = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "broker"]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def relay(folder: Path, broker: Any, **tls: Any) -> AsyncIterator[tuple[Connections, int]]:
+    """A relay in this process, in front of a broker that a StreamReader callback plays."""
+    folder.mkdir()
+    with JournalFile(str(folder), JournalLimits()) as journal:
+        server = await asyncio.start_server(broker, "127.0.0.1", 0, ssl=tls.get("serving"))
+        place = server.sockets[0].getsockname()
+        listeners = Listeners(tls.get("listening"))
+        connections = Connections(journal, migrate=listeners.migrate)
+        listeners.connections = connections
+        dialler = Dialler(Targets([place]), tls.get("dialling"))
+        tap = await listeners.listen(dialler, host="127.0.0.1", port=0)
+        yield connections, tap.sockets[0].getsockname()[1]
+        listeners.close()
+        await connections.close()
+        server.close()
+        await others_are_over()
+
+
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_connections_of_all_fates_leave_no_task_and_no_row_behind(tmp_path, loop):
+    draw = random.Random(11)
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError), aborted_at_last(writer):
+            await reader.readexactly(len(CONNECT))
+            redirect = command_frame(
+                24, "lookup_response", response=0, broker_service_url="pulsar://127.0.0.1:9",
+                request_id=1,
+            )  # fmt: skip
+            writer.write(CONNECTED + redirect + message(1, b"x" * 50_000))
+            if draw.random() < 0.5:
+                writer.transport.abort()
+            else:
+                while await reader.read(65536):
+                    pass
+                writer.close()
+
+    async def client(port: int) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(CONNECT[: draw.choice((0, 5, 1000, 1000))])
+            await asyncio.sleep(draw.random() / 20)
+            if draw.random() < 0.5:
+                async with asyncio.timeout(0.2):
+                    await reader.readexactly(draw.randrange(1000))
+                writer.write(flow(1) * 1000)
+        writer.transport.abort() if draw.random() < 0.5 else writer.close()
+
+    async def run() -> None:
+        before = len(asyncio.all_tasks())
+        async with relay(tmp_path / "t", broker) as (connections, port):
+            for _ in range(4):
+                await asyncio.gather(*(client(port) for _ in range(100)))
+            for _ in range(200):
+                await asyncio.sleep(0.02)
+                if not connections.open:
+                    break
+            assert connections.open == set()
+            assert connections.counters.connections_open == 0
+            assert connections.counters.connections_opened == 400
+        await asyncio.sleep(0.05)
+        assert len(asyncio.all_tasks()) == before
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+@pytest.mark.parametrize("tls", [False, True])
+def test_small_frames_do_not_wait_for_more(tmp_path, pem, server_side, loop, tls):
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(CONNECTED)
+        await reader.read()
+        writer.close()
+
+    contexts = {}
+    if tls:
+        trusting = ssl.create_default_context(cafile=str(pem / "cert.pem"))
+        contexts = {"serving": server_side, "listening": server_side, "dialling": trusting}
+
+    async def run() -> None:
+        async with relay(tmp_path / "t", broker, **contexts) as (connections, port):
+            own = ssl.create_default_context(cafile=str(pem / "cert.pem")) if tls else None
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=own)
+            writer.write(CONNECT)
+            await reader.readexactly(len(CONNECTED))
+            sockets = [side.transport.get_extra_info("socket") for side in connections.open]
+            options = [s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for s in sockets]
+            assert len(options) == 2
+            assert all(options)
+            writer.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
+# Between frames.
+
+
+@pytest.mark.parametrize("held", [frozenset(), HELD_TO_CLIENT])
+def test_a_cutter_says_whether_what_passed_ends_with_a_frame(held):
+    answer = command_frame(24, "lookup_response", request_id=1)
+    stream = flow(1) + message(1, b"x" * 50) + answer + frame(b"\x08\x7f") + flow(2)
+    ends = {0}
+    for one in (flow(1), message(1, b"x" * 50), answer, frame(b"\x08\x7f"), flow(2)):
+        ends.add(max(ends) + len(one))
+    for cut in range(len(stream) + 1):
+        cutter = Cutter(held)
+        cutter.feed(stream[:cut])
+        passed = cut - cutter.undecided
+        assert cutter.between_frames == (passed in ends), cut

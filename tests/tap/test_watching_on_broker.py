@@ -1,0 +1,204 @@
+"""A tap that is watched, between real clients and the real broker."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from pulsar_doctor.consume import attach
+from pulsar_doctor.trace.sealing import open_trace
+from tests.support import eventually
+from tests.tap.tap_process import Tap, running
+
+QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
+SHARED = pulsar.ConsumerType.Shared
+
+
+def statuses(tap: Tap) -> list[tuple[str | None, str]]:
+    return [(event["before"], event["status"]) for event in tap.of("verdict")]
+
+
+def test_a_stall_is_told_once_and_its_end_once(broker, client, topic, tmp_path):
+    client.subscribe(topic, "s", SHARED).close()
+    attach.produce(client, topic, 100)
+    soon = [f"--set=permits-exhausted.{limit}" for limit in ("refill_wait=2s", "quiet_after=1s")]
+    arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--ring", "60s", *soon)
+    with running(*arguments, broker=broker) as tap:
+        through = pulsar.Client(tap.service_url, logger=QUIET)
+        consumer = through.subscribe(
+            topic, "s", SHARED, receiver_queue_size=10, consumer_name="busy"
+        )
+        for _ in range(4):
+            consumer.acknowledge(consumer.receive(timeout_millis=5000))
+        kept = tap.wait_for("kept")
+        shown = tap.of("snapshot")[-1]["consumers"][0]
+        assert (shown["status"], shown["code"]) == ("stalled", "permits-exhausted")
+        assert (shown["flow_count"], shown["messages"], shown["acknowledged"]) == (1, 10, 4)
+        for _ in range(96):
+            consumer.acknowledge(consumer.receive(timeout_millis=5000))
+        eventually(lambda: statuses(tap)[-1] == ("stalled", "healthy"), 30)
+        through.close()
+        assert tap.end() == 0
+    changes = statuses(tap)
+    assert changes[0] == (None, "healthy")
+    assert [now for _, now in changes].count("stalled") == 1
+    assert [now for _, now in changes].count("healthy") == 2
+    stalled = next(event for event in tap.of("verdict") if event["status"] == "stalled")
+    assert "1 more" in stalled["findings"][0]["summary"]
+    flows = [row for row in open_trace(Path(kept["path"])).rows() if row.command == "FLOW"]
+    assert [row.permits for row in flows] == [10]
+
+
+class Thief:
+    """Stands between tap and broker, and keeps a FLOW of one size for itself."""
+
+    def __init__(self, broker_url: str, permits: int) -> None:
+        host, port = broker_url.removeprefix("pulsar://").split(":")
+        self.broker = host, int(port)
+        self.stolen = 0
+        self._permits = permits
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self._sockets: list[socket.socket] = [self._server]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            sock.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            broker = socket.create_connection(self.broker)
+            self._sockets += [client, broker]
+            for ends in ((client, broker, True), (broker, client, False)):
+                threading.Thread(target=self._pass, args=ends, daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, to_broker: bool) -> None:
+        # A lookup's answer must lead back to here; both ports have five digits.
+        here, there = f":{self.port}".encode(), f":{self.broker[1]}".encode()
+        try:
+            with source.makefile("rb") as frames:
+                while head := frames.read(4):
+                    frame = head + frames.read(struct.unpack(">I", head)[0])
+                    if to_broker and self._takes(frame):
+                        self.stolen += 1
+                    else:
+                        target.sendall(frame.replace(there, here) if not to_broker else frame)
+        except (OSError, ValueError):
+            pass
+        finally:
+            target.close()
+
+    def _takes(self, frame: bytes) -> bool:
+        from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+
+        size = struct.unpack(">I", frame[4:8])[0]
+        command = wire.BaseCommand.FromString(frame[8 : 8 + size])
+        return (
+            not self.stolen and command.type == 11 and command.flow.message_permits == self._permits
+        )
+
+
+@contextmanager
+def thief(broker_url: str, permits: int) -> Iterator[Thief]:
+    thief = Thief(broker_url, permits)
+    try:
+        yield thief
+    finally:
+        thief.close()
+
+
+def compared(tap: Tap) -> int:
+    import signal
+
+    before = len(tap.of("counters"))
+    tap.send(signal.SIGUSR1)
+    return int(tap.wait_for("counters", before + 1)["observer"]["compared"])
+
+
+KINDS = [pulsar.ConsumerType.Exclusive, SHARED]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["Exclusive", "Shared"])
+def test_a_flow_that_never_reaches_the_broker_is_named(broker, client, topic, tmp_path, kind):
+    client.subscribe(topic, "s", kind).close()
+    attach.produce(client, topic, 40)
+    arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker")
+    with (
+        thief(broker.service_url, permits=5) as stealing,
+        running(
+            *arguments,
+            admin_url=broker.admin_url,
+            service_url=f"pulsar://127.0.0.1:{stealing.port}",
+        ) as tap,
+    ):
+        through = pulsar.Client(tap.service_url, logger=QUIET)
+        consumer = through.subscribe(topic, "s", kind, receiver_queue_size=10, consumer_name="c")
+        eventually(lambda: compared(tap) == 1, 45)
+        time.sleep(2.5)
+        assert tap.of("parted") == []  # as long as nothing is stolen both agree
+        for _ in range(6):
+            consumer.acknowledge(consumer.receive(timeout_millis=5000))
+        parted = tap.wait_for("parted")
+        through.close()
+        tap.end()
+    assert stealing.stolen == 1
+    assert len(tap.of("parted")) == 1
+    assert (parted["tap_available_permits"], parted["broker_available_permits"]) == (5, 0)
+    assert parted["consumer_name"] == "c"
+    assert parted["same_size_command"]["command"] == "FLOW"
+    (row,) = [
+        row for row in open_trace(tmp_path / "t").rows()
+        if row.seq == parted["same_size_command"]["seq"]
+    ]  # fmt: skip
+    assert (row.command, row.permits) == ("FLOW", 5)
+
+
+def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin, topic, tmp_path):
+    path = topic.replace("persistent://", "/admin/v2/persistent/")
+    client.subscribe(topic, "s", SHARED).close()
+    limit = admin.post(f"{path}/maxUnackedMessagesOnConsumer", json=20)
+    if limit.status_code >= 300:
+        pytest.skip(f"this broker has no policies of topics: {limit.text}")
+    eventually(
+        lambda: (
+            admin.get(f"{path}/maxUnackedMessagesOnConsumer", params={"applied": "true"}).text
+            == "20"
+        )
+    )
+    attach.produce(client, topic, 100)
+    arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker")
+    with running(*arguments, broker=broker) as tap:
+        through = pulsar.Client(tap.service_url, logger=QUIET)
+        consumer = through.subscribe(topic, "s", SHARED, receiver_queue_size=10, consumer_name="c")
+        for _ in range(20):
+            consumer.receive(timeout_millis=5000)  # none is acknowledged
+
+        def parked() -> bool:
+            stats = admin.get(f"{path}/stats").json()["subscriptions"]["s"]["consumers"][0]
+            shown = [c for event in tap.of("snapshot")[-1:] for c in event["consumers"]]
+            return (
+                stats["blockedConsumerOnUnackedMsgs"]
+                and shown
+                and shown[0]["messages"] == 20
+                and stats["availablePermits"] < shown[0]["available_permits"]
+            )
+
+        eventually(parked, 45)
+        eventually(lambda: compared(tap) == 1, 45)
+        time.sleep(4)
+        through.close()
+        tap.end()
+    assert tap.of("parted") == []

@@ -1,0 +1,190 @@
+"""More that can be said on the wire than a plain consumer says: see journals.Wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import GAP, TO_BROKER, TO_CLIENT, UNPARSED
+from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event
+from tests.trace.journals import TOPIC, Wire, record
+
+EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = range(4)
+BUSY = 5  # the protocol's ServerError of that name
+CHECKSUM = 2  # its ValidationError
+
+Id = int | tuple[int, int]
+
+
+def message_id(of: Id, open_bits: int | None = None) -> wire.MessageId:
+    """open_bits: indexes of the batch that are not acknowledged; None without an ack_set."""
+    ledger_id, entry_id = of if isinstance(of, tuple) else (7, of)
+    words = [] if open_bits is None else words_of(open_bits)
+    return wire.MessageId(ledger_id=ledger_id, entry_id=entry_id, ack_set=words)
+
+
+def words_of(bits: int) -> list[int]:
+    """As the wire has them: signed, 64 bits each."""
+    words = [bits >> at & (1 << 64) - 1 for at in range(0, max(1, bits.bit_length()), 64)]
+    return [word - (1 << 64) if word >> 63 else word for word in words]
+
+
+class Said(Wire):
+    """As Wire. `moment` is how a block comes to share the microsecond of the one before it."""
+
+    def moment(self) -> Self:
+        """What is said next is said at the same microsecond."""
+        self.now_us -= self.step_us
+        return self
+
+    def asked(
+        self,
+        consumer_id: int = 1,
+        name: str | None = "slow",
+        *,
+        topic: str = TOPIC,
+        subscription: str = "billing",
+        sub_type: int = SHARED,
+        conn_id: int = 0,
+        request_id: int | None = None,
+    ) -> Self:
+        """SUBSCRIBE, not answered yet."""
+        fields: dict[str, Any] = {} if name is None else {"consumer_name": name}
+        subscribe = record(
+            "SUBSCRIBE",
+            topic=topic,
+            subscription=subscription,
+            sub_type=sub_type,
+            consumer_id=consumer_id,
+            request_id=consumer_id if request_id is None else request_id,
+            **fields,
+        )
+        self.say(TO_BROKER, subscribe, conn_id=conn_id)
+        return self
+
+    def granted(self, request_id: int = 1, conn_id: int = 0) -> Self:
+        self.say(TO_CLIENT, record("SUCCESS", request_id=request_id), conn_id=conn_id)
+        return self
+
+    def refused(self, request_id: int = 1, conn_id: int = 0) -> Self:
+        error = record("ERROR", request_id=request_id, error=BUSY, message="already connected")
+        self.say(TO_CLIENT, error, conn_id=conn_id)
+        return self
+
+    def attached(self, consumer_id: int = 1, name: str | None = "slow", **settings: Any) -> Self:
+        """SUBSCRIBE and its SUCCESS."""
+        self.asked(consumer_id, name, **settings)
+        return self.granted(consumer_id, settings.get("conn_id", 0))
+
+    def pushed(
+        self,
+        ids: Iterable[Id],
+        consumer_id: int = 1,
+        *,
+        batch: int = 1,
+        open_bits: int | None = None,
+        again: int = 0,
+        conn_id: int = 0,
+    ) -> Self:
+        """MESSAGEs in one block. again: redelivery_count; open_bits: of their ack_set."""
+        metadata: dict[str, Any] = {"publish_time": self.now_us // 1000}
+        if batch > 1:
+            metadata["num_messages_in_batch"] = batch
+        records = [
+            record(
+                "MESSAGE",
+                metadata,
+                consumer_id=consumer_id,
+                message_id=message_id(each),
+                redelivery_count=again,
+                ack_set=[] if open_bits is None else words_of(open_bits),
+            )
+            for each in ids
+        ]
+        self.say(TO_CLIENT, *records, conn_id=conn_id)
+        return self
+
+    def acked(
+        self,
+        ids: Sequence[Id],
+        consumer_id: int = 1,
+        *,
+        cumulative: bool = False,
+        open_bits: int | None = None,
+        corrupt: bool = False,
+        conn_id: int = 0,
+    ) -> Self:
+        fields: dict[str, Any] = {"validation_error": CHECKSUM} if corrupt else {}
+        ack = record(
+            "ACK",
+            consumer_id=consumer_id,
+            ack_type=int(cumulative),
+            message_id=[message_id(each, open_bits) for each in ids],
+            **fields,
+        )
+        self.say(TO_BROKER, ack, conn_id=conn_id)
+        return self
+
+    def given_back(self, ids: Sequence[Id] = (), consumer_id: int = 1, conn_id: int = 0) -> Self:
+        """By their ids; without any, all that is not acknowledged."""
+        back = record(
+            "REDELIVER_UNACKNOWLEDGED_MESSAGES",
+            consumer_id=consumer_id,
+            message_ids=[message_id(each) for each in ids],
+        )
+        self.say(TO_BROKER, back, conn_id=conn_id)
+        return self
+
+    def closing(
+        self, consumer_id: int = 1, conn_id: int = 0, *, command: str = "CLOSE_CONSUMER"
+    ) -> Self:
+        """The client closes it, or gives up the subscription; not answered yet."""
+        close = record(command, consumer_id=consumer_id, request_id=500 + consumer_id)
+        self.say(TO_BROKER, close, conn_id=conn_id)
+        return self
+
+    def closed(self, consumer_id: int = 1, conn_id: int = 0, **how: Any) -> Self:
+        """The client closes it."""
+        self.closing(consumer_id, conn_id, **how)
+        return self.granted(500 + consumer_id, conn_id)
+
+    def unloaded(self, consumer_id: int = 1, conn_id: int = 0) -> Self:
+        """The broker closes it: an unload, or a seek."""
+        self.say(TO_CLIENT, record("CLOSE_CONSUMER", consumer_id=consumer_id), conn_id=conn_id)
+        return self
+
+    def seek(self, to: Id, consumer_id: int = 1, conn_id: int = 0) -> Self:
+        seek = record("SEEK", consumer_id=consumer_id, request_id=900, message_id=message_id(to))
+        self.say(TO_BROKER, seek, conn_id=conn_id)
+        return self.granted(900, conn_id).unloaded(consumer_id, conn_id)
+
+    def lost(self, dropped: int = 3) -> Self:
+        """Commands are missing from here on."""
+        self.say(TO_BROKER, pack_event(GAP, dropped=dropped), conn_id=NO_CONNECTION)
+        return self
+
+    def unparsed(self, conn_id: int = 0) -> Self:
+        """What follows on this connection cannot be read."""
+        self.say(TO_BROKER, pack_event(UNPARSED), conn_id=conn_id)
+        return self
+
+    def took(self, of: Id, name: str = "slow", topic: str = TOPIC) -> Self:
+        """The application took a message."""
+        ledger_id, entry_id = of if isinstance(of, tuple) else (7, of)
+        taken = pack_event(
+            "TAKEN", consumer_name=name, topic=topic, ledger_id=ledger_id, entry_id=entry_id
+        )
+        self.say(TO_BROKER, taken, conn_id=NO_CONNECTION)
+        return self
+
+    def produced(self, topic: str = TOPIC, conn_id: int = 0) -> Self:
+        """What consumers have nothing to do with."""
+        self.say(
+            TO_BROKER,
+            record("PRODUCER", topic=topic, producer_id=1, request_id=800),
+            record("SEND", {"publish_time": self.now_us // 1000}, producer_id=1, num_messages=1),
+            record("PING"),
+            conn_id=conn_id,
+        )
+        return self
