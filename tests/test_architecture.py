@@ -14,8 +14,10 @@ import click
 import pytest
 
 from pulsar_doctor.cli import cli
+from tests import architecture
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "pulsar_doctor"
 BIN = Path(sys.executable).parent
 HEAVY = ("rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf")
 HELP = f"""
@@ -118,3 +120,19 @@ def test_help_is_there_and_imports_nothing_heavy(command: tuple[str, ...]) -> No
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.strip() == "", f"--help imports {ran.stderr.strip()}"
     assert ran.stdout.startswith(f"Usage: pulsar-doctor {' '.join(command)}".strip())
+
+
+def test_the_page_lists_the_house_as_it_is() -> None:
+    written = architecture.PAGE.read_text(encoding="utf-8")
+    assert architecture.page(written) == written, "stale: run python tests/architecture.py"
+    lists = {found["what"] for found in architecture.LIST.finditer(written)}
+    assert lists == {*architecture.rooms(), "layers"}
+
+
+def test_every_path_on_the_page_leads_somewhere() -> None:
+    page = architecture.LIST.sub("", architecture.PAGE.read_text(encoding="utf-8"))
+    named = re.findall(r"`([\w.]+/[\w./]*)`", page)
+    assert len(named) > 20
+    assert [
+        path for path in named if not any((top / path).exists() for top in (ROOT, PACKAGE))
+    ] == []

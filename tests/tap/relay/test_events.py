@@ -19,7 +19,8 @@ def test_a_relay_that_is_told_nonsense_says_so(tmp_path: Path) -> None:
         ([], "is no object"),
     ]:
         ran = subprocess.run(
-            [sys.executable, "-m", "pulsar_doctor.tap.relay"], input=f"{json.dumps(told)}\n".encode(),
+            [sys.executable, "-m", "pulsar_doctor.tap.relay"],
+            input=f"{json.dumps(told)}\n".encode(),
             capture_output=True, timeout=20, check=False,
         )  # fmt: skip
         assert (ran.returncode, ran.stderr) == (1, b"")
