@@ -1,4 +1,4 @@
-"""Asks the broker, about once a second, which permits it says each consumer on the tap has.
+"""Asks the broker, about once a second, what it says of each consumer on the tap.
 
 Only topics that have a consumer on the tap are asked for: they are loaded anyway. It works in a
 thread of its own, so that a slow broker holds up nothing. Where the broker cannot be asked, that is
@@ -8,17 +8,21 @@ said in one sentence; where it refuses, it is not asked again.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
 
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused
+from pulsar_doctor.broker.samples.reading import harmless
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.tap.broker_told import BrokerAnswer
 from pulsar_doctor.tap.comparison import MARGIN_NS, ConsumerSample
+from pulsar_doctor.tap.observer.events import Compare
 
 EVERY_SECONDS = 1.0
 AFTER_FAILURE_SECONDS = 10.0
@@ -41,7 +45,7 @@ class BrokerSide:
         *,
         topics: Callable[[], Iterable[str]],
         settled: Callable[[], object],
-        tell: Callable[[list[ConsumerSample] | None], object],
+        tell: Callable[[Compare], object],
         say: Callable[[str], object],
     ) -> None:
         self._settings = settings
@@ -64,7 +68,7 @@ class BrokerSide:
             if not self._over.is_set():
                 self._say(f"the broker's permits are not compared: {error}")
         finally:
-            self._tell(None)
+            self._tell(Compare(None))
 
     async def _ask_on(self) -> None:
         async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
@@ -82,12 +86,13 @@ class BrokerSide:
 
     async def _look(self, admin: Admin) -> None:
         topics = self._next_topics()
-        answers = await asyncio.gather(*(self._samples(admin, topic) for topic in topics))
-        samples = [sample for those in answers for sample in those]
-        if samples:
+        looks = await asyncio.gather(*(self._samples(admin, topic) for topic in topics))
+        told = [look for look in looks if look is not None]
+        if told:
             await asyncio.sleep(MARGIN_NS / 1e9)
             await asyncio.to_thread(self._settled)
-            self._tell(samples)
+            samples = tuple(sample for those, _ in told for sample in those)
+            self._tell(Compare(samples, tuple(answer for _, answer in told)))
 
     def _next_topics(self) -> list[str]:
         """In alphabetical order, on from where the last look ended."""
@@ -98,15 +103,21 @@ class BrokerSide:
         self._asked_last = chosen[-1] if chosen else ""
         return chosen
 
-    async def _samples(self, admin: Admin, topic: str) -> list[ConsumerSample]:
+    async def _samples(
+        self, admin: Admin, topic: str
+    ) -> tuple[list[ConsumerSample], BrokerAnswer] | None:
         try:
             limit = await self._limit(admin, topic)
             from_ns = time.monotonic_ns()
             answer = await admin.topic_stats(topic)
             until_ns = time.monotonic_ns()
         except NotFound:  # it was deleted meanwhile
-            return []
-        return samples_of(topic, topic_stats(answer.document), limit, from_ns, until_ns)
+            return None
+        told = BrokerAnswer(
+            topic, answer.broker_clock_ms, json.dumps(harmless(answer.document)), limit
+        )
+        stats = topic_stats(answer.document)
+        return samples_of(topic, stats, limit, from_ns, until_ns), told
 
     async def _limit(self, admin: Admin, topic: str) -> int | None:
         read, limit = self._limits.get(topic, (float("-inf"), None))

@@ -25,7 +25,6 @@ from pulsar_doctor.tap.broker_side import BrokerSide
 from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
 from pulsar_doctor.tap.observer.events import (
     Begin,
-    Compare,
     Count,
     Counted,
     Gap,
@@ -270,9 +269,7 @@ class Tapping:
             self.plan.compare,
             topics=lambda: self._topics,
             settled=self.relay.flush,
-            tell=lambda samples: self.observing.ask(
-                Compare(None if samples is None else tuple(samples))
-            ),
+            tell=self.observing.ask,
             say=self.screen.say,
         )
         try:

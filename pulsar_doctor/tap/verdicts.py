@@ -10,9 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, Status, diagnose_wire
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, Status, diagnose
+from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.tap.broker_told import BrokerTold
 
 DOUBT_NS = 3_000_000_000  # a verdict that is unknown for a shorter time is not told: it settles
 
@@ -38,6 +40,7 @@ class Verdicts:
         self._told: dict[Key, Status] = {}
         self._doubted_since: dict[Key, int] = {}
         self._settled: dict[Key, tuple[int, ...]] = {}  # nobody is left: judged once and for all
+        self.broker = BrokerTold()
 
     def of(self, consumer: Consumer) -> Diagnosis | None:
         """The newest verdict on the subscription of a consumer; None before the first."""
@@ -78,7 +81,8 @@ class Verdicts:
             return []  # since the round began: the next one sees it as it is then
         else:
             wire = replace(wire, now_us=timeline.now_us, now_ns=timeline.now_ns)
-        (diagnosis,) = diagnose_wire([wire], self._rules, self._limits)
+        view = self.broker.beside(wire) if lives else by_wire.subscription_view(wire)
+        diagnosis = diagnose(view, self._rules, self._limits)
         self._standing[key] = diagnosis
         if diagnosis.status != "unknown" or not lives:
             self._doubted_since.pop(key, None)

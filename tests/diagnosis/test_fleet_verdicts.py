@@ -13,9 +13,10 @@ from pulsar_doctor.broker.sampling import SamplingPlan
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.diagnosis.judge import Judge
 from pulsar_doctor.diagnosis.live import AT_ONCE, Asking, of_fleet
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Evidence, Rule
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence.answers import CLEAR, STATS, Clear, Limits
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.broker.replayed import HEALTHY, cluster, states
 
 
@@ -26,7 +27,7 @@ class Asked:
         self.topics: Counter[str] = Counter()
         self._fails_from = fails_from
 
-    def check(self, evidence: Evidence, _: Limits) -> Clear:
+    def check(self, view: SubscriptionView, _: Limits) -> Clear:
         self.topics[evidence.of.topic] += 1
         if self.topics.total() > self._fails_from:
             raise DoctorError("the rule is out of order")

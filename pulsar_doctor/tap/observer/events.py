@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.tap.broker_told import BrokerAnswer
 from pulsar_doctor.tap.comparison import ConsumerSample, Move
 from pulsar_doctor.tap.relay.lines import Table
 
@@ -44,9 +45,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """The permits that the broker says. samples: None where there will be no more."""
+    """What the broker says: permits, and all of its stats. samples: None: there will be no more."""
 
     samples: tuple[ConsumerSample, ...] | None
+    answers: tuple[BrokerAnswer, ...] = ()
 
 
 # From the observer.

@@ -127,6 +127,7 @@ class Teller:
                     self._comparison = None
                 case Compare():
                     self._samples = asked.samples
+                    self._verdicts.broker.hear(asked.answers)
                 case Strange():
                     self._pass_over(asked)
 

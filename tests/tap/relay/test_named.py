@@ -10,7 +10,7 @@ import pytest
 
 from pulsar_doctor.tap.relay.addresses import Address
 from pulsar_doctor.tap.relay.errands import Dial, Errand, Name
-from pulsar_doctor.tap.relay.targets import Refused, Route, Targets
+from pulsar_doctor.tap.relay.targets import Route, TargetRefused, Targets
 from tests.tap.relay.named import HOSTILE, NO_BROKER, Names
 from tests.tap.relay.transcripts import Talk, connected
 from tests.tap.tapped import command_frame, connect_frame
@@ -29,7 +29,7 @@ def dialled(
 ) -> list[Route]:
     """What is dialled for these errands of a client, where the cluster named that broker before.
 
-    Raises Refused.
+    Raises TargetRefused.
     """
     (wanted,) = asked
     assert isinstance(wanted, Dial)
@@ -59,7 +59,9 @@ def test_no_connection_is_made_to_a_hostile_target(target):
     talk = client_that_wants(target.format(named=NAMED, other=OTHER))
     asked = talk.asked()
     if asked:  # host and port are well-formed: then the cluster must have named them
-        with pytest.raises(Refused, match=r"^no lookup of this cluster named the broker") as error:
+        with pytest.raises(
+            TargetRefused, match=r"^no lookup of this cluster named the broker"
+        ) as error:
             dialled(asked, f"127.0.0.1:{NAMED}", resolve=names)
         why = str(error.value)
     else:
@@ -80,7 +82,7 @@ def test_a_broker_that_the_cluster_named_is_dialled(target):
 
 @pytest.mark.parametrize("host", NO_BROKER)
 def test_even_the_cluster_cannot_name_an_address_where_no_broker_can_be(host):
-    with pytest.raises(Refused, match="where no broker can be"):
+    with pytest.raises(TargetRefused, match="where no broker can be"):
         dialled(client_that_wants(f"{host}:{NAMED}").asked(), f"{host}:{NAMED}")
 
 
@@ -90,7 +92,7 @@ def test_the_service_url_may_be_named_in_its_own_spelling_only():
         routes = dialled(client_that_wants(own).asked(), **url)
         assert routes == [Route("localhost", "127.0.0.1", 6650)]
     for other in ("127.0.0.1:6650", "[::1]:6650"):
-        with pytest.raises(Refused):
+        with pytest.raises(TargetRefused):
             dialled(client_that_wants(other).asked(), **url)
 
 
@@ -98,5 +100,5 @@ def test_what_the_user_allows_is_dialled_on_that_port():
     allowed = [("127.0.0.1", NAMED)]
     routes = dialled(client_that_wants(f"127.0.0.1:{NAMED}").asked(), allowed=allowed)
     assert [route.port for route in routes] == [NAMED]
-    with pytest.raises(Refused):
+    with pytest.raises(TargetRefused):
         dialled(client_that_wants(f"127.0.0.1:{OTHER}").asked(), allowed=allowed)

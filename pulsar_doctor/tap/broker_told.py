@@ -1,0 +1,72 @@
+"""What the broker has told of the topics on a tap, joined with what the wire shows of them."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.merge import merged
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.consumers import Subscription, full_name
+
+SAMPLES_KEPT = 11  # of each topic, about a second apart
+STALE_MS = 30_000  # by then the wire knows better
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """What the broker told of one topic. taken_ms: by its clock; None where it told no Date.
+
+    stats: its JSON, without what users attach. unacked_limit: of a consumer; None: not known.
+    """
+
+    topic: str
+    taken_ms: int | None
+    stats: str
+    unacked_limit: int | None = None
+
+
+class BrokerTold:
+    """The newest answers of each topic. Changed in place by `hear`."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, deque[Sample]] = {}
+        self._limits: dict[str, ClusterLimits] = {}
+
+    def hear(self, answers: Iterable[BrokerAnswer]) -> None:
+        """New answers; one that is no stats of a topic, or is older than the last, is left out."""
+        for answer in answers:
+            try:
+                sample = Sample(answer.taken_ms, topic_stats(json.loads(answer.stats)))
+            except (InputError, ValueError):
+                continue
+            kept = self._samples.setdefault(answer.topic, deque(maxlen=SAMPLES_KEPT))
+            if kept and (sample.now_ms or 0) < (kept[-1].now_ms or 0):
+                continue
+            kept.append(sample)
+            self._limits[answer.topic] = ClusterLimits(answer.unacked_limit)
+
+    def beside(self, wire: Subscription) -> SubscriptionView:
+        """What is known of it from the wire, and from the broker where that was asked of late."""
+        view, name = by_wire.subscription_view(wire), full_name(wire.topic, wire.partition)
+        samples = self._samples.get(name)
+        if not samples or abs(wire.now_us // 1000 - (samples[-1].now_ms or 0)) > STALE_MS:
+            return view
+        if wire.subscription not in (samples[-1].topic.subscriptions or {}):
+            return view
+        told = Observed(
+            wire.topic,
+            wire.partition,
+            wire.subscription,
+            Window(tuple(samples)),
+            self._limits[name],
+        )
+        return merged(by_stats.subscription_view(told), view)
