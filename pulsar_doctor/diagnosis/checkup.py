@@ -10,7 +10,7 @@ from typing import Literal
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 
-Source = Literal["broker", "files", "trace"]
+Source = Literal["broker", "files", "trace", "broker and trace", "files and trace"]
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
 
 

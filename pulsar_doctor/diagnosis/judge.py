@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, diagnose
-from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.ledger.consumers import Subscription, full_name
 
 NAMED_MOST = 10  # of what is there, where something else was asked for
@@ -15,11 +17,15 @@ NAMED_MOST = 10  # of what is there, where something else was asked for
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Asks the rules. subscription: only this one; None: all."""
+    """Asks the rules. subscription: only this one; None: all.
+
+    wires: what a trace has shown; joined with what the broker tells of the same subscription.
+    """
 
     rules: Sequence[Rule]
     limits: RuleLimits
     subscription: str | None = None
+    wires: Sequence[Subscription] = ()
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
         """On each subscription of a topic or partition that is asked for."""
@@ -52,7 +58,18 @@ class Judge:
                 yield observed
 
     def _verdict(self, observed: Observed) -> Diagnosis:
-        return diagnose(by_stats.subscription_view(observed), self.rules, self.limits)
+        view, wire = by_stats.subscription_view(observed), self._wire(observed)
+        if wire is not None:
+            view = merged(view, by_wire.subscription_view(wire))
+        return diagnose(view, self.rules, self.limits)
+
+    def _wire(self, observed: Observed) -> Subscription | None:
+        """The same subscription in the trace; a file may not name its topic whole, or at all."""
+        named = [wire for wire in self.wires if wire.subscription == observed.subscription]
+        called = [wire for wire in named if is_called(full(wire), full(observed))]
+        if observed.persistent is None and len(named) == 1:
+            return named[0]
+        return called[0] if len(called) == 1 else None
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from pulsar_doctor.trace.reading import Trace
 
 Say = Callable[[str], None]
+
+
+def beside(folder: Path, judge: Judge, *, say: Say) -> Judge:
+    """The judge, who looks at what went over the wire too. Raises TraceError."""
+    trace = open_folder(folder)
+    for note in trace.notes:
+        say(f"pulsar-doctor: {note}")
+    return replace(judge, wires=trace.timeline().subscriptions())
 
 
 def of_trace(

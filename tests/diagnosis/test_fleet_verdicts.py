@@ -28,7 +28,7 @@ class Asked:
         self._fails_from = fails_from
 
     def check(self, view: SubscriptionView, _: Limits) -> Clear:
-        self.topics[evidence.of.topic] += 1
+        self.topics[view.topic] += 1
         if self.topics.total() > self._fails_from:
             raise DoctorError("the rule is out of order")
         return CLEAR

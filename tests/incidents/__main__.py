@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
-from multiprocessing import Pool
 from pathlib import Path
 
-from tests.incidents.counting import Count, as_known, count, count_rhythms, none, printed
-
-CHUNK, FEW = 50, 5  # seeds at a time
+from tests.incidents.counting import as_known, printed
+from tests.incidents.many import all_of
 
 
 def main() -> None:
@@ -18,7 +15,7 @@ def main() -> None:
     options.add_argument("--seeds", default="0-9999", help="first and last, both played")
     options.add_argument("--processes", type=int, default=2)
     options.add_argument("--pairs", type=int, default=5, help="shown of each rule")
-    options.add_argument("--rhythms", default="0-499", help="likewise, of rhythms; none: ''")
+    options.add_argument("--rhythms", default="0-249", help="likewise, of rhythms; none: ''")
     options.add_argument("--known", type=Path, help="also write what is broken, as known.py has it")
     asked = options.parse_args()
     seeds, rhythms = _range(asked.seeds), _range(asked.rhythms)
@@ -35,29 +32,6 @@ def main() -> None:
 def _range(text: str) -> range:
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1) if text else range(0)
-
-
-def all_of(seeds: range, rhythms: range, processes: int) -> Count:
-    """What all of these incidents and rhythms break."""
-    chunks = [(count, seeds[at : at + CHUNK]) for at in range(0, len(seeds), CHUNK)]
-    chunks += [(count_rhythms, rhythms[at : at + FEW]) for at in range(0, len(rhythms), FEW)]
-    if processes < 2:
-        return summed(map(_count, chunks))
-    with Pool(processes) as pool:
-        return summed(pool.imap(_count, chunks))
-
-
-def _count(chunk: tuple[Callable[[range], Count], range]) -> Count:
-    counts, seeds = chunk
-    return counts(seeds)
-
-
-def summed(counts: Iterable[Count]) -> Count:
-    """Counts of several runs as one."""
-    total = none()
-    for each in counts:
-        total.add(each)
-    return total
 
 
 if __name__ == "__main__":
