@@ -146,7 +146,6 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         works=works,
         done_in_life=ledger.messages - ledger.unacked,
         never_acked=ledger.last_ack_ns is None,
-        drain_seconds=(queued.least or 0) * now.seconds if now and works else None,
         since_delivery=_age(ledger.last_message_ns, now_ns),
         acks=_acks(ledger, now, now_ns),
         unacked_limit=ledger.unacked_limit,

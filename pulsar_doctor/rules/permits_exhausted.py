@@ -134,13 +134,25 @@ def _idle(
     left = view.left
     if others or consumer.below_zero or (left is not None and left.most == 0):
         return None
-    if view.backlog is None or not consumer.quiet_for(limits["refill_wait"]):
+    if not consumer.quiet_for(limits["refill_wait"]):
+        return _just_begun(view, consumer)
+    if view.backlog is None and not consumer.never_asked:
         return None
     if consumer.never_asked and left is not None and (left.least or 0) > 0:
         return _finding(consumer, "stalled", 0.7)
+    if consumer.never_asked:
+        return _cannot_tell(consumer, "it has never asked for a message; is there any for it?")
     return _cannot_tell(
         consumer, "it asks for nothing and holds nothing, as a zero queue does between receives"
     )
+
+
+def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | None:
+    """Of one that has never asked, where nothing tells for how long."""
+    waits = view.left is not None and (view.left.least or 0) > 0
+    if not (consumer.never_asked and waits) or (consumer.quiet and consumer.quiet.exact):
+        return None
+    return _cannot_tell(consumer, "it has never asked for a message; see --at for how long")
 
 
 def _cannot_tell(consumer: ConsumerView, why: str) -> Unknown:

@@ -158,7 +158,7 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
 
     None where others have no reason to wait: it is fast, or it has only just begun.
     """
-    hog, drain, life = hoard.hog, hoard.hog.drain_seconds, hoard.drain_by_life
+    hog, drain, life = hoard.hog, _drain(hoard, limits), hoard.drain_by_life
     if drain is not None:
         return drain if drain > limits["slow_wait"] else None
     if life is not None and life > limits["slow_wait"]:
@@ -176,11 +176,21 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
     return quiet.seconds
 
 
+def _drain(hoard: Hoard, limits: Limits) -> float | None:
+    """Seconds for all that it holds, or for what is in nobody's hands, at least, at its pace."""
+    hog = hoard.hog
+    if hog.drain_seconds is not None or not hog.works or hog.pace is None:
+        return hog.drain_seconds
+    if hog.acked is False:
+        return None  # what comes back is given back
+    return max(hog.queued.least or 0, hoard.held - limits["in_hand"], 0) * hog.pace.seconds
+
+
 def _finding(hoard: Hoard, wait: float, limits: Limits) -> Finding:
     hog, permits = hoard.hog, sum(least(neighbour.permits) or 0 for neighbour in hoard.idle)
     worst: Severity = "warning" if hog.asks_singly or hoard.held <= 2 else "stalled"
     confidence = 0.9 if hog.queued.least else 0.7
-    confidence -= (0.1 if hog.drain_seconds is None else 0) + (0 if hog.watched else 0.1)
+    confidence -= (0.1 if _drain(hoard, limits) is None else 0) + (0 if hog.watched else 0.1)
     queued = f", at least {hog.queued.least} of them in its queue" if hog.queued.least else ""
     stands_still = hoard.quiet is not None and wait == hoard.quiet.seconds
     lasts = (
@@ -198,7 +208,10 @@ def _finding(hoard: Hoard, wait: float, limits: Limits) -> Finding:
             f"with {hog.permits} permits, and {lasts}, while {_names(hoard.idle)} has had nothing "
             f"to do for {hoard.idle_for} with {permits} permits; {hog.outlook}"
         ),
-        evidence=(*replace(hog, quiet=hoard.quiet).measures(), *_neighbours(hoard, permits)),
+        evidence=(
+            *replace(hog, quiet=hoard.quiet).measures(),
+            *_neighbours(hoard, limits, permits),
+        ),
         remedy=REMEDY,
     )
 
@@ -208,8 +221,8 @@ def _names(idle: Sequence[ConsumerView]) -> str:
     return f"{names} and {len(idle) - 3} more" if len(idle) > 3 else names
 
 
-def _neighbours(hoard: Hoard, idle_permits: int) -> tuple[Measure, ...]:
-    drain = hoard.hog.drain_seconds or hoard.drain_by_life
+def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measure, ...]:
+    drain = _drain(hoard, limits) or hoard.drain_by_life
     return (
         Measure("subscription_unacked", hoard.total, "messages"),
         Measure("acknowledged", hoard.hog.done, "messages"),

@@ -18,6 +18,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, limits_of
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.answers import STATS, WIRE
 from pulsar_doctor.evidence.merge import merged
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.rules import load
 from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TOPIC
 from tests.incidents.documents import of_version
@@ -67,11 +68,17 @@ def verdict(sources: Sources, moment: Moment, samples: Samples) -> Diagnosis | N
 
     None too where a source has nothing to show: a wire on which nobody subscribed.
     """
+    seen = view(sources, moment, samples)
+    return None if seen is None else diagnose(seen, RULES, LIMITS)
+
+
+def view(sources: Sources, moment: Moment, samples: Samples) -> SubscriptionView | None:
+    """What these sources tell of this moment, joined; None likewise."""
     wire = moment.wire(told=samples.told) if "wire" in sources else None
     stats = _observed(moment, samples, sources) if sources & {"stats", "internal"} else None
     views = [] if wire is None else [by_wire.subscription_view(wire)]
     views += [] if stats is None else [by_stats.subscription_view(stats)]
-    return diagnose(reduce(merged, views), RULES, LIMITS) if views else None
+    return reduce(merged, views) if views else None
 
 
 def untellable(sources: Sources) -> frozenset[str]:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from pulsar_doctor.evidence.answers import Finding
-from tests.incidents.asking import CODES, untellable
+from pulsar_doctor.evidence.answers import Finding, Measure
+from pulsar_doctor.evidence.values import Count
+from tests.incidents.asking import CODES, untellable, view
 from tests.incidents.moments import Moment, OfConsumer
 from tests.incidents.questions import INTERNAL, WIRE, Asked
 from tests.incidents.script import SECOND
@@ -89,18 +90,9 @@ def _outside(moment: Moment, asked: Asked) -> frozenset[str]:
     """Codes that these sources name as not told, and that they could not see at all."""
     named = {text.partition(":")[0] for text in asked.said.not_told} | untellable(asked.sources)
     outside = frozenset.intersection(*(OUTSIDE[source] for source in asked.sources))
-    if asked.sources == WIRE and not asked.samples.told and _works_at_limit(moment):
-        outside |= set(BY_LIMIT)
+    if asked.sources == WIRE and not asked.samples.told:
+        outside |= set(BY_LIMIT)  # no limit is part of the wire
     return outside & named
-
-
-def _works_at_limit(moment: Moment) -> bool:
-    """Whether all that are held by a limit acknowledge: the wire shows nothing of that limit."""
-    return all(
-        each.ack_in is not None and each.ack_in < REFILL_WAIT_NS
-        for each in moment.truth.consumers.values()
-        if each.unacked
-    )
 
 
 # 2: more evidence never moves back.
@@ -116,7 +108,9 @@ def backwards(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
         if few.status in DECIDED and many.status == "unknown":
             reason = many.said.not_told[0] if many.said.not_told else ""
             code = reason.partition(":")[0]
-            yield _broken("2 decided -> unknown", code, pair, f"{few.status}: {reason}")
+            unseen = code in _outside(moment, few)  # then it is news, not doubt
+            text = f"{few.status}: {reason}"
+            yield _broken("2 decided -> unknown", code, pair, text, excluded=unseen)
         yield from _less_sure(few, many, pair)
 
 
@@ -200,32 +194,42 @@ def _first_code(asked: Asked) -> str:
 
 # 5: bounds instead of null.
 
-COUNTED = ("messages", "entries", "permits", "seconds", "ranges", "acks")
-# Not known from below either: when that comes of which nothing shows, and how a cluster is set.
-FORECASTS = ("next_flow_in", "release_in", "time_to_drain", "done_in", "nobody_for")
-SET = ("max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription")
-
 
 def nulls(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
-    """A count in the evidence that is null."""
+    """A count that the view knows from one side at least, and the evidence tells as null."""
     seen = set()
     for asked in said:
         for finding in asked.said.findings:
-            for name in _null(asked, finding):
-                if (finding.code, name, asked.who) not in seen:
-                    seen.add((finding.code, name, asked.who))
-                    yield _broken("5 null", finding.code, f"{name} by {asked.who}")
+            for measure in finding.evidence:
+                key = (finding.code, measure.name, asked.who)
+                if (
+                    measure.value is None
+                    and key not in seen
+                    and _bounded(moment, asked, finding, measure)
+                ):
+                    seen.add(key)
+                    yield _broken("5 null", finding.code, f"{measure.name} by {asked.who}")
 
 
-def _null(asked: Asked, finding: Finding) -> Iterator[str]:
-    left_out = {*FORECASTS, *SET}
-    if any(m.name == "unacked_messages" and m.value is not None for m in finding.evidence):
-        left_out.add("held_entries_most")  # the same, told in messages
-    if len(asked.samples.offsets) == 1:
-        left_out.add("acknowledged")  # of a window, which one reading is not
-    for measure in finding.evidence:
-        if measure.value is None and measure.unit in COUNTED and measure.name not in left_out:
-            yield measure.name
+def _bounded(moment: Moment, asked: Asked, finding: Finding, measure: Measure) -> bool:
+    seen = view(asked.sources, moment, asked.samples)
+    of = [c for c in (seen.consumers if seen else None) or () if c.label == finding.consumer]
+    count = getattr(of[0], COUNTS.get(measure.name, ""), None) if len(of) == 1 else None
+    return isinstance(count, Count) and (count.least, count.most) != (None, None)
+
+
+# A measure, and the view's count that it tells.
+COUNTS = {
+    "available_permits": "permits",
+    "unacked_messages": "held",
+    "receiver_queue_size": "queue_size",
+    "msg_out_counter": "sent",
+    "next_flow_after": "until_flow",
+    "permits_after": "until_sending",
+    "permits_granted": "granted",
+    "parked_permits": "parked",
+    "permits_refilled": "refilled",
+}
 
 
 # Never wrong against the truth.
