@@ -93,14 +93,16 @@ source_options = together(
     ),
     click.option(
         "--internal-stats", "internal_files", metavar="FILE", multiple=True,
-        help="What `pulsar-admin topics stats-internal` printed at the same moment.",
+        help="What `pulsar-admin topics stats-internal` printed at the same moment; without "
+        "--stats it tells what cursors alone can.",
     ),
     click.option(
         "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
     ),
     click.option(
         "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
-        help="Judge what went over the wire, as `tap` or `consume` recorded it.",
+        help="Judge what went over the wire, as `tap` or `consume` recorded it; with a TOPIC, "
+        "or with --stats, together with what the broker tells.",
     ),
 )  # fmt: skip
 
@@ -108,10 +110,10 @@ source_options = together(
 def refuse_contradictions(asked: Request) -> None:
     """Raises InputError where the arguments do not say one thing."""
     trace = asked.trace_dir is not None
-    if trace and asked.files:
-        raise InputError("--trace and --stats are two sources; give one of them")
-    if trace or asked.files:
-        _refuse_of_a_broker(asked, "--trace" if trace else "--stats")
+    if asked.files or (trace and not asked.topics):
+        _refuse_of_a_broker(asked, "--stats" if asked.files else "--trace without a TOPIC")
+    if trace and asked.watch:
+        raise InputError("--watch asks a broker again and again, and a trace stays; leave one out")
     if asked.at is not None and not asked.files:
         raise InputError("--at is the time of a file; it needs --stats")
     if asked.namespaces and asked.everything:

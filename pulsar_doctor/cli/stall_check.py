@@ -104,6 +104,8 @@ def command(asked: Request) -> int:
     pulsar-doctor stall-check --stats incident.gz
     pulsar-admin topics stats orders | pulsar-doctor stall-check orders --stats -
     pulsar-doctor stall-check --trace incident.ptrace --set permits-exhausted.refill_wait=2m
+    pulsar-doctor stall-check orders --trace live.ptrace
+    pulsar-admin topics stats-internal orders | pulsar-doctor stall-check --internal-stats -
 
     -o json is a document for each check, -o jsonl a line for each verdict.
 
@@ -123,10 +125,10 @@ def command(asked: Request) -> int:
 def _check(asked: Request) -> int:
     refuse_contradictions(asked)
     judge = _judge(asked)
-    if asked.trace_dir is not None:
-        return report(_of_trace(asked.trace_dir, judge, asked), asked)
     if asked.files:
-        return report(_of_files(judge, asked), asked)
+        return report(_of_files(_looking_at_the_trace(judge, asked), asked), asked)
+    if asked.trace_dir is not None and not asked.topics:
+        return report(_of_trace(asked.trace_dir, judge, asked), asked)
     with ExitStack() as stack:
         where = settings()
         if where.sandbox:
@@ -135,6 +137,8 @@ def _check(asked: Request) -> int:
             where = stack.enter_context(connected(where, say))
         if asked.watch:
             return _watch(where, judge, asked)
+        if asked.trace_dir is not None:
+            return report(_of_both(where, asked.trace_dir, judge, asked), asked)
         return report(_of_broker(where, judge, asked), asked)
 
 
@@ -153,6 +157,29 @@ def _of_trace(folder: Path, judge: Judge, asked: Request) -> Checkup:
     from pulsar_doctor.diagnosis.recorded import of_trace
 
     return of_trace(folder, asked.topics, judge, say=say, say_more=say_more)
+
+
+def _looking_at_the_trace(judge: Judge, asked: Request) -> Judge:
+    from pulsar_doctor.diagnosis.recorded import beside
+
+    return judge if asked.trace_dir is None else beside(asked.trace_dir, judge, say=say)
+
+
+def _of_both(where: Settings, folder: Path, judge: Judge, asked: Request) -> Checkup:
+    """The live broker and a trace together; the trace alone where the broker cannot be asked."""
+    from pulsar_doctor.broker.admin import AdminError
+
+    both = _looking_at_the_trace(judge, asked)
+    try:
+        checkup = _of_broker(where, both, asked)
+    except AdminError as error:
+        why = str(error)
+    else:
+        if checkup.diagnoses or not checkup.unreachable:
+            return checkup
+        why = checkup.unreachable[0][1]
+    say(f"the broker could not be asked, so this is by the trace alone: {why}")
+    return _of_trace(folder, judge, asked)
 
 
 def _of_files(judge: Judge, asked: Request) -> Checkup:

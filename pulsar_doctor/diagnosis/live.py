@@ -20,7 +20,7 @@ from pulsar_doctor.broker.fleet import Fleet, Scope
 from pulsar_doctor.broker.samples import Recorder
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.checkup import Checkup, Source
 from pulsar_doctor.diagnosis.judge import Judge, Triage, full
 from pulsar_doctor.diagnosis.named import kinds, sample_named
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -204,4 +204,5 @@ def _checkup(sampled: Sampled, judge: Judge) -> Checkup:
     samples = max((len(each.window.samples) for each in windows), default=0)
     spans = [each.window.span_ms or 0 for each in windows]
     diagnoses = [diagnosis for window in windows for diagnosis in judge.verdicts(window)]
-    return Checkup("broker", diagnoses, max(spans, default=0) / 1000, samples)
+    source: Source = "broker and trace" if judge.wires else "broker"
+    return Checkup(source, diagnoses, max(spans, default=0) / 1000, samples)

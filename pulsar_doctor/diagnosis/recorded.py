@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.reading import is_called
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.checkup import Checkup, Source
 from pulsar_doctor.diagnosis.judge import Judge, full, named
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.errors import DoctorError, MissingExtra
@@ -95,4 +95,5 @@ def of_files(
     if missing:
         raise DoctorError(missing)
     diagnoses = [each for window in read.windows for each in judge.verdicts(window)]
-    return Checkup("files", diagnoses, (read.span_ms or 0) / 1000, read.samples)
+    source: Source = "files and trace" if judge.wires else "files"
+    return Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples)

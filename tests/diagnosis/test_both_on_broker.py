@@ -1,0 +1,113 @@
+"""One incident, told by the broker, by the wire and by both: one verdict, whoever is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+
+from pulsar_doctor.consume import attach
+from tests.support import eventually
+from tests.support.command_line import pulsar_doctor
+from tests.tap.test_on_broker import QUIET, tap
+
+HOGGING = "prefetch-hogging.refill_wait=3s"
+
+
+def judged(broker: Any, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    ran = pulsar_doctor("stall-check", *arguments, "-o", "json", broker=broker)
+    assert ran.returncode in (0, 1, 3), ran.stderr
+    return ran.returncode, json.loads(ran.stdout), ran.stderr
+
+
+def told(document: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    (row,) = document["subscriptions"]
+    return [(found["code"], found["severity"], found["consumer"]) for found in row["findings"]]
+
+
+@pytest.fixture
+def hoarded(broker, client, topic, tmp_path):
+    """a holds 20 messages of a queue of 1000, b has nothing to do, and nobody receives."""
+    trace = tmp_path / "hoarded.ptrace"
+    with tap(broker, trace) as (url, _):
+        through = pulsar.Client(url, logger=QUIET)
+        consumers = [through.subscribe(topic, "s", pulsar.ConsumerType.Shared, consumer_name="a")]
+        attach.produce(client, topic, 20)
+        document = broker_stats(broker, topic)
+        eventually(lambda: document()["subscriptions"]["s"]["unackedMessages"] == 20)
+        consumers.append(
+            through.subscribe(topic, "s", pulsar.ConsumerType.Shared, consumer_name="b")
+        )
+        yield trace
+        through.close()
+
+
+def broker_stats(broker: Any, topic: str) -> Any:
+    import httpx
+
+    path = topic.replace("://", "/")
+
+    def stats() -> Any:
+        return httpx.get(f"{broker.admin_url}/admin/v2/{path}/stats").json()
+
+    return stats
+
+
+def test_the_broker_the_wire_and_both_say_the_same(broker, topic, hoarded: Path) -> None:
+    stalled = [("prefetch-hogging", "stalled", "a")]
+    window = ("--window", "2s", "--set", HOGGING)
+    eventually(lambda: told(judged(broker, topic, *window)[1]) == stalled, 30)
+    for arguments, source in (
+        ((topic, *window), "broker"),
+        (("--trace", str(hoarded), "--set", HOGGING), "trace"),
+        ((topic, "--trace", str(hoarded), *window), "broker and trace"),
+    ):
+        code, document, _ = judged(broker, *arguments)
+        assert (code, told(document), document["source"]) == (1, stalled, source)
+
+
+def test_a_trace_goes_with_files_too(broker, topic, hoarded: Path, tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    stats.write_text(json.dumps(broker_stats(broker, topic)()))
+    alone = judged(broker, topic, "--stats", str(stats))
+    assert alone[1]["source"] == "files"
+    assert alone[0] == 3  # when that was is not told
+    _, document, _ = judged(broker, topic, "--stats", str(stats), "--trace", str(hoarded))
+    assert document["source"] == "files and trace"
+    (row,) = document["subscriptions"]
+    assert row["status"] != "unknown", row["not_told"]
+
+
+def test_without_a_broker_the_trace_is_judged_alone_and_that_is_said(
+    broker, topic, hoarded: Path
+) -> None:
+    nobody = ("--admin-url", "http://127.0.0.1:1")
+    ran = pulsar_doctor(
+        "stall-check", topic, "--trace", str(hoarded), "-o", "json", *nobody, broker=broker
+    )
+    assert json.loads(ran.stdout)["source"] == "trace"
+    assert "by the trace alone" in ran.stderr
+
+
+def test_internal_stats_alone_decide_what_they_can(broker, client, topic, tmp_path: Path) -> None:
+    import httpx
+
+    consumer = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+    attach.produce(client, topic, 5)
+    path = f"{broker.admin_url}/admin/v2/{topic.replace('://', '/')}/internalStats"
+
+    def status(acknowledged: int) -> Any:
+        for _ in range(acknowledged):
+            consumer.acknowledge(consumer.receive(timeout_millis=5000))
+        file = tmp_path / "internal.json"
+        file.write_text(httpx.get(path).text)
+        (row,) = judged(broker, "--internal-stats", str(file))[1]["subscriptions"]
+        return row["subscription"], row["status"]
+
+    assert status(2) == ("s", "unknown")
+    assert status(3)[0] == "s"
+    eventually(lambda: status(0) == ("s", "healthy"), 20)
+    consumer.close()
