@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor.evidence.answers import REFILL_WAIT, SLOW_WAIT
+from pulsar_doctor.diagnosis.weighing import Rule
+from pulsar_doctor.rules import named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-REFILL_WAIT_US = int(REFILL_WAIT.default * 1e6)
-SLOW_WAIT_US = int(SLOW_WAIT.default * 1e6)
+
+def _microseconds(rule: Rule, name: str) -> int:
+    """A threshold of a rule, as it is by default."""
+    (default,) = (each.default for each in rule.thresholds if each.name == name)
+    return int(default * 1e6)
+
+
+EXHAUSTED, SLOW, NEGATIVE = named(["permits-exhausted", "slow-but-progressing", "negative-permits"])
+REFILL_WAIT_US = _microseconds(EXHAUSTED, "refill_wait")
+SLOW_WAIT_US = _microseconds(SLOW, "slow_wait")
 
 
 def judged() -> tuple[Column, Column]:
@@ -45,10 +54,10 @@ def judged() -> tuple[Column, Column]:
     negative = negative & (F.col("available_lowest") < 0) & (F.col("ended_by") != "flow")
     several = holds & ~one_by_one & asked & slow
     code = (
-        F.when(exhausted, "permits-exhausted")
-        .when(negative, "negative-permits")
-        .when(several & works, "slow-but-progressing")
-        .when(several & (F.col("quiet_us") >= SLOW_WAIT_US), "permits-exhausted")
+        F.when(exhausted, EXHAUSTED.code)
+        .when(negative, NEGATIVE.code)
+        .when(several & works, SLOW.code)
+        .when(several & (F.col("quiet_us") >= SLOW_WAIT_US), EXHAUSTED.code)
     )
     severity = F.when(exhausted | negative, "stalled").when(code.isNotNull(), "warning")
     return code, severity
