@@ -23,6 +23,7 @@ from pulsar_doctor.broker.samples.files import (
     stranger,
 )
 from pulsar_doctor.broker.samples.reading import check_found, is_called
+from pulsar_doctor.broker.stats.cursors import owner_of
 from pulsar_doctor.broker.stats.internal import (
     InternalStats,
     internal_stats,
@@ -38,7 +39,6 @@ from pulsar_doctor.ledger.consumers import split_partition
 
 UNNAMED = ""  # the one topic of a file that does not name it
 UNKNOWN = "unknown"
-BROKERS_OWN = ("pulsar.repl.", "pulsar.dedup", "__compaction")
 STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 
 
@@ -116,7 +116,7 @@ def cursors_alone(internal: Mapping[str, InternalStats], name: str) -> Plain:
 
 
 def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
-    names = (name for name in internal.cursors or {} if not name.startswith(BROKERS_OWN))
+    names = (name for name in internal.cursors or {} if not owner_of(name).is_broker)
     return {name: SubscriptionStats() for name in names}
 
 
