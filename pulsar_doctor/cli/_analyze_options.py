@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnalyzeRequest:
     """One call, as it was typed; bucket, every and late in seconds."""
 
     traces: tuple[str, ...]

@@ -11,7 +11,7 @@ import click
 from pulsar_doctor.cli._options import say
 
 if TYPE_CHECKING:
-    from pulsar_doctor.cli._consume_options import Output
+    from pulsar_doctor.cli._consume_options import ConsumeOutput
     from pulsar_doctor.consume.engines import Plan
     from pulsar_doctor.consume.session import Session
     from pulsar_doctor.consume.visiting.leavings import Left
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def last_word(
-    running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: Output
+    running: Session, diagnoses: list[Diagnosis], plans: list[Plan], output: ConsumeOutput
 ) -> Callable[[list[Left]], None]:
     """The verdict, as of now, to be printed at the end, with what is left behind."""
     from pulsar_doctor.report.consume import summary as consumed

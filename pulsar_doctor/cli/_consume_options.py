@@ -18,7 +18,7 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.consume.planning import Asked
 
-Output = Literal["table", "json", "jsonl"]
+ConsumeOutput = Literal["table", "json", "jsonl"]
 OWN_MESSAGES = 20
 INT32_MOST = 2**31 - 1
 # A broker takes permits up to INT32_MOST and closes the connection at more; pulsar-client reserves
@@ -41,14 +41,14 @@ SECTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Asked):
+class ConsumeRequest(Asked):
     """One call, as it was typed: what is asked of the consumers, and of the run."""
 
     count: int | None
     timeout: float | None
     trace_dir: Path | None
     changes: tuple[str, ...]
-    output: Output
+    output: ConsumeOutput
 
 
 def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:

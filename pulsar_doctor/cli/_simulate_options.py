@@ -18,7 +18,7 @@ PER_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class SimulateRequest:
     """One call, as it was typed; times in seconds, rate per second. None: not told."""
 
     rate: float | None
@@ -154,7 +154,7 @@ simulate_options = together(
 )  # fmt: skip
 
 
-def refuse_contradictions(asked: Request) -> None:
+def refuse_contradictions(asked: SimulateRequest) -> None:
     """Raises UsageError where the options do not go together."""
     if (asked.slow_every is None) != (asked.slow_time is None):
         raise click.UsageError("--slow-every and --slow-time go together")
@@ -177,7 +177,7 @@ def refuse_contradictions(asked: Request) -> None:
         )
 
 
-def _refuse_numbers(asked: Request) -> None:
+def _refuse_numbers(asked: SimulateRequest) -> None:
     numbers = {
         "--rate": asked.rate,
         "--backlog": asked.backlog,

@@ -18,7 +18,7 @@ EVERY_LEAST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class StallCheckRequest:
     """One call, as it was typed. Paths and times are the user's; fleet: whole namespaces."""
 
     topics: tuple[str, ...]
@@ -107,7 +107,7 @@ source_options = together(
 )  # fmt: skip
 
 
-def refuse_contradictions(asked: Request) -> None:
+def refuse_contradictions(asked: StallCheckRequest) -> None:
     """Raises InputError where the arguments do not say one thing."""
     trace = asked.trace_dir is not None
     if asked.files or (trace and not asked.topics):
@@ -131,7 +131,7 @@ def refuse_contradictions(asked: Request) -> None:
         raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s: a cluster is no toy")
 
 
-def _refuse_of_a_broker(asked: Request, source: str) -> None:
+def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
     given = {
         "--namespace": asked.namespaces,
         "--all": asked.everything,

@@ -13,24 +13,24 @@ from pulsar_doctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
-    from pulsar_doctor.cli._stall_check_options import Request
+    from pulsar_doctor.cli._stall_check_options import StallCheckRequest
     from pulsar_doctor.diagnosis.checkup import Checkup, Tally
     from pulsar_doctor.diagnosis.weighing import Status
 
 
-def streams(asked: Request) -> bool:
+def streams(asked: StallCheckRequest) -> bool:
     """Whether verdicts are written to the terminal while the next ones are looked for."""
     return asked.output != "table" and sys.stdout.isatty()
 
 
-def report(checkup: Checkup, asked: Request) -> int:
+def report(checkup: Checkup, asked: StallCheckRequest) -> int:
     """Writes the verdicts; returns the exit code."""
     require_something(checkup, asked)
     write(checkup, asked)
     return code(checkup.tally, asked)
 
 
-def require_something(checkup: Checkup, asked: Request) -> None:
+def require_something(checkup: Checkup, asked: StallCheckRequest) -> None:
     """Raises DoctorError where a person would read of nothing but what could not be read."""
     from pulsar_doctor.report.stall_check.unread import sentences
 
@@ -39,7 +39,7 @@ def require_something(checkup: Checkup, asked: Request) -> None:
         raise DoctorError("; ".join(sentences(checkup)))
 
 
-def write(checkup: Checkup, asked: Request) -> None:
+def write(checkup: Checkup, asked: StallCheckRequest) -> None:
     """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
     from pulsar_doctor.report.stall_check import formats
     from pulsar_doctor.report.stall_check.unread import sentences
@@ -55,13 +55,13 @@ def write(checkup: Checkup, asked: Request) -> None:
             click.echo(f"pulsar-doctor: {sentence}", err=True)
 
 
-def _fails(asked: Request) -> AbstractSet[Status]:
+def _fails(asked: StallCheckRequest) -> AbstractSet[Status]:
     from pulsar_doctor.diagnosis.weighing import FAILS
 
     return FAILS[asked.fail_on]
 
 
-def code(tally: Tally, asked: Request) -> int:
+def code(tally: Tally, asked: StallCheckRequest) -> int:
     """1 where a stall was found, 3 where something is not known; of -o nagios its own codes."""
     if asked.output == "nagios":
         from pulsar_doctor.report.stall_check.formats import nagios
@@ -72,7 +72,7 @@ def code(tally: Tally, asked: Request) -> int:
     return DoctorError.exit_code if tally.counts["unknown"] or tally.unreachable else 0
 
 
-def head(where: Settings, asked: Request) -> str:
+def head(where: Settings, asked: StallCheckRequest) -> str:
     """What is watched, and where."""
     from pulsar_doctor.broker.admin.cluster import places_of
     from pulsar_doctor.wording.printable import listed, printable

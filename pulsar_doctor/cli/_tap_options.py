@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TapRequest:
     """One call, as it was typed. trace_dir: None: of our own. cmd: none is started where empty."""
 
     cmd: tuple[str, ...]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._analyze_options import (
-    Request,
+    AnalyzeRequest,
     follow_options,
     save_options,
     spark_options,
@@ -68,8 +68,8 @@ Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usag
 @fail_on_option
 @output_option("table", "json")
 @talk_options
-@taking(Request)
-def command(asked: Request) -> int:
+@taking(AnalyzeRequest)
+def command(asked: AnalyzeRequest) -> int:
     """Aggregates traces in Spark, on this machine or on any cluster of Spark 3.5 or 4.
 
     DIR is a trace, a folder of traces, a glob, or what Spark reads (s3a://, hdfs://). A trace that
@@ -99,7 +99,7 @@ def command(asked: Request) -> int:
     return _code(analysis, asked.fail_on)
 
 
-def _where(asked: Request) -> Where:
+def _where(asked: AnalyzeRequest) -> Where:
     try:
         from pulsar_doctor.spark.session import Where
     except ModuleNotFoundError as error:
@@ -126,7 +126,7 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
     return None if seconds is None else round(seconds * 1e6)
 
 
-def _analyze(where: Where, bucket_us: int | None, asked: Request) -> Analysis:
+def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
     with ExitStack() as stack:
         looked = _looked(asked.traces, where)
         spark = _session(stack, where)
@@ -191,7 +191,7 @@ def _progress(spark: SparkSession, what: str) -> AbstractContextManager[None]:
     return nullcontext() if told("quiet") else progress(spark, what)
 
 
-def _print(analysis: Analysis, asked: Request) -> None:
+def _print(analysis: Analysis, asked: AnalyzeRequest) -> None:
     from pulsar_doctor.report.analyze.analysis import analysis_json, report
     from pulsar_doctor.report.paper import console_on
 
@@ -201,7 +201,7 @@ def _print(analysis: Analysis, asked: Request) -> None:
         console_on(sys.stdout).print(report(analysis, top=asked.top))
 
 
-def _follow(where: Where, bucket_us: int | None, asked: Request) -> Analysis:
+def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
     stopped: list[int] = []
     handlers = {
         number: signal.signal(number, lambda number, frame: stopped.append(number))
@@ -236,7 +236,7 @@ def _follow(where: Where, bucket_us: int | None, asked: Request) -> Analysis:
             signal.signal(number, before)
 
 
-def _shown(asked: Request) -> AbstractContextManager[Callable[[Analysis], None]]:
+def _shown(asked: AnalyzeRequest) -> AbstractContextManager[Callable[[Analysis], None]]:
     """Shows how things stand while they go on; on a terminal in place."""
     from rich.live import Live
 

@@ -13,7 +13,7 @@ from pulsar_doctor.cli._consume_ending import last_word, shortfall
 from pulsar_doctor.cli._consume_options import (
     OWN_MESSAGES,
     SECTIONS,
-    Request,
+    ConsumeRequest,
     consumer_options,
     delay_options,
     run_options,
@@ -60,8 +60,8 @@ Examples:
 @delay_options
 @run_options
 @connection_options
-@taking(Request)
-def command(asked: Request) -> int:
+@taking(ConsumeRequest)
+def command(asked: ConsumeRequest) -> int:
     """Attaches real consumers and shows every FLOW and every permit.
 
     The consumers reach the broker through a tap of our own, so what is shown is what is on the
@@ -116,7 +116,7 @@ def _end_as_with_ctrl_c() -> None:
             signal.signal(number, interrupt)
 
 
-def _consume(where: Settings, plans: list[Plan], asked: Request) -> int:
+def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     from pulsar_doctor.diagnosis.weighing import exit_code, limits_of
     from pulsar_doctor.report.consume.live import LiveLines
     from pulsar_doctor.report.trace.rows import row_line
@@ -163,7 +163,7 @@ def _consume(where: Settings, plans: list[Plan], asked: Request) -> int:
     return code or shortfall(running, in_time)
 
 
-def _visit(where: Settings, plan: Plan, asked: Request) -> Visit:
+def _visit(where: Settings, plan: Plan, asked: ConsumeRequest) -> Visit:
     """What is there before anything is attached. Raises DoctorError where that must not be."""
     from pulsar_doctor.consume.visiting import leavings, manners
     from pulsar_doctor.tap.relaying import require_reachable

@@ -27,7 +27,7 @@ FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HolesRequest:
     """One call, as it was typed."""
 
     topics: tuple[str, ...]
@@ -93,8 +93,8 @@ class Request:
 @fail_on_option
 @output_option("table", "json")
 @connection_options
-@taking(Request)
-def command(asked: Request) -> int:
+@taking(HolesRequest)
+def command(asked: HolesRequest) -> int:
     """Shows acknowledged ranges, the holes between them, and what they cost at the next load.
 
     Everything up to mark-delete is acknowledged. Acknowledgements out of order leave ranges behind
@@ -128,7 +128,7 @@ def command(asked: Request) -> int:
     return _report(_found(asked), asked)
 
 
-def _refuse_contradictions(asked: Request) -> None:
+def _refuse_contradictions(asked: HolesRequest) -> None:
     """Raises InputError where the arguments do not say one thing."""
     trace = asked.trace_dir is not None
     if trace and asked.files:
@@ -146,7 +146,7 @@ def _refuse_contradictions(asked: Request) -> None:
         )
 
 
-def _found(asked: Request) -> Acknowledged:
+def _found(asked: HolesRequest) -> Acknowledged:
     from pulsar_doctor.broker.samples import moment_ms
     from pulsar_doctor.diagnosis.acknowledged import (
         holes_of_files,
@@ -180,7 +180,7 @@ def _found(asked: Request) -> Acknowledged:
         return holes_of_topics(where, asked.topics, asked.subscription)
 
 
-def _report(found: Acknowledged, asked: Request) -> int:
+def _report(found: Acknowledged, asked: HolesRequest) -> int:
     """Writes what was found; returns the exit code."""
     from pulsar_doctor.report.holes import document as holes_document
     from pulsar_doctor.report.holes import table as holes

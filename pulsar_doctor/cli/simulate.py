@@ -11,7 +11,7 @@ from pulsar_doctor.cli._options import output_option, say, taking, talk_options
 from pulsar_doctor.cli._simulate_options import (
     MESSAGES_MOST,
     RATE_SECONDS,
-    Request,
+    SimulateRequest,
     refuse_contradictions,
     simulate_options,
 )
@@ -38,8 +38,8 @@ Examples:
 @simulate_options
 @output_option("table", "json")
 @talk_options
-@taking(Request)
-def command(asked: Request) -> None:
+@taking(SimulateRequest)
+def command(asked: SimulateRequest) -> None:
     """Says what other receiver queue sizes would do, on numbers instead of a wire.
 
     The ledgers are those of every other subcommand; messages, broker and clients are made up: a
@@ -85,7 +85,7 @@ def command(asked: Request) -> None:
     (simulated.print_json if asked.output == "json" else simulated.print_table)(report)
 
 
-def _of_numbers(asked: Request) -> Given:
+def _of_numbers(asked: SimulateRequest) -> Given:
     from random import Random
 
     from pulsar_doctor.simulate.scenario import Given, Scenario, Work, arrivals, every, factors
@@ -118,7 +118,7 @@ def _of_numbers(asked: Request) -> Given:
     return Given(scenario, QUEUE)
 
 
-def _of_trace(trace_dir: Path, asked: Request) -> Given:
+def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
     """What the trace says of the one subscription that is meant."""
     from pulsar_doctor.errors import InputError
     from pulsar_doctor.simulate.replaying import replay
@@ -134,7 +134,7 @@ def _of_trace(trace_dir: Path, asked: Request) -> Given:
     return found
 
 
-def _with_options(scenario: Scenario, asked: Request) -> Scenario:
+def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
     """What holds for numbers and traces alike."""
     from dataclasses import replace
 
@@ -151,7 +151,7 @@ def _with_options(scenario: Scenario, asked: Request) -> Scenario:
     )
 
 
-def _chosen(trace_dir: Path, asked: Request) -> Seen:
+def _chosen(trace_dir: Path, asked: SimulateRequest) -> Seen:
     """The one subscription of the trace that is meant."""
     from pulsar_doctor.diagnosis.recorded import open_folder
     from pulsar_doctor.errors import InputError

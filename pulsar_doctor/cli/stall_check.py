@@ -22,7 +22,11 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
-from pulsar_doctor.cli._stall_check_options import Request, refuse_contradictions, source_options
+from pulsar_doctor.cli._stall_check_options import (
+    StallCheckRequest,
+    refuse_contradictions,
+    source_options,
+)
 from pulsar_doctor.cli._stall_check_writing import (
     code,
     head,
@@ -86,8 +90,8 @@ def _say_unknown(why: str) -> None:
 )  # fmt: skip
 @output_option(*FORMATS)
 @connection_options
-@taking(Request)
-def command(asked: Request) -> int:
+@taking(StallCheckRequest)
+def command(asked: StallCheckRequest) -> int:
     """Says of each subscription whether it stands still, why, and what to do.
 
     Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic
@@ -122,7 +126,7 @@ def command(asked: Request) -> int:
         return DoctorError.exit_code
 
 
-def _check(asked: Request) -> int:
+def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
     judge = _judge(asked)
     if asked.files:
@@ -142,7 +146,7 @@ def _check(asked: Request) -> int:
         return report(_of_broker(where, judge, asked), asked)
 
 
-def _judge(asked: Request) -> Judge:
+def _judge(asked: StallCheckRequest) -> Judge:
     from pulsar_doctor.diagnosis.judge import Judge
     from pulsar_doctor.diagnosis.weighing import limits_of
     from pulsar_doctor.rules import load, named
@@ -153,19 +157,19 @@ def _judge(asked: Request) -> Judge:
     return Judge(rules, limits, asked.subscription)
 
 
-def _of_trace(folder: Path, judge: Judge, asked: Request) -> Checkup:
+def _of_trace(folder: Path, judge: Judge, asked: StallCheckRequest) -> Checkup:
     from pulsar_doctor.diagnosis.recorded import of_trace
 
     return of_trace(folder, asked.topics, judge, say=say, say_more=say_more)
 
 
-def _looking_at_the_trace(judge: Judge, asked: Request) -> Judge:
+def _looking_at_the_trace(judge: Judge, asked: StallCheckRequest) -> Judge:
     from pulsar_doctor.diagnosis.recorded import beside
 
     return judge if asked.trace_dir is None else beside(asked.trace_dir, judge, say=say)
 
 
-def _of_both(where: Settings, folder: Path, judge: Judge, asked: Request) -> Checkup:
+def _of_both(where: Settings, folder: Path, judge: Judge, asked: StallCheckRequest) -> Checkup:
     """The live broker and a trace together; the trace alone where the broker cannot be asked."""
     from pulsar_doctor.broker.admin import AdminError
 
@@ -182,7 +186,7 @@ def _of_both(where: Settings, folder: Path, judge: Judge, asked: Request) -> Che
     return _of_trace(folder, judge, asked)
 
 
-def _of_files(judge: Judge, asked: Request) -> Checkup:
+def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:
     from pulsar_doctor.broker.samples import moment_ms
     from pulsar_doctor.diagnosis.recorded import of_files
 
@@ -198,7 +202,7 @@ def _of_files(judge: Judge, asked: Request) -> Checkup:
 
 
 def _of_broker(
-    where: Settings, judge: Judge, asked: Request, *, talk: Talk | None = None
+    where: Settings, judge: Judge, asked: StallCheckRequest, *, talk: Talk | None = None
 ) -> Checkup:
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
@@ -220,7 +224,7 @@ def _of_broker(
     return of_fleet(asking, scope, judge)
 
 
-def _watch(where: Settings, judge: Judge, asked: Request) -> int:
+def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
     from pulsar_doctor.cli._watching import shown, watch
 
     def check(tell: Callable[[str], None], progress: Progress | None) -> Checkup:

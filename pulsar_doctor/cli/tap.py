@@ -20,7 +20,7 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
-from pulsar_doctor.cli._tap_options import Request, relay_options, trace_options
+from pulsar_doctor.cli._tap_options import TapRequest, relay_options, trace_options
 from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ not work, or a verdict is unknown. With CMD its own code, when that is not 0.
 @output_option("table", "jsonl")
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
-@taking(Request)
-def command(asked: Request) -> int:
+@taking(TapRequest)
+def command(asked: TapRequest) -> int:
     """Relays clients' connections to the broker, and watches every permit that passes.
 
     Point the client at the address that is printed, whatever its language. Traffic passes
@@ -119,7 +119,7 @@ def command(asked: Request) -> int:
         return _tap(where, own, limits, asked)
 
 
-def _limits(asked: Request) -> RingLimits:
+def _limits(asked: TapRequest) -> RingLimits:
     from pulsar_doctor.trace.ring import shares
 
     if asked.ring_seconds is not None and asked.trace_dir is None:
@@ -129,7 +129,7 @@ def _limits(asked: Request) -> RingLimits:
     return shares(asked.ring_seconds, asked.max_bytes, asked.seal_every)
 
 
-def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: Request) -> int:
+def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRequest) -> int:
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.report.stall_check import verdict
     from pulsar_doctor.tap import running
@@ -179,7 +179,7 @@ def _relaying(
     where: Settings,
     folder: Path,
     limits: RingLimits,
-    asked: Request,
+    asked: TapRequest,
     *,
     say: Callable[[str], object],
 ) -> AbstractContextManager[Relay]:
@@ -203,7 +203,7 @@ def _relaying(
     )
 
 
-def _listening(relay: Relay, asked: Request) -> Listening:
+def _listening(relay: Relay, asked: TapRequest) -> Listening:
     from pulsar_doctor.tap.events import Listening, now_us
     from pulsar_doctor.trace.folder import read_meta
 
@@ -212,7 +212,7 @@ def _listening(relay: Relay, asked: Request) -> Listening:
     return Listening(now_us(), relay.service_url, upstream, None if kept is None else str(kept))
 
 
-def _screen(asked: Request) -> Screen:
+def _screen(asked: TapRequest) -> Screen:
     from rich.console import Console
 
     from pulsar_doctor.report.tap.screens import JsonLines, Lines

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.wire.columns import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-Output = Literal["table", "jsonl", "json"]
+TraceOutput = Literal["table", "jsonl", "json"]
 PIPE_WIDTH = 200  # characters, where stdout is no terminal
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
@@ -64,7 +64,7 @@ class When(click.ParamType):  # type: ignore[type-arg]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TraceRequest:
     """One call of `trace show`. since, until: a moment, or seconds before the end."""
 
     folder: Path
@@ -75,7 +75,7 @@ class Request:
     since: datetime | float | None
     until: datetime | float | None
     limit: int | None
-    output: Output
+    output: TraceOutput
 
     @property
     def names(self) -> list[str]:
@@ -110,8 +110,8 @@ def command() -> None:
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
 @output_option("table", "jsonl", "json")
 @talk_options
-@taking(Request)
-def show(asked: Request) -> None:
+@taking(TraceRequest)
+def show(asked: TraceRequest) -> None:
     """Prints the rows of a trace: one command each, with the ledger after it.
 
     A TIME is ISO 8601 (UTC where it has no zone) or a duration counted back from the end.
@@ -239,7 +239,9 @@ def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int |
     return timeline.now_us - int(moment * 1_000_000)
 
 
-def _filter(asked: Request, since_us: int | None, until_us: int | None) -> Callable[[Row], bool]:
+def _filter(
+    asked: TraceRequest, since_us: int | None, until_us: int | None
+) -> Callable[[Row], bool]:
     """Whether a row is asked for."""
     from pulsar_doctor.report.trace.absent import is_topic
 
@@ -260,7 +262,7 @@ def _filter(asked: Request, since_us: int | None, until_us: int | None) -> Calla
     return lambda row: all(test(row) for test in tests)
 
 
-def _some(rows: Iterator[Row], trace: Trace, asked: Request) -> Iterator[Row]:
+def _some(rows: Iterator[Row], trace: Trace, asked: TraceRequest) -> Iterator[Row]:
     """These rows; where there is none, or a command is none, InputError for a wrong name."""
     from pulsar_doctor.report.trace.absent import is_command, require_named
 
@@ -276,7 +278,7 @@ def _some(rows: Iterator[Row], trace: Trace, asked: Request) -> Iterator[Row]:
     return rows if first is None else chain([first], rows)
 
 
-def _print_rows(rows: Iterator[Row], output: Output) -> None:
+def _print_rows(rows: Iterator[Row], output: TraceOutput) -> None:
     from pulsar_doctor.report.trace.rows import row_line, table_lines
 
     if output == "table":

@@ -68,7 +68,7 @@ class Passed:
         self._inner.close()
 
 
-class Counted(Passed):
+class CountedDeliveries(Passed):
     """Tells each message that is received, as soon as it is. taken: called with it."""
 
     def __init__(self, inner: Attached, taken: Callable[[Message], None]) -> None:

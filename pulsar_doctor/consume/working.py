@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pulsar_doctor.consume.engines import Attached, Closed, Engine, Message, Plan, is_partitioned
-from pulsar_doctor.consume.holding import Counted, HeadHeld, Heads, now_ms
+from pulsar_doctor.consume.holding import CountedDeliveries, HeadHeld, Heads, now_ms
 from pulsar_doctor.errors import DoctorError, InputError
 
 RECEIVE_SECONDS = 0.2  # how long a worker waits before it looks whether it shall stop
@@ -105,7 +105,7 @@ class Worker:
         elif self._hold:
             self._attached = self._holding(engine)
         else:
-            self._attached = Counted(engine.subscribe(plan), self._taken)
+            self._attached = CountedDeliveries(engine.subscribe(plan), self._taken)
         self._ready.set()
         self._thread.start()
 
@@ -125,7 +125,7 @@ class Worker:
 
     def _head(self, engine: Engine, topic: str) -> HeadHeld:
         plan = replace(self.plan, topic=topic)
-        return HeadHeld(Counted(engine.subscribe(plan), self._taken), plan)
+        return HeadHeld(CountedDeliveries(engine.subscribe(plan), self._taken), plan)
 
     @property
     def working(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["stalled", "warning", "info"]
-Bound = Literal["at least", "at most"]
+BoundSide = Literal["at least", "at most"]
 SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
 
 WIRE = "a trace of the wire"
@@ -21,7 +21,7 @@ class Measure:
     name: str
     value: int | float | str | None
     unit: str
-    bound: Bound | None = None
+    bound: BoundSide | None = None
 
     def document(self) -> dict[str, int | float | str | None]:
         """As every JSON has it; `bound` only where there is one."""

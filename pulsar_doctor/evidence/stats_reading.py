@@ -10,7 +10,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, entries
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.evidence.reading import BrokerReads, ReadState
 
-Told = tuple[Sample, InternalStats, CursorStats]
+ReadSample = tuple[Sample, InternalStats, CursorStats]
 
 
 def reads_of(observed: Observed) -> BrokerReads | None:
@@ -50,7 +50,7 @@ def _moved(observed: Observed) -> bool:
     return bool(observed.course.passed("last_mark_delete_advanced_timestamp_ms"))
 
 
-def _told(observed: Observed) -> Iterator[Told]:
+def _told(observed: Observed) -> Iterator[ReadSample]:
     """The samples with internal stats of this subscription."""
     for sample in observed.window.samples:
         internal = sample.internal
@@ -59,7 +59,7 @@ def _told(observed: Observed) -> Iterator[Told]:
             yield sample, internal, cursor
 
 
-def _state(observed: Observed, told: Told) -> ReadState:
+def _state(observed: Observed, told: ReadSample) -> ReadState:
     sample, internal, cursor = told
     subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
     replay = subscription.msg_in_replay if subscription else None
@@ -74,7 +74,7 @@ def _state(observed: Observed, told: Told) -> ReadState:
     )
 
 
-def _seconds(observed: Observed, told: Sequence[Told]) -> float | None:
+def _seconds(observed: Observed, told: Sequence[ReadSample]) -> float | None:
     """From the first of them to the last; None where that is not told."""
     first, last = told[0][0], told[-1][0]
     clock = first.now_told and last.now_told

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.tap.observer.events import Counted, Told
+from pulsar_doctor.tap.observer.events import Counted, ObserverEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class End:
     subscriptions: tuple[Diagnosis, ...]
 
 
-Event = Listening | Told | Counters | End
+Event = Listening | ObserverEvent | Counters | End
 
 
 class Screen(Protocol):

@@ -30,10 +30,10 @@ from pulsar_doctor.tap.observer.events import (
     Gap,
     Keep,
     Kept,
+    ObserverEvent,
     Parted,
     Seal,
     Sealed,
-    Told,
     Verdict,
 )
 from pulsar_doctor.tap.relay.lines import Strange
@@ -58,10 +58,10 @@ class Observing:
         self._trace_dir = trace_dir
         self._begin = begin
         self._say = say
-        self._events: queue.Queue[Told | Strange] = queue.Queue(EVENTS_MOST)
+        self._events: queue.Queue[ObserverEvent | Strange] = queue.Queue(EVENTS_MOST)
         self._known = _Known()
         self._strange: set[str] = set()
-        self._awaited: dict[tuple[type[Told], int], Seal | Keep] = {}
+        self._awaited: dict[tuple[type[ObserverEvent], int], Seal | Keep] = {}
         self._pause = PAUSE_SECONDS
         self._start_at = 0.0
         self._process: _Process | None = None
@@ -72,7 +72,7 @@ class Observing:
         """Of the process that works now; None between two."""
         return None if self._process is None else self._process.pid
 
-    def next(self, seconds: float) -> Told | None:
+    def next(self, seconds: float) -> ObserverEvent | None:
         """What it told next; None where nothing new came within so many seconds."""
         self._look_after()
         with contextlib.suppress(queue.Empty):
@@ -82,7 +82,7 @@ class Observing:
             return event
         return None
 
-    def _taken(self, seconds: float) -> Told | None:
+    def _taken(self, seconds: float) -> ObserverEvent | None:
         """The next thing; None where it was told before or cannot be read. Raises queue.Empty."""
         event = self._events.get(timeout=seconds)
         if isinstance(event, Strange):
@@ -110,9 +110,9 @@ class Observing:
         self._awaited[ANSWERS[type(asked)], asked.through] = asked
         self.ask(asked)
 
-    def finish(self) -> list[Told]:
+    def finish(self) -> list[ObserverEvent]:
         """Waits until it has sealed what the relay left; what it still told."""
-        told: list[Told] = []
+        told: list[ObserverEvent] = []
         until = time.monotonic() + FINISH_SECONDS
         while (self._process is not None and not self._process.over) or not self._events.empty():
             if time.monotonic() > until:
@@ -160,7 +160,7 @@ class _Known:
         self._gap_seq = -1
         self._parted: set[int] = set()
 
-    def news(self, event: Told) -> Told | None:
+    def news(self, event: ObserverEvent) -> ObserverEvent | None:
         """What to pass on of it. Corrects what a verdict was before, as a new one cannot know."""
         match event:
             case Verdict():
@@ -188,7 +188,10 @@ class _Process:
     """One observer, and threads that read and write its pipes: nobody else ever waits."""
 
     def __init__(
-        self, trace_dir: Path, events: queue.Queue[Told | Strange], say: Callable[[str], object]
+        self,
+        trace_dir: Path,
+        events: queue.Queue[ObserverEvent | Strange],
+        say: Callable[[str], object],
     ) -> None:
         command = [
             sys.executable,

@@ -57,7 +57,7 @@ ANSWER_SECONDS = 10.0
 CONNECTIONS_MOST = 10_000
 JOURNAL_BYTES_MOST = 4 * 1024**3
 ROTATE_BYTES = 64 * 1024**2
-Told = TypeVar("Told", bound=Answer)
+BoundReply = TypeVar("BoundReply", bound=Answer)
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
     "payloads, properties, credentials and error details are not recorded; keys are hashed with "
@@ -127,7 +127,7 @@ class Relay:
         """What the relay has counted since it began: connections, bytes, records, refusals."""
         return self._ask(CountTraffic, TrafficCounted).counters
 
-    def _ask(self, question: Callable[[int], Question], answer: type[Told]) -> Told:
+    def _ask(self, question: Callable[[int], Question], answer: type[BoundReply]) -> BoundReply:
         with self._lock:
             self._asked += 1
             self._send(QUESTIONS.to_json(question(self._asked)))

@@ -25,14 +25,14 @@ from pulsar_doctor.tap.broker_side import BrokerSide
 from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
 from pulsar_doctor.tap.observer.events import (
     Begin,
-    Count,
     Counted,
+    CountRows,
     Gap,
     Keep,
+    ObserverEvent,
     Parted,
     Seal,
     Snapshot,
-    Told,
     Trouble,
     Verdict,
 )
@@ -52,7 +52,7 @@ TROUBLES = {  # counters of the relay
     "unparsed": "a connection that could not be understood",
 }
 
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Tapping:
                 if child.returncode:
                     self.outcome.note(f"the command ended with {child.returncode}")
 
-    def hear(self, event: Told) -> None:
+    def hear(self, event: ObserverEvent) -> None:
         """One thing that the observer told."""
         match event:
             case Counted():
@@ -231,7 +231,7 @@ class Tapping:
     def _count(self) -> None:
         self._counters = Counters(now_us(), self._of_relay(Relay.counters), None)
         self._counters_until = time.monotonic() + ANSWER_SECONDS
-        self.observing.ask(Count())
+        self.observing.ask(CountRows())
 
     def _show_counters(self, of_observer: Counted | None) -> None:
         counters, self._counters = self._counters, None
@@ -252,7 +252,7 @@ class Tapping:
             self._stalls, self._kept_at = [], now_seconds
             self._flush(f"{first} and {len(more)} more" if more else first)
 
-    def _of_relay(self, ask: Callable[[Relay], Answer]) -> Answer | None:
+    def _of_relay(self, ask: Callable[[Relay], Reply]) -> Reply | None:
         """What the relay answers; None where it does not, which is said and ends nothing."""
         try:
             return ask(self.relay)

@@ -16,7 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.evidence.answers import Measure
-from pulsar_doctor.tap.observer.events import ASKS, EVENTS, Begin, Count, Gap, Sealed, Told
+from pulsar_doctor.tap.observer.events import (
+    ASKS,
+    EVENTS,
+    Begin,
+    CountRows,
+    Gap,
+    ObserverEvent,
+    Sealed,
+)
 from pulsar_doctor.tap.observing import Observing
 from pulsar_doctor.tap.relay.connections import Counters
 from pulsar_doctor.tap.relay.events import ANSWERS, QUESTIONS, Config, Flush, Rotated
@@ -170,7 +178,7 @@ def test_an_observer_of_another_version_is_passed_over_with_a_sentence(tmp_path:
     strange = json.dumps({**GAP, "event": "forecast"})
     newer = json.dumps({**GAP, "event": "sealed", "through": 4, "newer": True})
     said: list[str] = []
-    told: list[Told] = []
+    told: list[ObserverEvent] = []
     with python_says(tmp_path, strange, "[]", "null", '{"event":', strange, newer):
         observing = Observing(tmp_path, Begin(), said.append)
 
@@ -181,7 +189,7 @@ def test_an_observer_of_another_version_is_passed_over_with_a_sentence(tmp_path:
         return bool(told)
 
     eventually(heard)
-    observing.ask(Count())
+    observing.ask(CountRows())
     assert observing.finish() == []
     assert told == [Sealed(1, 4)]
     ends = "it is of another version than this tap"

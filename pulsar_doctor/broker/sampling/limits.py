@@ -11,7 +11,7 @@ from pulsar_doctor.errors import DoctorError
 
 PATIENCE_SECONDS = 0.5  # after the window has ended
 
-Told = dict[str, int | None]  # field of ClusterLimits -> its value
+ToldLimits = dict[str, int | None]  # field of ClusterLimits -> its value
 
 
 class LimitQuestions:
@@ -20,7 +20,7 @@ class LimitQuestions:
     def __init__(self, admin: Admin, *, wanted: bool) -> None:
         self._admin = admin
         self._wanted = wanted
-        self._asked: dict[str | None, asyncio.Task[Told]] = {}  # None: of the whole cluster
+        self._asked: dict[str | None, asyncio.Task[ToldLimits]] = {}  # None: of the whole cluster
 
     def ask_cluster(self) -> None:
         """Asks for what holds for every topic, unless that was done."""
@@ -49,14 +49,14 @@ class LimitQuestions:
         told = self._of(None) | self._of(topic)
         return ClusterLimits(**told) if told else NOTHING_TOLD
 
-    def _of(self, topic: str | None) -> Told:
+    def _of(self, topic: str | None) -> ToldLimits:
         task = self._asked.get(topic)
         return task.result() if task and task.done() and not task.cancelled() else {}
 
-    async def _of_cluster(self) -> Told:
+    async def _of_cluster(self) -> ToldLimits:
         return {"max_unacked_ranges_to_persist": await _or_none(self._admin.unacked_ranges_limit())}
 
-    async def _of_topic(self, topic: str) -> Told:
+    async def _of_topic(self, topic: str) -> ToldLimits:
         consumer, subscription = await asyncio.gather(
             _or_none(self._admin.unacked_limit(topic, "consumer")),
             _or_none(self._admin.unacked_limit(topic, "subscription")),

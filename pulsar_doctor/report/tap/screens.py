@@ -22,13 +22,13 @@ from pulsar_doctor.tap.observer.events import Gap, Kept, Parted, Sealed, Trouble
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
 
-Say = Callable[[str], object]
+SayText = Callable[[str], object]
 
 
 class JsonLines:
     """One JSON object a line, and nothing else."""
 
-    def __init__(self, out: TextIO, say: Say, warn: Say) -> None:
+    def __init__(self, out: TextIO, say: SayText, warn: SayText) -> None:
         self._out = _Patient(out, say)
         self.say, self.warn = say, warn
 
@@ -50,7 +50,7 @@ class JsonLines:
 class Lines:
     """The address, and then what happens; for a pipe, a file, and beside a command's own output."""
 
-    def __init__(self, out: TextIO, changes: TextIO, say: Say, warn: Say) -> None:
+    def __init__(self, out: TextIO, changes: TextIO, say: SayText, warn: SayText) -> None:
         self._out = _Patient(out, say)
         self._changes = _Patient(changes, say)
         self.say, self.warn = say, warn
@@ -113,7 +113,7 @@ class _Patient:
     a line that was interrupted is finished first.
     """
 
-    def __init__(self, out: TextIO, say: Say) -> None:
+    def __init__(self, out: TextIO, say: SayText) -> None:
         self._out = out
         self._say = say
         self._rest = b""

@@ -17,7 +17,7 @@ from rich.control import Control
 from rich.live import Live
 from rich.text import Text
 
-from pulsar_doctor.report.tap.screens import Say, happened, talked
+from pulsar_doctor.report.tap.screens import SayText, happened, talked
 from pulsar_doctor.report.tap.watching import ASCII, UNICODE, lines, title
 from pulsar_doctor.report.words import survive
 from pulsar_doctor.tap.events import Event, Listening
@@ -30,7 +30,9 @@ ABOVE_MOST = 200  # lines that are drawn anew
 class Terminal:
     """One terminal. say, warn: how to speak on stderr; say is silent under --quiet."""
 
-    def __init__(self, console: Console, say: Say, warn: Say, *, quiet: bool = False) -> None:
+    def __init__(
+        self, console: Console, say: SayText, warn: SayText, *, quiet: bool = False
+    ) -> None:
         survive(sys.stdout)
         self._console = console
         self._say, self._warn = say, warn
@@ -87,7 +89,7 @@ class Terminal:
                 self._live.stop()
                 self._live = None
 
-    def _speak(self, text: str, otherwise: Say) -> None:
+    def _speak(self, text: str, otherwise: SayText) -> None:
         with self._lock:
             if not sys.stderr.isatty():
                 otherwise(text)

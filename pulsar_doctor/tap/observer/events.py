@@ -39,7 +39,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountRows:
     """What has been read and sealed?"""
 
 
@@ -179,14 +179,14 @@ class Parted:
     same_size_command: Move | None
 
 
-Ask = Begin | Seal | Keep | Count | Compare
-Told = Snapshot | Verdict | Gap | Sealed | Kept | Trouble | Counted | Parted
+Ask = Begin | Seal | Keep | CountRows | Compare
+ObserverEvent = Snapshot | Verdict | Gap | Sealed | Kept | Trouble | Counted | Parted
 
 ASKS: Table[Ask] = Table(
     "command",
-    {"BEGIN": Begin, "SEAL": Seal, "KEEP": Keep, "COUNTERS": Count, "COMPARE": Compare},
+    {"BEGIN": Begin, "SEAL": Seal, "KEEP": Keep, "COUNTERS": CountRows, "COMPARE": Compare},
 )
-EVENTS: Table[Told] = Table(
+EVENTS: Table[ObserverEvent] = Table(
     "event",
     {
         "snapshot": Snapshot,

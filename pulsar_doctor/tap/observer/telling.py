@@ -26,15 +26,15 @@ from pulsar_doctor.tap.observer.events import (
     EVENTS,
     Begin,
     Compare,
-    Count,
     Counted,
+    CountRows,
     Gap,
     Keep,
     Kept,
+    ObserverEvent,
     Parted,
     Seal,
     Sealed,
-    Told,
     Trouble,
     Verdict,
 )
@@ -99,7 +99,7 @@ class Teller:
         self._verdicts = Verdicts(rules, limits_of(rules, begin.changes))
         self._comparison = Comparison() if begin.compare else None
         self._judging, self._showing = Allowance(), Allowance()
-        self._awaited: list[Seal | Keep | Count] = []
+        self._awaited: list[Seal | Keep | CountRows] = []
         self._samples: Sequence[ConsumerSample] | None = None
         self._strange: set[Strange] = set()
         self._trouble: str | None = None
@@ -121,7 +121,7 @@ class Teller:
         """What the parent wants. What it speaks of is in the journal by now, so poll after it."""
         for asked in map(ASKS.of_json, self._channel.asked()):
             match asked:
-                case Seal() | Keep() | Count():
+                case Seal() | Keep() | CountRows():
                     self._awaited.append(asked)
                 case Compare(None):
                     self._comparison = None
@@ -167,7 +167,7 @@ class Teller:
         self._tell(self._counted(watched))
         self._channel.drain(DRAIN_SECONDS)
 
-    def _tell(self, event: Told) -> None:
+    def _tell(self, event: ObserverEvent) -> None:
         self._channel.tell(EVENTS.to_json(event))
 
     def _tell_changes(self, timeline: Timeline, is_over: Callable[[], bool]) -> None:
@@ -185,9 +185,9 @@ class Teller:
         )
 
     def _answer(self, watched: Watched) -> None:
-        waiting: list[Seal | Keep | Count] = []
+        waiting: list[Seal | Keep | CountRows] = []
         for asked in self._awaited:
-            if isinstance(asked, Count):
+            if isinstance(asked, CountRows):
                 self._tell(self._counted(watched))
             elif asked.through > watched.sealed:
                 waiting.append(asked)

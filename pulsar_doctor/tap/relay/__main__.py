@@ -147,7 +147,7 @@ def counters(connections: Connections) -> dict[str, int]:
     }
 
 
-class Teller:
+class LineTeller:
     """Sentences for whoever runs the tap, on stderr, each once."""
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ async def serve(config: Config) -> None:
     listeners = Listeners(tls.towards_clients(own) if own else None)
     with _journal(config) as journal:
         most = config.max_connections or CONNECTIONS_MOST
-        connections = Connections(journal, migrate=listeners.migrate, say=Teller(), most=most)
+        connections = Connections(journal, migrate=listeners.migrate, say=LineTeller(), most=most)
         listeners.connections = connections
         server = await _listen(listeners, dialler, config.listen_host, config.listen_port)
         answer(Listens(in_words(server.sockets[0].getsockname())))

@@ -30,12 +30,12 @@ async def follow(following: Following, dialler: Dialler) -> Any:
 
 
 async def _ask(broker: Address, inquiry: Inquiry, dialler: Dialler) -> None:
-    asking = Asking(inquiry)
+    asking = LookupAsking(inquiry)
     await dialler.connect(broker, lambda: asking)
     await asking.over()
 
 
-class Asking(asyncio.Protocol):
+class LookupAsking(asyncio.Protocol):
     """The connection of one inquiry."""
 
     def __init__(self, inquiry: Inquiry) -> None:

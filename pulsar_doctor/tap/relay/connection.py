@@ -19,7 +19,16 @@ from pulsar_doctor.tap.relay.asking import follow
 from pulsar_doctor.tap.relay.connections import Connections
 from pulsar_doctor.tap.relay.conversation import Conversation
 from pulsar_doctor.tap.relay.dialling import Dialler, TargetUnreachable
-from pulsar_doctor.tap.relay.errands import Close, Dial, End, Errand, Follow, Name, Pass, Say
+from pulsar_doctor.tap.relay.errands import (
+    Close,
+    Dial,
+    EndBoth,
+    Errand,
+    Follow,
+    Name,
+    Pass,
+    SayAloud,
+)
 from pulsar_doctor.tap.relay.journal_file import moment
 from pulsar_doctor.tap.relay.passage import TO_BROKER
 from pulsar_doctor.tap.relay.sides import Broker, Client, Side
@@ -121,13 +130,13 @@ class RelayedConnection:
     def _name(self, errand: Name) -> None:
         self.dialler.targets.name(errand.broker)
 
-    def _say(self, errand: Say) -> None:
+    def _say(self, errand: SayAloud) -> None:
         self.all.say(errand.sentence)
 
     def _pass(self, errand: Pass) -> None:
         self._towards(errand.direction).write(errand.data)
 
-    def _end(self, errand: End) -> None:
+    def _end(self, errand: EndBoth) -> None:
         self._towards(errand.direction).write_end()
 
     def _close(self, errand: Close) -> None:
@@ -160,8 +169,8 @@ ERRANDS: dict[type[Errand], Callable[[RelayedConnection, Any], None]] = {
     Dial: RelayedConnection._dial,
     Name: RelayedConnection._name,
     Follow: RelayedConnection._follow,
-    Say: RelayedConnection._say,
+    SayAloud: RelayedConnection._say,
     Pass: RelayedConnection._pass,
-    End: RelayedConnection._end,
+    EndBoth: RelayedConnection._end,
     Close: RelayedConnection._close,
 }

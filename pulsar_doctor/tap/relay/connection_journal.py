@@ -25,7 +25,7 @@ UNMASKED_FRAMES_MOST = 128  # masking so many keeps the loop for less than a mil
 Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
 
 
-class Journal(Protocol):
+class JournalOfConnection(Protocol):
     """Where all of it is written: see journal_file.JournalFile."""
 
     before: Callable[[], None]
@@ -50,7 +50,7 @@ class Unmasked:
     Masked when there is enough of it, and before anything else is done with the journal.
     """
 
-    def __init__(self, journal: Journal, mask: Mask) -> None:
+    def __init__(self, journal: JournalOfConnection, mask: Mask) -> None:
         self._journal = journal
         self._mask = mask
         self._reads: list[tuple[ConnectionJournal, Read]] = []
@@ -105,7 +105,7 @@ class ConnectionJournal:
     observed: until something goes wrong.
     """
 
-    def __init__(self, journal: Journal, unmasked: Unmasked, conn_id: int) -> None:
+    def __init__(self, journal: JournalOfConnection, unmasked: Unmasked, conn_id: int) -> None:
         self._journal = journal
         self._unmasked = unmasked
         self.conn_id = conn_id

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from pulsar_doctor.tap.relay.addresses import Address
 from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Unmasked
-from pulsar_doctor.tap.relay.counters import Counters
+from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.dialling import Dialler
 from pulsar_doctor.tap.relay.journal_file import JournalFile
 from pulsar_doctor.tap.relay.sides import Side
@@ -24,7 +24,9 @@ FOLLOWED_AT_ONCE = 64  # connections of our own, of the whole relay
 CONNECTIONS_MOST = 10_000
 
 # Where a client finds the cluster that its topic has moved to: an address of the tap.
-Migrate = Callable[[tuple[Address, ...], asyncio.BaseTransport | None, Dialler], Address | None]
+MigrateConnection = Callable[
+    [tuple[Address, ...], asyncio.BaseTransport | None, Dialler], Address | None
+]
 
 
 class Connections:
@@ -37,12 +39,12 @@ class Connections:
         self,
         journal: JournalFile,
         *,
-        migrate: Migrate | None = None,
+        migrate: MigrateConnection | None = None,
         say: Callable[[str], None] = lambda sentence: None,
         most: int = CONNECTIONS_MOST,
     ) -> None:
         self.journal = journal
-        self.counters = Counters()
+        self.counters = RelayCounters()
         self.open: set[Side] = set()
         self.following = asyncio.Semaphore(FOLLOWED_AT_ONCE)
         self.migrate = migrate

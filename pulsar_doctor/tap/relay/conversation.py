@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from pulsar_doctor.tap.relay import rewrites
 from pulsar_doctor.tap.relay.addresses import address_of
 from pulsar_doctor.tap.relay.connection_journal import Time
-from pulsar_doctor.tap.relay.counters import Counters
+from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.decisions import Decisions, Migrate
-from pulsar_doctor.tap.relay.errands import Close, Dial, End, Errand, Follow, Pass, Say
+from pulsar_doctor.tap.relay.errands import Close, Dial, EndBoth, Errand, Follow, Pass, SayAloud
 from pulsar_doctor.tap.relay.first_words import FirstWords
 from pulsar_doctor.tap.relay.lookups import Following
 from pulsar_doctor.tap.relay.passage import NOTHING, TO_BROKER, TO_CLIENT, Passage
@@ -52,7 +52,7 @@ class Conversation:
     """
 
     def __init__(
-        self, counters: Counters, *, tls: bool = False, migrate: Migrate | None = None
+        self, counters: RelayCounters, *, tls: bool = False, migrate: Migrate | None = None
     ) -> None:
         self.errands: list[Errand] = []
         self.open = self.greeted = self.closed = False
@@ -205,10 +205,10 @@ class Conversation:
     def _end(self, way: Passage) -> None:
         if kept := way.rest():
             self.errands.append(Pass(kept, way.direction))
-        self.errands.append(End(way.direction))
+        self.errands.append(EndBoth(way.direction))
 
     def _give_up(self, why: str, now: Time) -> None:
-        self.errands.append(Say(why))
+        self.errands.append(SayAloud(why))
         self.close(why, now)
 
     def _learn(self, frames: Frames) -> None:
@@ -257,4 +257,6 @@ class Conversation:
             self._not_noted(error)
 
     def _not_noted(self, error: Exception) -> None:
-        self.errands.append(Say(f"something could not be written down: {type(error).__name__}"))
+        self.errands.append(
+            SayAloud(f"something could not be written down: {type(error).__name__}")
+        )

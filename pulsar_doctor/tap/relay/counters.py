@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Counters:
+class RelayCounters:
     """Of all connections since the relay began; it changes in place, as they come and go."""
 
     connections_opened: int = 0

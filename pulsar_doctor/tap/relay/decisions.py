@@ -12,7 +12,7 @@ from typing import Any
 
 from pulsar_doctor.tap.relay import rewrites
 from pulsar_doctor.tap.relay.addresses import Address, addresses_of
-from pulsar_doctor.tap.relay.errands import Errand, Follow, Name, Say
+from pulsar_doctor.tap.relay.errands import Errand, Follow, Name, SayAloud
 from pulsar_doctor.tap.relay.greeting import Greeting
 from pulsar_doctor.tap.relay.lookups import Following, Questions, Unfollowed
 from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
@@ -84,7 +84,7 @@ class Decisions:
         try:
             broker = rewrites.keep_on_tap(answer, tls=self._tls)
         except NotForTap as error:
-            self._errands.append(Say(str(error)))
+            self._errands.append(SayAloud(str(error)))
             return rewrites.not_ready(answer.request_id, str(error))
         if broker is None:
             return None

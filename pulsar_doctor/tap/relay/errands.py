@@ -34,7 +34,7 @@ class Follow:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class SayAloud:
     """Tell this sentence to whoever runs the tap."""
 
     sentence: str
@@ -49,7 +49,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndBoth:
     """Nothing comes any more in this direction: its end is to see that."""
 
     direction: int
@@ -62,4 +62,4 @@ class Close:
     reset: bool
 
 
-Errand = Dial | Name | Follow | Say | Pass | End | Close
+Errand = Dial | Name | Follow | SayAloud | Pass | EndBoth | Close

@@ -38,7 +38,7 @@ BEAT_SECONDS = 1.0
 WAIT_SECONDS = 2.0  # for the disk, where somebody asked for it
 CLOSE_SECONDS = 5.0
 
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 
 
 class JournalFile:
@@ -170,8 +170,8 @@ class JournalFile:
         complete = self.rotating()
         return complete.result() if _wait(complete, wait_seconds) else None
 
-    def _ask(self, question: Callable[[], Answer]) -> Future[Answer]:
-        future: Future[Answer] = Future()
+    def _ask(self, question: Callable[[], Reply]) -> Future[Reply]:
+        future: Future[Reply] = Future()
 
         def order() -> None:
             try:
@@ -233,7 +233,7 @@ def moment() -> Time:
     return time.time_ns() // 1000, time.monotonic_ns()
 
 
-def _wait(answer: Future[Answer], seconds: float) -> bool:
+def _wait(answer: Future[Reply], seconds: float) -> bool:
     try:
         answer.result(seconds)
     except TimeoutError:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.tap.relay.conversation import FRAME_BYTES_MOST
-from pulsar_doctor.tap.relay.errands import Dial, Name, Say
+from pulsar_doctor.tap.relay.errands import Dial, Name, SayAloud
 from pulsar_doctor.tap.relay.first_words import CONNECT_BYTES_MOST
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.tap.relay.traffic import frames
@@ -354,7 +354,7 @@ def test_a_client_that_finds_no_broker_is_on_record_with_what_it_said(of_tls):
     talk.conversation.unreachable("the broker b:1 cannot be reached", (1, 1), of_tls=of_tls)
     talk.carry_out()
     assert not talk.conversation.dialling
-    assert talk.asked() == [Dial(None), Say("the broker b:1 cannot be reached")]
+    assert talk.asked() == [Dial(None), SayAloud("the broker b:1 cannot be reached")]
     assert talk.client.over == "closed"
     assert (talk.counters.unreachable, talk.counters.tls_failed) == (1, int(of_tls))
     assert talk.commands() == ["OPEN", "CONNECT", "FLOW", "CLOSE"]
@@ -369,7 +369,7 @@ def test_a_broker_that_refuses_our_certificate_says_so_before_it_has_greeted_onl
     talk.conversation.tls_failed("it wants a certificate", (1, 1))
     talk.carry_out()
     assert (talk.client.over, talk.counters.tls_failed) == ("closed", 1)
-    assert talk.asked()[1:] == [Say("it wants a certificate")]
+    assert talk.asked()[1:] == [SayAloud("it wants a certificate")]
     greeted = connected()
     greeted.conversation.tls_failed("bad record", (1, 1))
     greeted.carry_out()
@@ -529,7 +529,7 @@ def test_a_journal_that_raises_is_told_once_a_time_and_costs_no_traffic():
     talk.client.says(CONNECT)
     assert talk.asked() == [Dial(None)]
     talk.broker_comes()
-    assert talk.asked() == [Say("something could not be written down: RuntimeError")]
+    assert talk.asked() == [SayAloud("something could not be written down: RuntimeError")]
     assert talk.broker.hears() == CONNECT
     talk.client.goes()
     assert talk.broker.over == "closed"

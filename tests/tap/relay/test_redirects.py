@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.tap.relay.errands import Dial, Follow, Name, Say
+from pulsar_doctor.tap.relay.errands import Dial, Follow, Name, SayAloud
 from pulsar_doctor.tap.relay.lookups import (
     HOPS_MOST,
     Following,
@@ -405,14 +405,14 @@ def test_a_broker_of_a_tls_cluster_without_a_tls_address_is_not_found():
     talk.broker.says(answer("127.0.0.1:6650", 5))
     why = "the broker that the lookup found told no TLS address"
     assert failed(talk.client.hears(), 5) == why
-    assert talk.asked() == [Say(why)]
+    assert talk.asked() == [SayAloud(why)]
 
 
 def test_a_broker_without_an_address_that_needs_no_tls_is_not_found():
     talk = connected()
     talk.broker.says(with_tls(SECOND))
     assert failed(talk.client.hears(), 5) == NO_TLS
-    assert talk.asked() == [Say(NO_TLS)]
+    assert talk.asked() == [SayAloud(NO_TLS)]
 
 
 def test_a_redirect_is_followed_to_the_tls_port():

@@ -17,8 +17,8 @@ from typing import Any
 
 from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Time, Unmasked
 from pulsar_doctor.tap.relay.conversation import Conversation
-from pulsar_doctor.tap.relay.counters import Counters
-from pulsar_doctor.tap.relay.errands import Close, Dial, End, Errand, Pass
+from pulsar_doctor.tap.relay.counters import RelayCounters
+from pulsar_doctor.tap.relay.errands import Close, Dial, EndBoth, Errand, Pass
 from pulsar_doctor.tap.relay.passage import TO_BROKER, Passage
 from pulsar_doctor.wire.columns import Row
 from pulsar_doctor.wire.commands import rows_of
@@ -118,10 +118,10 @@ class Talk:
     """
 
     def __init__(
-        self, *, kept: Kept | None = None, counters: Counters | None = None, **how: Any
+        self, *, kept: Kept | None = None, counters: RelayCounters | None = None, **how: Any
     ) -> None:
         self.kept = kept or Kept()
-        self.counters = counters or Counters()
+        self.counters = counters or RelayCounters()
         self.conversation = Conversation(self.counters, **how)
         notes = self.kept.notes()
         self._conn_id = notes.conn_id
@@ -158,7 +158,7 @@ class Talk:
         for errand in errands:
             if isinstance(errand, Pass):
                 self._towards(errand.direction).heard += errand.data
-            elif isinstance(errand, End):
+            elif isinstance(errand, EndBoth):
                 self._towards(errand.direction).heard_end = True
             elif isinstance(errand, Close):
                 self.client.over = self.broker.over = "reset" if errand.reset else "closed"
