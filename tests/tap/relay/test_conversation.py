@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Unmasked
 from pulsar_doctor.tap.relay.conversation import FRAME_BYTES_MOST
 from pulsar_doctor.tap.relay.errands import Dial, Name, SayAloud
 from pulsar_doctor.tap.relay.first_words import CONNECT_BYTES_MOST
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.masking import Mask
 from tests.tap.relay.traffic import frames
 from tests.tap.relay.transcripts import BROKER, CLIENT, Kept, Talk, connected
 from tests.tap.tapped import (
@@ -176,6 +178,13 @@ def test_a_failed_lookup_passes_untouched():
     assert talk.asked() == []
 
 
+def test_an_answer_that_does_not_say_what_it_is_passes_untouched():
+    talk = connected()
+    talk.broker.says(command_frame(24, "lookup_response", request_id=9))
+    assert talk.client.hears() == command_frame(24, "lookup_response", request_id=9)
+    assert talk.asked() == []
+
+
 @pytest.mark.parametrize(("code", "field"), [(16, "close_consumer"), (15, "close_producer")])
 def test_a_close_does_not_send_the_client_past_the_tap(code, field):
     talk = connected()
@@ -186,9 +195,10 @@ def test_a_close_does_not_send_the_client_past_the_tap(code, field):
         talk.broker.says(command_frame(code, field, request_id=2, **named))
         assert talk.client.hears() == command_frame(code, field, request_id=2)
         assert talk.asked() == errands
-    plain = frame(command_frame(code, field, request_id=3)[8:] + FUTURE)
-    talk.broker.says(plain)
-    assert talk.client.hears() == plain
+    plain = command_frame(code, field, request_id=3)[8:]
+    for unlike_ours in (frame(plain + FUTURE), frame(plain[:2] + FUTURE + plain[2:])):
+        talk.broker.says(unlike_ours)
+        assert talk.client.hears() == unlike_ours
 
 
 @pytest.mark.parametrize("code", [2, 15, 16, 23, 24, 37, 68])
@@ -397,6 +407,15 @@ def test_what_is_no_pulsar_passes_with_one_unparsed(pieces):
     assert talk.counters.unparsed == 1
 
 
+def test_nothing_is_cut_behind_first_words_that_are_nonsense():
+    talk = Talk()
+    talk.client.says(HTTP)
+    talk.client.says(flow(1))
+    talk.broker_comes()
+    assert talk.broker.hears() == HTTP + flow(1)
+    assert talk.commands() == ["OPEN", "UNPARSED"]
+
+
 def test_a_broker_that_speaks_first_is_heard():
     talk = Talk()
     talk.client.says(HTTP)
@@ -520,7 +539,7 @@ def test_what_a_connected_of_the_client_says_is_not_believed():
     assert not talk.conversation.greeted
 
 
-def test_a_journal_that_raises_is_told_once_a_time_and_costs_no_traffic():
+def test_a_journal_that_raises_is_told_of_and_costs_no_traffic():
     class Broken(Kept):
         def add(self, *_: object, **__: object) -> None:
             raise RuntimeError("a mistake of ours")
@@ -533,6 +552,21 @@ def test_a_journal_that_raises_is_told_once_a_time_and_costs_no_traffic():
     assert talk.broker.hears() == CONNECT
     talk.client.goes()
     assert talk.broker.over == "closed"
+
+
+def test_frames_that_cannot_be_written_down_pass():
+    class Broken(ConnectionJournal):
+        def frames(self, *_: object) -> None:
+            raise RuntimeError("a mistake of ours")
+
+    talk = Talk()
+    kept_rows = Kept()
+    talk.conversation.client_came(Broken(kept_rows, Unmasked(kept_rows, Mask(b"x")), 0), CLIENT)
+    talk.client.says(CONNECT)
+    talk.broker_comes()
+    talk.client.says(flow(1))
+    assert talk.broker.hears() == CONNECT + flow(1)
+    assert talk.asked()[1:] == [Say("something could not be written down: RuntimeError")] * 2
 
 
 # How connections end.
