@@ -35,7 +35,7 @@ from pulsar_doctor.cli._stall_check_writing import (
     streams,
     write,
 )
-from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.report.stall_check.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _of_both(where: Settings, folder: Path, judge: Judge, asked: StallCheckReque
     both = _looking_at_the_trace(judge, asked)
     try:
         checkup = _of_broker(where, both, asked)
-    except AdminError as error:
+    except (AdminError, InputError) as error:  # the end of a name is enough for a trace
         why = str(error)
     else:
         if checkup.diagnoses or not checkup.unreachable:

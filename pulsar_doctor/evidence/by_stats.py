@@ -76,7 +76,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
     now = standing.now
     held = held_by(standing)
     starving = Starving(standing, standing.permits or 0, held)
-    pace = starving.pace_seconds
+    pace = starving.pace_seconds or _pace_of_flows(standing)
     size = standing.receiver_queue_size
     return ConsumerView(
         label=standing.label,
@@ -99,6 +99,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         all_in_hand=starving.one_by_one,
         batch_for_one=_batch_for_one(starving),
         until_flow=at_most(starving.until_flow) if starving.until_flow else None,
+        until_sending=_until_sending(starving),
         pace=None if pace is None else Pace(pace, "measured"),
         works=starving.working or _in_rhythm(standing),
         done=_done(standing),
@@ -170,6 +171,23 @@ def _never_acked(now: ConsumerStats) -> bool | None:
     if now.last_acked_timestamp_ms is not None:
         return False
     return True if "last_acked_timestamp_ms" in now.never else None
+
+
+def _until_sending(starving: Starving) -> Count | None:
+    """Below zero each message gives one permit back, and FLOWs come by half a queue.
+
+    Only where one came in the window: then it is not the next FLOW that is waited for.
+    """
+    until = starving.until_flow
+    below = starving.permits < 0 and starving.asked
+    return at_most(until - starving.permits) if until and below else None
+
+
+def _pace_of_flows(standing: Standing) -> float | None:
+    """Seconds for a message, by the permits that came back in the window."""
+    granted, span_ms = standing.granted, standing.observed.window.span_ms
+    below = (standing.permits or 0) < 0
+    return span_ms / granted / 1000 if below and granted and span_ms else None
 
 
 def _entries(standing: Standing) -> Count | None:

@@ -160,12 +160,12 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
 
 
 def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
-    """The pace is that of now, as long as it keeps its rhythm."""
+    """The pace is that of now, as long as it keeps its rhythm, and acks as it did."""
+    quiet_ms = max(0, now_ns - max(ledger.last_message_ns or 0, ledger.last_ack_ns or 0)) // 10**6
     pace_ms = round(now.seconds * 1000) if now and ledger.in_rhythm(now_ns) else None
-    quiet_ns = now_ns - max(ledger.last_message_ns or 0, ledger.last_ack_ns or 0)
-    return Acks(
-        0 if pace_ms is None else 1, None, pace_ms, Age(max(0, quiet_ns) // 1_000_000, True)
-    )
+    if pace_ms is not None and quiet_ms > 2 * pace_ms + 1000:
+        pace_ms = None
+    return Acks(0 if pace_ms is None else 1, None, pace_ms, Age(quiet_ms, True))
 
 
 def _passed_over(ledger: Ledger, now_ns: int) -> PassedOver | None:

@@ -68,7 +68,9 @@ def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unkno
         if consumer.permits is None and consumer.active is not False and not consumer.moved:
             yield Unknown(f"available_permits of {consumer.label} is not told", consumer.label)
     for consumer in starving(view, limits):
-        if consumer.zero_queue or consumer.resting or _asked_lately(consumer, limits):
+        if consumer.zero_queue or consumer.resting:
+            continue
+        if _asked_lately(consumer, limits) and not _far_below(consumer, limits):
             continue
         judge = _idle if consumer.holds_nothing else _waiting
         answer = judge(view, consumer, limits)
@@ -80,6 +82,11 @@ def _asked_lately(consumer: ConsumerView, limits: Limits) -> bool:
     """Whether the last FLOW is no further away than the next one may be."""
     asked = consumer.asked_lately
     return asked is not None and asked.seconds < limits["refill_wait"]
+
+
+def _far_below(consumer: ConsumerView, limits: Limits) -> bool:
+    """Whether it asks, and permits stay below zero for long at this pace."""
+    return consumer.below_zero and (consumer.seconds_until_sending or 0) > limits["refill_wait"]
 
 
 def _waiting(

@@ -35,13 +35,15 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "delayed-messages",
             "dispatch-throttled",
             "holes-over-limit",
+            "key-shared-blocked",  # no key reaches a trace
+            "blocked-on-unacked-subscription",  # its limit is no part of the wire
             "no-consumer",
         }
     ),
     "stats": frozenset({"lost-to-redeliver-race", "permit-leak"}),
     "internal": CODES - {"ack-hole", "backlog-counter-wrong", "broker-read-stuck"},
 }
-BY_LIMIT = ("blocked-on-unacked-consumer", "blocked-on-unacked-subscription")
+BY_LIMIT = ("blocked-on-unacked-consumer",)
 # What these look at is all that a consumer holds, not when it is sent more.
 HOLDERS = ("prefetch-hogging", "key-shared-blocked", "exclusive-zombie", "not-acknowledging")
 

@@ -116,7 +116,7 @@ def test_a_truncated_archive_is_refused_and_leaves_nothing(tmp_path: Path) -> No
 ENSURE = """
 import sys, time
 from pathlib import Path
-from pulsar_doctor import distribution
+from pulsar_doctor.sandbox import distribution
 def fetch(work, say):
     with open({log!r}, "a") as log: log.write("fetched\\n")
     time.sleep({seconds})

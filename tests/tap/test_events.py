@@ -26,7 +26,7 @@ from pulsar_doctor.tap.observer.events import (
     Sealed,
 )
 from pulsar_doctor.tap.observing import Observing
-from pulsar_doctor.tap.relay.connections import Counters
+from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.events import ANSWERS, QUESTIONS, Config, Flush, Rotated
 from pulsar_doctor.tap.relay.lines import Misread, Strange, Table, of_json, to_json
 from pulsar_doctor.tap.running import TROUBLES
@@ -154,7 +154,7 @@ def test_a_field_that_cannot_pass_is_found_before_anything_runs() -> None:
 
 
 def test_the_troubles_of_a_relay_are_among_its_counters() -> None:
-    assert set(TROUBLES) <= {field.name for field in fields(Counters)}
+    assert set(TROUBLES) <= {field.name for field in fields(RelayCounters)}
 
 
 # Processes of another version.
@@ -174,6 +174,7 @@ def python_says(folder: Path, *lines: str) -> Iterator[None]:
         sys.executable = before
 
 
+@pytest.mark.usefixtures("outside")
 def test_an_observer_of_another_version_is_passed_over_with_a_sentence(tmp_path: Path) -> None:
     strange = json.dumps({**GAP, "event": "forecast"})
     newer = json.dumps({**GAP, "event": "sealed", "through": 4, "newer": True})

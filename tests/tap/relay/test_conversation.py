@@ -566,7 +566,7 @@ def test_frames_that_cannot_be_written_down_pass():
     talk.broker_comes()
     talk.client.says(flow(1))
     assert talk.broker.hears() == CONNECT + flow(1)
-    assert talk.asked()[1:] == [Say("something could not be written down: RuntimeError")] * 2
+    assert talk.asked()[1:] == [SayAloud("something could not be written down: RuntimeError")] * 2
 
 
 # How connections end.

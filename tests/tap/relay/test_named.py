@@ -80,6 +80,7 @@ def test_a_broker_that_the_cluster_named_is_dialled(target):
     assert routes == [Route("127.0.0.1", "127.0.0.1", NAMED)]
 
 
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize("host", NO_BROKER)
 def test_even_the_cluster_cannot_name_an_address_where_no_broker_can_be(host):
     with pytest.raises(TargetRefused, match="where no broker can be"):
