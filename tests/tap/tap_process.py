@@ -66,11 +66,15 @@ class Tap:
 
     @property
     def service_url(self) -> str:
-        line = eventually(lambda: (self.out or self.err)[:1])[0]
+        line = eventually(self._first_words)[0]
         if line.startswith("{"):
             return str(json.loads(line)["service_url"])
         assert line.startswith("pulsar"), [*self.out, *self.err]
         return line
+
+    def _first_words(self) -> list[str]:
+        """On stdout; on stderr where it has ended without."""
+        return self.out[:1] or ([] if self.process.poll() is None else self.err[:1])
 
     @property
     def taps(self) -> list[Path]:

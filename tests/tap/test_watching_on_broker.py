@@ -128,6 +128,13 @@ def compared(tap: Tap) -> int:
     return int(tap.wait_for("counters", before + 1)["observer"]["compared"])
 
 
+def found(tap: Tap) -> list[str]:
+    """The codes of the newest verdict."""
+    return [
+        finding["code"] for verdict in tap.of("verdict")[-1:] for finding in verdict["findings"]
+    ]
+
+
 KINDS = [pulsar.ConsumerType.Exclusive, SHARED]
 
 
@@ -152,6 +159,7 @@ def test_a_flow_that_never_reaches_the_broker_is_named(broker, client, topic, tm
         for _ in range(6):
             consumer.acknowledge(consumer.receive(timeout_millis=5000))
         parted = tap.wait_for("parted")
+        eventually(lambda: "permits-differ" in found(tap), 45)
         through.close()
         tap.end()
     assert stealing.stolen == 1
@@ -198,6 +206,8 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
 
         eventually(parked, 45)
         eventually(lambda: compared(tap) == 1, 45)
+        # The limit is no part of the wire, and what came over the wire is no part of the stats.
+        eventually(lambda: "blocked-on-unacked-consumer" in found(tap), 45)
         time.sleep(4)
         through.close()
         tap.end()
