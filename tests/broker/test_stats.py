@@ -59,13 +59,12 @@ def test_every_recording_says_where_it_comes_from_and_is_read(name: str) -> None
             assert topic_stats(sample["stats"]).subscriptions is not None
             assert internal_stats(sample["internal"]).cursors is not None
         else:
-            assert partitioned_stats(sample["stats"]).partition_count == 3
+            assert partitioned_stats(sample["stats"]).partitions is not None
 
 
 def test_a_shared_subscription_that_stands_still() -> None:
     stats = topic_stats(stats_of("4.0.8-shared-stuck"))
     assert (stats.msg_in_counter, stats.storage_size, stats.ongoing_txn_count) == (60, 2100, 0)
-    assert [producer.access_mode for producer in stats.publishers or ()] == ["Shared"]
     billing = (stats.subscriptions or {})["billing"]
     assert (billing.type, billing.is_durable, billing.is_replicated) == ("Shared", True, False)
     assert (billing.msg_backlog, billing.unacked_messages, billing.msg_in_replay) == (60, 20, 0)
@@ -117,20 +116,16 @@ def test_a_standby_and_the_active_consumer() -> None:
 
 def test_key_shared_with_hashes_that_drain() -> None:
     subscription = subscription_of("4.0.8-key-shared-draining")
-    assert (subscription.key_shared_mode, subscription.msg_in_replay) == ("AUTO_SPLIT", 2)
-    assert (subscription.draining_hashes_count, subscription.msg_backlog) == (2, 16)
+    assert (subscription.msg_in_replay, subscription.msg_backlog) == (2, 16)
+    assert subscription.draining_hashes_count == 2
     first, second = subscription.consumers or ()
-    assert [(h.hash, h.blocked_attempts) for h in first.draining_hashes or ()] == [
-        (30776, 3),
-        (55295, 2),
-    ]
+    assert [h.blocked_attempts for h in first.draining_hashes or ()] == [3, 2]
     assert second.draining_hashes == ()
-    assert (first.key_hash_ranges, second.key_hash_ranges) == (49, 50)
 
 
 def test_delays_limits_and_throttles() -> None:
     delayed = subscription_of("4.0.8-delayed")
-    assert (delayed.msg_backlog, delayed.msg_delayed, delayed.msg_backlog_no_delayed) == (5, 5, 0)
+    assert (delayed.msg_backlog, delayed.msg_delayed) == (5, 5)
     blocked = consumer_of("4.0.8-unacked-limit")
     assert (blocked.blocked_consumer_on_unacked_msgs, blocked.available_permits) == (True, 5)
     throttled = [subscription_of("4.0.8-dispatch-throttled", at) for at in (0, 1)]
@@ -146,7 +141,7 @@ def test_holes_and_the_position_of_the_last_entry() -> None:
     assert cursor.total_non_contiguous_deleted_messages_range == 10
     assert subscription_of("4.0.8-holes").non_contiguous_deleted_messages_ranges == 10
     internal = internal_stats(internal_of("4.0.8-holes"))
-    assert (internal.last_confirmed_entry, internal.state) == ((175, 19), "LedgerOpened")
+    assert internal.last_confirmed_entry == (175, 19)
     assert [ledger.ledger_id for ledger in internal.ledgers or ()] == [175]
 
 
@@ -207,14 +202,12 @@ def test_2_8_does_not_tell_what_came_later() -> None:
     assert subscription.msg_in_replay is None
     assert subscription.draining_hashes_count is None
     assert subscription.dispatch_throttled_msg_events_by_topic_limit is None
-    assert subscription.chunked_message_rate == 0.0  # written chuckedMessageRate
     assert subscription.consumers_after_mark_delete_position == {"second": "159:7"}
-    first, second = subscription.consumers or ()
+    first, _ = subscription.consumers or ()
     assert (first.last_consumed_flow_timestamp_ms, first.never) == (
         None,
         {"last_acked_timestamp_ms"},
     )
-    assert (first.key_hash_ranges, second.read_position_when_joining) == (1, "159:8")
     same = consumer_of("4.0.8-key-shared-draining")
     assert first.connected_since_ms == same.connected_since_ms  # told in another zone
     assert cursor_of("made-up-2.8-key-shared").subscription_have_pending_read is None
@@ -222,18 +215,12 @@ def test_2_8_does_not_tell_what_came_later() -> None:
 
 def test_3_3_and_4_2() -> None:
     second = consumer_of("made-up-3.3-key-shared", 1)
-    assert (second.last_sent_position_when_joining, second.key_hash_ranges) == ("159:7", 50)
-    assert (second.read_position_when_joining, second.draining_hashes) == (None, None)
+    assert (second.last_sent_position_when_joining, second.draining_hashes) == ("159:7", None)
     later, now = (topic_stats(stats_of(n)) for n in ("made-up-4.2-shared", "4.0.8-shared-stuck"))
     assert later == now
 
 
 # -- not told -------------------------------------------------------------------------------------
-
-SPELLED = {
-    "key_hash_ranges": "keyHashRangeArrays",
-    "msg_chunk_published": "msgChunkPublished",
-}
 
 
 def levels(document: Any) -> Iterator[tuple[dict[str, Any], Callable[[Any], Any]]]:
@@ -256,7 +243,7 @@ def full() -> Any:
     document = stats_of("4.0.8-key-shared-draining")
     for inner, value_of in levels(document):
         for field in dataclasses.fields(value_of(topic_stats(document))):
-            name = SPELLED.get(field.name, camel(field.name))
+            name = camel(field.name)
             if field.name != "never" and inner.get(name) in (None, 0, 0.0, False, {}):
                 inner[name] = FILLED[str(field.type)]
     return document
@@ -285,7 +272,7 @@ def test_each_field_is_none_when_it_is_missing_or_null_and_nothing_else_changes(
     names = [field.name for field in dataclasses.fields(whole) if field.name != "never"]
     assert all(getattr(whole, name) not in (None, 0, False) for name in names)
     for name in names:
-        key = SPELLED.get(name, camel(name))
+        key = camel(name)
         kept = inner.pop(key)
         for nothing in ({}, {key: None}):
             inner |= nothing
@@ -296,7 +283,6 @@ def test_each_field_is_none_when_it_is_missing_or_null_and_nothing_else_changes(
 def test_each_field_of_internal_stats_is_none_when_it_is_missing() -> None:
     document = internal_of("4.0.8-holes")
     cursor = document["cursors"]["s"]
-    cursor |= {"properties": {"a": 1}}
     whole = internal_stats(document)
     whole_cursor = (whole.cursors or {})["s"]
     for field in dataclasses.fields(InternalStats):
@@ -316,12 +302,10 @@ def test_minus_1_is_not_a_size() -> None:
     assert subscription.backlog_size is None
 
 
-def test_a_null_in_an_object_of_texts_or_numbers_is_left_out() -> None:
+def test_a_null_in_an_object_of_texts_is_left_out() -> None:
     document = {"subscriptions": {"s": {"consumersAfterMarkDeletePosition": {"a": None}}}}
     subscription = (topic_stats(document).subscriptions or {})["s"]
     assert subscription.consumers_after_mark_delete_position == {}
-    internal = internal_stats({"cursors": {"s": {"state": "Open", "properties": {"a": None}}}})
-    assert (internal.cursors or {})["s"].properties == {}
 
 
 # -- wrong ----------------------------------------------------------------------------------------
@@ -330,7 +314,7 @@ WRONG = [
     (["subscriptions", "s", "consumers", 0, "availablePermits"], "x", '"x", not a whole number'),
     (["subscriptions", "s", "consumers", 0, "availablePermits"], True, "true, not a whole number"),
     (["subscriptions", "s", "consumers", 0, "availablePermits"], 1.5, "1.5, not a whole number"),
-    (["subscriptions", "s", "consumers", 0, "msgRateOut"], float("nan"), "NaN, not a finite numb"),
+    (["subscriptions", "s", "msgRateOut"], float("nan"), "NaN, not a finite numb"),
     (
         ["subscriptions", "s", "msgBacklog"],
         10**400,
@@ -346,7 +330,7 @@ WRONG = [
 ]
 PATHS = {
     "subscriptions.s.consumers[0].availablePermits",
-    "subscriptions.s.consumers[0].msgRateOut",
+    "subscriptions.s.msgRateOut",
     "subscriptions.s.msgBacklog",
     "subscriptions.s.consumers[1]",
     "subscriptions.s.consumers",

@@ -153,9 +153,12 @@ def test_a_counter_that_fell_and_rose_above_its_start_has_no_difference() -> Non
 
 def test_any_other_counter_that_fell_has_no_difference_of_its_own() -> None:
     a = consumer()
-    samples = (sample(a, msg_out_counter=1, total_msg_expired=n) for n in (9, 2, 11))
+    samples = (
+        sample(a, msg_out_counter=1, dispatch_throttled_msg_events_by_topic_limit=n)
+        for n in (9, 2, 11)
+    )
     course = Window(tuple(samples)).subscription("s")
-    assert course.growth(lambda s: s.total_msg_expired) is None
+    assert course.growth(lambda s: s.dispatch_throttled_msg_events_by_topic_limit) is None
     assert out(course) == 0
     window = Window(tuple(sample(consumer(msg_out_counter=n)) for n in (9, 2)))
     assert [out(each) for each in window.consumers("s")] == [None]

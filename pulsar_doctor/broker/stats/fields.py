@@ -73,13 +73,10 @@ class Fields:
         """Which of these moments the broker told as 0: it never happened, since the last load."""
         return frozenset(f"{snake(name)}_ms" for name in names if self.whole(name) == 0)
 
-    def number(self, *names: str) -> float | None:
-        """A finite number under the first of these names that is told."""
-        for name in names:
-            value = self._told(name, "a finite number", finite)
-            if value is not None:
-                return float(value)
-        return None
+    def number(self, name: str) -> float | None:
+        """A finite number."""
+        value = self._told(name, "a finite number", finite)
+        return None if value is None else float(value)
 
     def flag(self, name: str) -> bool | None:
         """True or false."""
@@ -108,14 +105,6 @@ class Fields:
             return None
         told = {key: fields.text(key) for key in fields.document}
         return {key: text for key, text in told.items() if text is not None}
-
-    def length(self, *names: str) -> int | None:
-        """How many elements the list has under the first of these names that is told."""
-        for name in names:
-            value = self._told(name, "a list", lambda v: type(v) is list)
-            if value is not None:
-                return len(value)
-        return None
 
     def inner(self, name: str, ignored: Collection[str] = ()) -> Fields | None:
         """An object within this one."""

@@ -28,7 +28,6 @@ class LedgerStats:
     ledger_id: int | None = None
     entries: int | None = None
     size: int | None = None
-    offloaded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +40,12 @@ class CursorStats:
     pending_read_ops: int | None = None
     messages_consumed_counter: int | None = None
     cursor_ledger: int | None = None
-    cursor_ledger_last_entry: int | None = None
     individually_deleted_messages: str | None = None
     last_ledger_switch_timestamp: str | None = None
     state: str | None = None
-    active: bool | None = None
-    number_of_entries_since_first_not_acked_message: int | None = None
     total_non_contiguous_deleted_messages_range: int | None = None
     subscription_have_pending_read: bool | None = None
     subscription_have_pending_replay_read: bool | None = None
-    properties: Mapping[str, int] | None = None
 
     @property
     def last_ledger_switch_timestamp_ms(self) -> int | None:
@@ -63,14 +58,8 @@ class InternalStats:
     """The ledgers and cursors of one topic or partition."""
 
     entries_added_counter: int | None = None
-    number_of_entries: int | None = None
     total_size: int | None = None
-    last_ledger_created_timestamp: str | None = None
-    last_ledger_creation_failure_timestamp: str | None = None
-    waiting_cursors_count: int | None = None
-    pending_add_entries_count: int | None = None
     last_confirmed_entry: Position | None = None
-    state: str | None = None
     ledgers: tuple[LedgerStats, ...] | None = None
     cursors: Mapping[str, CursorStats] | None = None
 
@@ -114,14 +103,8 @@ def partitioned_internal_stats(document: Any) -> Mapping[str, InternalStats] | N
 def _internal(fields: Fields) -> InternalStats:
     stats = InternalStats(
         entries_added_counter=fields.whole("entriesAddedCounter"),
-        number_of_entries=fields.whole("numberOfEntries"),
         total_size=fields.whole("totalSize"),
-        last_ledger_created_timestamp=fields.text("lastLedgerCreatedTimestamp"),
-        last_ledger_creation_failure_timestamp=fields.text("lastLedgerCreationFailureTimestamp"),
-        waiting_cursors_count=fields.whole("waitingCursorsCount"),
-        pending_add_entries_count=fields.whole("pendingAddEntriesCount"),
         last_confirmed_entry=fields.position("lastConfirmedEntry"),
-        state=fields.text("state"),
         ledgers=fields.each("ledgers", _ledger),
         cursors=_cursors(fields),
     )
@@ -135,7 +118,6 @@ def _ledger(fields: Fields) -> LedgerStats:
         ledger_id=fields.whole("ledgerId"),
         entries=fields.whole("entries"),
         size=fields.whole("size"),
-        offloaded=fields.flag("offloaded"),
     )
 
 
@@ -153,27 +135,14 @@ def _cursor(fields: Fields) -> CursorStats:
         pending_read_ops=fields.whole("pendingReadOps"),
         messages_consumed_counter=fields.whole("messagesConsumedCounter"),
         cursor_ledger=fields.at_least_0("cursorLedger"),
-        cursor_ledger_last_entry=fields.at_least_0("cursorLedgerLastEntry"),
         individually_deleted_messages=fields.text("individuallyDeletedMessages"),
         last_ledger_switch_timestamp=fields.text("lastLedgerSwitchTimestamp"),
         state=fields.text("state"),
-        active=fields.flag("active"),
-        number_of_entries_since_first_not_acked_message=fields.whole(
-            "numberOfEntriesSinceFirstNotAckedMessage"
-        ),
         total_non_contiguous_deleted_messages_range=fields.whole(
             "totalNonContiguousDeletedMessagesRange"
         ),
         subscription_have_pending_read=fields.flag("subscriptionHavePendingRead"),
         subscription_have_pending_replay_read=fields.flag("subscriptionHavePendingReplayRead"),
-        properties=_properties(fields.inner("properties")),
     )
     unreal = stats.mark_delete_position is None and stats.read_position is None
     return CursorStats() if unreal and stats.state is None else stats
-
-
-def _properties(fields: Fields | None) -> Mapping[str, int] | None:
-    if fields is None:
-        return None
-    told = {name: fields.whole(name) for name in fields.document}
-    return {name: value for name, value in told.items() if value is not None}

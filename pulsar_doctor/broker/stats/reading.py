@@ -29,15 +29,14 @@ SUBSCRIPTION_MOMENTS = (*CONSUMER_MOMENTS, "lastMarkDeleteAdvancedTimestamp", "l
 # What the totals of a partitioned topic do not fold.
 UNFOLDED_CONSUMER = frozenset(
     {*CONSUMER_MOMENTS, "avgMessagesPerEntry", "blockedConsumerOnUnackedMsgs"}
-    | {"readPositionWhenJoining", "lastSentPositionWhenJoining", "connectedSince", "address"}
-    | {"drainingHashes", "drainingHashesCount", "drainingHashesUnackedMessages"}
-    | {"keyHashRanges", "keyHashRangeArrays", "chunkedMessageRate", "chuckedMessageRate"}
+    | {"lastSentPositionWhenJoining", "connectedSince", "address"}
+    | {"drainingHashes", "drainingHashesCount"}
 )
 UNFOLDED_SUBSCRIPTION = frozenset(
     {*SUBSCRIPTION_MOMENTS, "blockedSubscriptionOnUnackedMsgs", "activeConsumerName"}
-    | {"keySharedMode", "consumersAfterMarkDeletePosition"}
+    | {"consumersAfterMarkDeletePosition"}
 )
-UNFOLDED_TOPIC = frozenset({"ongoingTxnCount", "ownerBroker", "deduplicationStatus", "topicEpoch"})
+UNFOLDED_TOPIC = frozenset({"ongoingTxnCount", "ownerBroker"})
 # What a non-persistent topic writes and does not keep.
 UNKEPT_CONSUMER = frozenset({"lastAckedTimestamp", "unackedMessages"})
 UNKEPT_SUBSCRIPTION = frozenset({*SUBSCRIPTION_MOMENTS, "unackedMessages"})
@@ -54,10 +53,8 @@ def topic_stats(document: Any) -> TopicStats:
 def partitioned_stats(document: Any) -> PartitionedStats:
     """The stats of a partitioned topic, from decoded JSON. Raises InputError like `topic_stats`."""
     fields = Fields(as_object(document, ROOT), ignored=UNFOLDED_TOPIC)
-    metadata = fields.inner("metadata")
     return PartitionedStats(
         totals=_topic(fields, UNFOLDED_SUBSCRIPTION, UNFOLDED_CONSUMER),
-        partition_count=metadata.whole("partitions") if metadata else None,
         partitions=fields.by_name("partitions", _topic),
     )
 
@@ -77,20 +74,10 @@ def _topic(
     stats = TopicStats(
         msg_in_counter=fields.whole("msgInCounter"),
         bytes_in_counter=fields.whole("bytesInCounter"),
-        msg_out_counter=fields.whole("msgOutCounter"),
-        bytes_out_counter=fields.whole("bytesOutCounter"),
         storage_size=fields.whole("storageSize"),
         backlog_size=fields.at_least_0("backlogSize"),
-        msg_chunk_published=fields.flag("msgChunkPublished"),
-        msg_rate_in=fields.number("msgRateIn"),
-        msg_rate_out=fields.number("msgRateOut"),
         ongoing_txn_count=fields.whole("ongoingTxnCount"),
-        last_offload_success_time_stamp_ms=fields.time_ms("lastOffloadSuccessTimeStamp"),
-        last_offload_failure_time_stamp_ms=fields.time_ms("lastOffloadFailureTimeStamp"),
-        deduplication_status=fields.text("deduplicationStatus"),
-        topic_epoch=fields.whole("topicEpoch"),
         owner_broker=fields.text("ownerBroker"),
-        waiting_publishers=fields.whole("waitingPublishers"),
         publishers=fields.each("publishers", _publisher),
         subscriptions=fields.by_name("subscriptions", subscription, subscription_ignores),
         replication=fields.by_name("replication", _replicator),
@@ -110,10 +97,8 @@ def _replicator(fields: Fields) -> ReplicatorStats:
 def _publisher(fields: Fields) -> PublisherStats:
     return PublisherStats(
         producer_name=fields.text("producerName"),
-        access_mode=fields.text("accessMode"),
         address=fields.text("address"),
         connected_since=fields.text("connectedSince"),
-        client_version=fields.text("clientVersion"),
     )
 
 
@@ -125,28 +110,21 @@ def _subscription(fields: Fields, consumer_ignores: frozenset[str]) -> Subscript
         active_consumer_name=fields.text("activeConsumerName"),
         consumers=fields.each("consumers", _consumer, consumer_ignores),
         msg_backlog=fields.whole("msgBacklog"),
-        msg_backlog_no_delayed=fields.whole("msgBacklogNoDelayed"),
         msg_delayed=fields.whole("msgDelayed"),
         msg_in_replay=fields.whole("msgInReplay"),
         backlog_size=fields.at_least_0("backlogSize"),
-        earliest_msg_publish_time_in_backlog_ms=fields.time_ms("earliestMsgPublishTimeInBacklog"),
         unacked_messages=fields.whole("unackedMessages"),
         blocked_subscription_on_unacked_msgs=fields.flag("blockedSubscriptionOnUnackedMsgs"),
         msg_out_counter=fields.whole("msgOutCounter"),
-        bytes_out_counter=fields.whole("bytesOutCounter"),
-        total_msg_expired=fields.whole("totalMsgExpired"),
         last_acked_timestamp_ms=fields.time_ms("lastAckedTimestamp"),
         last_consumed_timestamp_ms=fields.time_ms("lastConsumedTimestamp"),
         last_consumed_flow_timestamp_ms=fields.time_ms("lastConsumedFlowTimestamp"),
         last_mark_delete_advanced_timestamp_ms=fields.time_ms("lastMarkDeleteAdvancedTimestamp"),
         last_expire_timestamp_ms=fields.time_ms("lastExpireTimestamp"),
         never=fields.never(*SUBSCRIPTION_MOMENTS),
-        key_shared_mode=fields.text("keySharedMode"),
         allow_out_of_order_delivery=fields.flag("allowOutOfOrderDelivery"),
         consumers_after_mark_delete_position=fields.texts("consumersAfterMarkDeletePosition"),
         draining_hashes_count=fields.whole("drainingHashesCount"),
-        draining_hashes_unacked_messages=fields.whole("drainingHashesUnackedMessages"),
-        draining_hashes_cleared_total=fields.whole("drainingHashesClearedTotal"),
         non_contiguous_deleted_messages_ranges=_ranges(fields),
         non_contiguous_deleted_messages_ranges_serialized_size=fields.whole(
             "nonContiguousDeletedMessagesRangesSerializedSize"
@@ -171,9 +149,6 @@ def _subscription(fields: Fields, consumer_ignores: frozenset[str]) -> Subscript
         ),
         msg_rate_out=fields.number("msgRateOut"),
         msg_rate_redeliver=fields.number("msgRateRedeliver"),
-        message_ack_rate=fields.number("messageAckRate"),
-        msg_rate_expired=fields.number("msgRateExpired"),
-        chunked_message_rate=fields.number("chunkedMessageRate", "chuckedMessageRate"),
     )
 
 
@@ -199,23 +174,14 @@ def _consumer(fields: Fields) -> ConsumerStats:
         last_consumed_timestamp_ms=fields.time_ms("lastConsumedTimestamp"),
         last_consumed_flow_timestamp_ms=fields.time_ms("lastConsumedFlowTimestamp"),
         never=fields.never(*CONSUMER_MOMENTS),
-        read_position_when_joining=fields.text("readPositionWhenJoining"),
         last_sent_position_when_joining=fields.text("lastSentPositionWhenJoining"),
-        key_hash_ranges=fields.length("keyHashRangeArrays", "keyHashRanges"),
         draining_hashes=fields.each("drainingHashes", _draining_hash),
         draining_hashes_count=fields.whole("drainingHashesCount"),
-        draining_hashes_unacked_messages=fields.whole("drainingHashesUnackedMessages"),
-        draining_hashes_cleared_total=fields.whole("drainingHashesClearedTotal"),
-        msg_rate_out=fields.number("msgRateOut"),
-        msg_rate_redeliver=fields.number("msgRateRedeliver"),
-        message_ack_rate=fields.number("messageAckRate"),
-        chunked_message_rate=fields.number("chunkedMessageRate", "chuckedMessageRate"),
     )
 
 
 def _draining_hash(fields: Fields) -> DrainingHash:
     return DrainingHash(
-        hash=fields.whole("hash"),
         unack_msgs=fields.whole("unackMsgs"),
         blocked_attempts=fields.whole("blockedAttempts"),
     )

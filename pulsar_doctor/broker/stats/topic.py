@@ -22,14 +22,13 @@ from pulsar_doctor.broker.stats.fields import epoch_ms
 class DrainingHash:
     """One hash of Key_Shared that waits for its earlier owner's acks (since 4.0)."""
 
-    hash: int | None = None
     unack_msgs: int | None = None
     blocked_attempts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
-    """One connected consumer. key_hash_ranges: how many it owns."""
+    """One connected consumer."""
 
     consumer_name: str | None = None
     address: str | None = None
@@ -45,17 +44,9 @@ class ConsumerStats:
     last_consumed_timestamp_ms: int | None = None
     last_consumed_flow_timestamp_ms: int | None = None
     never: frozenset[str] = frozenset()
-    read_position_when_joining: str | None = None
     last_sent_position_when_joining: str | None = None
-    key_hash_ranges: int | None = None
     draining_hashes: tuple[DrainingHash, ...] | None = None
     draining_hashes_count: int | None = None
-    draining_hashes_unacked_messages: int | None = None
-    draining_hashes_cleared_total: int | None = None
-    msg_rate_out: float | None = None
-    msg_rate_redeliver: float | None = None
-    message_ack_rate: float | None = None
-    chunked_message_rate: float | None = None
 
     @property
     def connected_since_ms(self) -> int | None:
@@ -73,28 +64,21 @@ class SubscriptionStats:
     active_consumer_name: str | None = None
     consumers: tuple[ConsumerStats, ...] | None = None
     msg_backlog: int | None = None
-    msg_backlog_no_delayed: int | None = None
     msg_delayed: int | None = None
     msg_in_replay: int | None = None
     backlog_size: int | None = None
-    earliest_msg_publish_time_in_backlog_ms: int | None = None
     unacked_messages: int | None = None
     blocked_subscription_on_unacked_msgs: bool | None = None
     msg_out_counter: int | None = None
-    bytes_out_counter: int | None = None
-    total_msg_expired: int | None = None
     last_acked_timestamp_ms: int | None = None
     last_consumed_timestamp_ms: int | None = None
     last_consumed_flow_timestamp_ms: int | None = None
     last_mark_delete_advanced_timestamp_ms: int | None = None
     last_expire_timestamp_ms: int | None = None
     never: frozenset[str] = frozenset()
-    key_shared_mode: str | None = None
     allow_out_of_order_delivery: bool | None = None
     consumers_after_mark_delete_position: Mapping[str, str] | None = None
     draining_hashes_count: int | None = None
-    draining_hashes_unacked_messages: int | None = None
-    draining_hashes_cleared_total: int | None = None
     non_contiguous_deleted_messages_ranges: int | None = None
     non_contiguous_deleted_messages_ranges_serialized_size: int | None = None
     dispatch_throttled_msg_events_by_subscription_limit: int | None = None
@@ -105,9 +89,6 @@ class SubscriptionStats:
     dispatch_throttled_bytes_events_by_broker_limit: int | None = None
     msg_rate_out: float | None = None
     msg_rate_redeliver: float | None = None
-    message_ack_rate: float | None = None
-    msg_rate_expired: float | None = None
-    chunked_message_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +96,8 @@ class PublisherStats:
     """One connected producer. Whether it batches is not told."""
 
     producer_name: str | None = None
-    access_mode: str | None = None
     address: str | None = None
     connected_since: str | None = None
-    client_version: str | None = None
 
     @property
     def connected_since_ms(self) -> int | None:
@@ -140,20 +119,10 @@ class TopicStats:
 
     msg_in_counter: int | None = None
     bytes_in_counter: int | None = None
-    msg_out_counter: int | None = None
-    bytes_out_counter: int | None = None
     storage_size: int | None = None
     backlog_size: int | None = None
-    msg_chunk_published: bool | None = None
-    msg_rate_in: float | None = None
-    msg_rate_out: float | None = None
     ongoing_txn_count: int | None = None
-    last_offload_success_time_stamp_ms: int | None = None
-    last_offload_failure_time_stamp_ms: int | None = None
-    deduplication_status: str | None = None
-    topic_epoch: int | None = None
     owner_broker: str | None = None
-    waiting_publishers: int | None = None
     publishers: tuple[PublisherStats, ...] | None = None
     subscriptions: Mapping[str, SubscriptionStats] | None = None
     replication: Mapping[str, ReplicatorStats] | None = None
@@ -164,5 +133,4 @@ class PartitionedStats:
     """A partitioned topic. partitions: by full name; empty without perPartition=true."""
 
     totals: TopicStats
-    partition_count: int | None
     partitions: Mapping[str, TopicStats] | None
