@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pulsar_doctor.acks.written import Written, parse_written
+from pulsar_doctor.acks.written import Written
 
 
 class Range(NamedTuple):
@@ -57,14 +57,6 @@ def _over_ledgers(written: Written, entries: Mapping[int, int]) -> Iterator[Rang
             yield Range(ledger, first, entries[ledger] - 1)
     if last >= 0:
         yield Range(end, 0, last)
-
-
-def parse_ranges(text: str, entries: Mapping[int, int] | None = None) -> list[Range]:
-    """The ranges of `individuallyDeletedMessages`, in the order in which they are written.
-
-    entries: as in `ranges_of`. Raises InputError.
-    """
-    return ranges_of(parse_written(text), entries)
 
 
 def written(ranges: Iterable[Range]) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 from pulsar_doctor.consume.engines import Plan
 from pulsar_doctor.errors import InputError
 
-PULSAR_CLIENT, WIRE = ENGINES = "pulsar-client", "wire"
+PULSAR_CLIENT, WIRE = "pulsar-client", "wire"
 SHARING = ("shared", "key_shared")
 DEFAULT_QUEUE = 1000
 # What std::regex of pulsar-client has and Python has not, or the other way round: groups such as

@@ -210,9 +210,9 @@ def session(
 ) -> Iterator[Session]:
     """A relay in front of the broker, its observer, and an engine; consumers are attached later.
 
-    plans: those that will be attached: the ledger is told what they say. engine: one of ENGINES.
-    budget: messages that they may take together. trace_dir: where the trace stays; None: it goes
-    with the session.
+    plans: those that will be attached: the ledger is told what they say. engine: PULSAR_CLIENT or
+    WIRE. budget: messages that they may take together. trace_dir: where the trace stays; None: it
+    goes with the session.
     """
     acks = AckCommands(any(plan.receiver_delay_seconds for plan in plans))
 

@@ -170,11 +170,6 @@ class ConsumerView:
         return self.held is not None and self.held.most == 0
 
     @property
-    def holds_something(self) -> bool:
-        """Whether something is with it for sure."""
-        return self.held is not None and (self.held.least or 0) > 0
-
-    @property
     def zero_queue(self) -> bool:
         """Whether its RQS is known to be 0: it asks when the application does."""
         return self.queue_size is not None and self.queue_size.most == 0

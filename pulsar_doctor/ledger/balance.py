@@ -77,11 +77,6 @@ class Forecast:
         told = ", as told" if self.pace.source == "as told" else ""
         return f"{text}, in about {duration(self.seconds)} at {each}{told}"
 
-    @property
-    def seconds_until_positive(self) -> float | None:
-        """Until the broker may send again."""
-        return None if self.pace is None else self.until_positive * self.pace.seconds
-
 
 @dataclass(frozen=True, slots=True)
 class Starvation:

@@ -129,11 +129,6 @@ def state_bytes(state: Mapping[str, Any]) -> bytes:
     return json.dumps(head).encode() + b"\n" + body
 
 
-def write_state(folder: Path, number: int, state: Mapping[str, Any]) -> None:
-    """Keeps the ledgers at the end of a part."""
-    write_file(folder / state_name(number), state_bytes(state))
-
-
 def read_state(folder: Path, number: int) -> dict[str, Any] | None:
     """The ledgers at the end of a part; None where they are not there or not to be relied on.
 

@@ -164,11 +164,6 @@ class Cutter:
         self.max_frame_bytes = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
 
     @property
-    def completed_held(self) -> bool:
-        """Whether a held frame was among the last ones."""
-        return bool(self.held_frames)
-
-    @property
     def between_frames(self) -> bool:
         """Whether all that may have been passed on so far ends with a whole frame."""
         return not self._skip and self.undecided == len(self._rest)

@@ -19,15 +19,18 @@ from pulsar_doctor.acks.ranges import (
     Axis,
     Range,
     gaps,
-    parse_ranges,
     ranges_of,
     written,
 )
-from pulsar_doctor.acks.written import Written
+from pulsar_doctor.acks.written import Written, parse_written
 from pulsar_doctor.errors import InputError
 
 V40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=False)
 BITS40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=True)
+
+
+def parse_ranges(text: str, entries: dict[int, int] | None = None) -> list[Range]:
+    return ranges_of(parse_written(text), entries)
 
 
 def every_second(count: int, ledger: int = 5) -> list[Written]:

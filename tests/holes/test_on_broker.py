@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from pulsar_doctor.acks.persisting import Storing, record_bytes
-from pulsar_doctor.acks.ranges import parse_ranges
+from pulsar_doctor.acks.ranges import ranges_of
 from pulsar_doctor.acks.written import parse_written
 from pulsar_doctor.sandbox.lifetime import Sandbox, running
 from tests.holes.holed import (
@@ -424,7 +424,7 @@ def is_told(admin: httpx.Client, topic: str, storing: Storing) -> bool:
     """Whether the broker's figure for the record is ours."""
     stats = admin.get(f"/admin/v2/{path_of(topic)}/stats").json()
     text = cursor_of(admin, topic)["individuallyDeletedMessages"]
-    ours = record_bytes(parse_written(text), parse_ranges(text), storing)
+    ours = record_bytes(parse_written(text), ranges_of(parse_written(text)), storing)
     told: int = stats["subscriptions"][SUBSCRIPTION][SIZE]
     return told == ours
 

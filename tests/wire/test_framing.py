@@ -262,9 +262,9 @@ def test_the_type_is_the_first_field_of_a_command(command, code):
 def test_a_cutter_says_when_a_held_frame_is_complete():
     cutter = Cutter(HELD)
     cutter.feed(simple(b"\x08\x18"))
-    assert cutter.completed_held
+    assert cutter.held_frames
     cutter.feed(simple(b"\x08\x12"))
-    assert not cutter.completed_held
+    assert not cutter.held_frames
 
 
 @pytest.mark.parametrize("command", [b"", b"\x08"])
