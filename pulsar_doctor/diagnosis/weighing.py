@@ -1,9 +1,9 @@
 """Gathers what is known of a subscription, asks the rules, and weighs their answers.
 
-A rule says found, clear, unknown or not told. Root causes come before their consequences: a rule
-may name other codes that it explains, and what it explains on the same consumer (or on the
-subscription) is left out and lends its severity. What a source can never tell is said in
-`not_told` and makes nothing unknown.
+A rule says what it found, what is unknown, what is not told; or nothing, where all is clear. Root
+causes come before their consequences: a rule may name other codes that it explains, and what it
+explains on the same consumer (or on the subscription) is left out and lends its severity. What a
+source can never tell is said in `not_told` and makes nothing unknown.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
     SEVERITIES,
+    Answers,
     Finding,
-    Found,
     Limits,
     NotTold,
-    Outcome,
+    RuleAnswer,
     Threshold,
     Unknown,
 )
@@ -46,7 +46,7 @@ class Rule:
 
     code: str
     text: str
-    check: Callable[[SubscriptionView, Limits], Outcome]
+    check: Callable[[SubscriptionView, Limits], Answers]
     needs: frozenset[str]
     thresholds: tuple[Threshold, ...] = ()
     explains: frozenset[str] = frozenset()
@@ -85,12 +85,27 @@ class _Weighed:
     unknown: list[tuple[Rule, Unknown]] = field(default_factory=list)
     not_told: list[str] = field(default_factory=list)
 
+    def add(self, rule: Rule, answers: Iterable[RuleAnswer]) -> None:
+        """What one rule found; otherwise the first thing unknown, otherwise the first not told."""
+        said = tuple(answers)
+        if not said:
+            return
+        findings = [(rule, answer) for answer in said if isinstance(answer, Finding)]
+        unknown = [(rule, answer) for answer in said if isinstance(answer, Unknown)]
+        reasons = [answer.reason for answer in said if isinstance(answer, NotTold)]
+        if findings:
+            self.findings.extend(findings)
+        elif unknown:
+            self.unknown.append(unknown[0])
+        else:
+            self.not_told.append(f"{rule.code}: {reasons[0]}")
+
 
 def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
     """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
     weighed = _Weighed()
     for rule in rules:
-        _weigh(weighed, rule, _ask(rule, view, limits[rule.code]))
+        weighed.add(rule, _ask(rule, view, limits[rule.code]))
     findings = tuple(sorted(_root_causes(weighed.findings), key=_worst_first))
     not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
     return Diagnosis(
@@ -114,20 +129,11 @@ def diagnose_wire(
     return [diagnose(by_wire.subscription_view(wire), rules, limits) for wire in subscriptions]
 
 
-def _weigh(weighed: _Weighed, rule: Rule, outcome: Outcome) -> None:
-    if isinstance(outcome, Found):
-        weighed.findings.extend((rule, finding) for finding in outcome.findings)
-    elif isinstance(outcome, Unknown):
-        weighed.unknown.append((rule, outcome))
-    elif isinstance(outcome, NotTold):
-        weighed.not_told.append(f"{rule.code}: {outcome.reason}")
-
-
-def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Outcome:
+def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Iterable[RuleAnswer]:
     if not rule.needs & view.sources:
-        return NotTold(f"needs {' or '.join(sorted(rule.needs))}")
+        return [NotTold(f"needs {' or '.join(sorted(rule.needs))}")]
     missing = view.refused or view.gap
-    return Unknown(missing) if missing else rule.check(view, limits)
+    return [Unknown(missing)] if missing else rule.check(view, limits)
 
 
 def _root_causes(found: Sequence[tuple[Rule, Finding]]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,18 +48,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The rule's cause is there."""
-
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Clear:
-    """The rule's cause is not there."""
-
-
-@dataclass(frozen=True, slots=True)
 class Unknown:
     """The evidence does not decide, and why. consumer: its label, None for the subscription."""
 
@@ -74,8 +62,8 @@ class NotTold:
     reason: str
 
 
-Outcome = Found | Clear | Unknown | NotTold
-CLEAR = Clear()
+RuleAnswer = Finding | Unknown | NotTold
+Answers = Iterator[RuleAnswer]  # of one rule; none: its cause is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +77,6 @@ class Threshold:
 
 
 Limits = Mapping[str, float]
-
-
-def found(answers: Iterable[Finding | Unknown | NotTold]) -> Outcome:
-    """One answer of many: the findings, or what was not decided, or not told; otherwise clear."""
-    collected = tuple(answers)
-    if not collected:
-        return CLEAR
-    findings = tuple(answer for answer in collected if isinstance(answer, Finding))
-    if findings:
-        return Found(findings)
-    for kind in (Unknown, NotTold):
-        for answer in collected:
-            if isinstance(answer, kind):
-                return answer
-    return CLEAR
 
 
 # Rules that speak of the same waiting share these names, each with a value of its own.

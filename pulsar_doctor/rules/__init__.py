@@ -1,7 +1,7 @@
 """The rules: each file is one root cause, and its presence is its registration.
 
 A rule's file has the docstring that `pulsar-doctor explain CODE` prints, THRESHOLDS, NEEDS,
-EXPLAINS (codes that are its consequences), and `check(view, limits)`.
+EXPLAINS (codes that are its consequences, if there are any), and `check(view, limits)`.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ def _rule(name: str) -> Rule:
         check=module.check,
         needs=module.NEEDS,
         thresholds=module.THRESHOLDS,
-        explains=module.EXPLAINS,
+        explains=getattr(module, "EXPLAINS", frozenset()),
     )

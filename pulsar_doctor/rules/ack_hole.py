@@ -25,19 +25,16 @@ Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
@@ -49,7 +46,6 @@ THRESHOLDS = (
     Threshold("hole_after", 300.0, "seconds", "a gap that has stood for less is ordinary"),
 )
 NEEDS = frozenset({STATS, WIRE})
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "Find the entry after mark-delete (`pulsar-admin topics get-message-by-id`) and the consumer "
     "that holds it: acknowledge it, restart that consumer so that it comes again, or give the "
@@ -57,12 +53,8 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where mark-delete has stood for long while acknowledgements went on."""
-    return found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
     hole = view.hole
     if view.durable is False or view.persistent is False:
         return

@@ -23,24 +23,19 @@ Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Threshold,
-    found,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
 NEEDS = frozenset({STATS})
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "Unload the topic (`pulsar-admin topics unload {topic}`): the counter is computed anew when it "
     "is loaded. All its consumers and producers reconnect, and what was sent and not acknowledged "
@@ -49,14 +44,10 @@ REMEDY = (
 SURE = {1: 0.6, 2: 0.8}  # by samples that show it; with more of them it is certain
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a subscription whose counter and positions cannot both be right."""
-    return CLEAR if view.keeps_nothing else found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | NotTold]:
     backlog = view.backlog
-    if backlog is None or backlog.off < limits["least"]:
+    if view.keeps_nothing or backlog is None or backlog.off < limits["least"]:
         return
     if backlog.wrong:
         yield _finding(view)

@@ -19,32 +19,23 @@ Source: Consumer.incrementUnackedMessages and updateBlockedConsumerOnUnackedMsgs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
+from pulsar_doctor.evidence.ack_wait import RELEASE_WAITS, AckWait, acks_to_release
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Severity,
-    Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, told
 from pulsar_doctor.evidence.subscription import SHARING, SubscriptionView
 from pulsar_doctor.wording.durations import duration
 
-THRESHOLDS = (
-    Threshold("refill_wait", 300.0, "seconds", "a release further away than this is a stall"),
-    Threshold("slow_wait", 30.0, "seconds", "a release nearer than this is healthy"),
-    Threshold("just_now", 3.0, "seconds", "an ack or message younger than this decides nothing"),
-)
+THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset(
     {
@@ -63,17 +54,15 @@ REMEDY = (
 NO_LIMIT = "the limit of unacknowledged messages is no part of the wire"
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer at its limit whose release is far away or not in sight."""
     if view.type not in SHARING:
-        return CLEAR
-    consumers = view.consumers or ()
-    return found(answer for each in consumers for answer in _answers(view, each, limits))
+        return
+    for consumer in view.consumers or ():
+        yield from _answers(view, consumer, limits)
 
 
-def _answers(
-    view: SubscriptionView, consumer: ConsumerView, limits: Limits
-) -> Iterator[Finding | Unknown | NotTold]:
+def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
     held, limit = told(consumer.held), consumer.unacked_limit
     if consumer.blocked is None and held != 0 and not consumer.delivered:
         yield _not_told(view, consumer)
@@ -107,7 +96,7 @@ def _flows(consumer: ConsumerView, limits: Limits) -> bool:
     return bool(consumer.delivered) and consumer.blocked_throughout and lately
 
 
-def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Iterator[Unknown]:
+def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Answers:
     """Of a flag that does not fit what the consumer holds."""
     if view.left is not None and view.left.most == 0:
         return

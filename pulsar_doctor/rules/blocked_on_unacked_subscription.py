@@ -20,20 +20,15 @@ BrokerService.checkUnAckMessageDispatching.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
+from pulsar_doctor.evidence.ack_wait import RELEASE_WAITS, AckWait, acks_to_release
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Severity,
-    Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least, told
 from pulsar_doctor.evidence.subscription import (
@@ -44,11 +39,7 @@ from pulsar_doctor.evidence.subscription import (
 )
 from pulsar_doctor.wording.durations import duration
 
-THRESHOLDS = (
-    Threshold("refill_wait", 300.0, "seconds", "a release further away than this is a stall"),
-    Threshold("slow_wait", 30.0, "seconds", "a release nearer than this is healthy"),
-    Threshold("just_now", 3.0, "seconds", "an ack or message younger than this decides nothing"),
-)
+THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS})
 EXPLAINS = frozenset(
     {
@@ -67,17 +58,11 @@ REMEDY = (
 NAMED_MOST = 3
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the subscription as a whole, where its release is far away or not in sight."""
-    if view.type not in SHARING or view.unacked_limit is None:
-        return CLEAR
-    return found(_judge(view, view.unacked_limit, limits))
-
-
-def _judge(
-    view: SubscriptionView, limit: UnackedLimit, limits: Limits
-) -> Iterator[Finding | Unknown]:
-    unacked = told(view.unacked)
+    limit, unacked = view.unacked_limit, told(view.unacked)
+    if view.type not in SHARING or limit is None:
+        return
     if limit.blocked is None and unacked != 0 and not limit.delivered:
         yield Unknown("blocked_subscription_on_unacked_msgs is not told")
     if not limit.blocked or view.consumers == ():
@@ -103,7 +88,7 @@ def _long(limit: UnackedLimit, limits: Limits) -> bool:
     return quiet is not None and quiet.seconds >= limits["refill_wait"]
 
 
-def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Iterator[Unknown]:
+def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Answers:
     """Of a flag that does not fit what the subscription holds."""
     if view.left is not None and view.left.most == 0:
         return

@@ -33,18 +33,17 @@ Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.evidence.answers import (
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
@@ -65,7 +64,6 @@ THRESHOLDS = (
     Threshold("retried_within", 60.0, "seconds", "a failed read or a deaf client ends by then"),
 )
 NEEDS = frozenset({STATS})
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "Unload the topic (`pulsar-admin topics unload TOPIC`): it loads again with a fresh dispatcher "
     "and nothing is lost; keep both stats for a bug report, and see the broker's log for failed "
@@ -73,9 +71,25 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where the broker should read and does not; unknown where that cannot be told apart."""
-    return found(_answers(view, limits))
+    reads, consumers = view.reads, view.consumers or ()
+    if reads is None or _moves(view, reads) or _held_back(view):
+        return
+    active = [consumer for consumer in consumers if consumer.active is not False]
+    if view.consumers is None or (active and all(each.permits is None for each in active)):
+        yield Unknown("nothing moves, and who could receive is not told")
+    ready = tuple(consumer for consumer in active if consumer.may_receive)
+    if not ready:
+        return
+    if not reads.states and view.durable is False:
+        return  # a reader: what it holds and what is left cannot be told apart
+    case = Case(view, ready, reads, limits)
+    doubt = next((reason for ask in DOUBTS if (reason := ask(case))), None)
+    if doubt is None:
+        yield _finding(case)
+    else:
+        yield Unknown(f"{_who(ready)}, and nothing moves: {doubt}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +116,6 @@ class Case:
         last = since_last_delivery(self.ready), since_last_request(self.ready)
         ages = [age.seconds for age in last if age is not None]
         return max(min(ages, default=0.0), self.reads.seconds or 0.0)
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown]:
-    reads, consumers = view.reads, view.consumers or ()
-    if reads is None or _moves(view, reads) or _held_back(view):
-        return
-    active = [consumer for consumer in consumers if consumer.active is not False]
-    if view.consumers is None or (active and all(each.permits is None for each in active)):
-        yield Unknown("nothing moves, and who could receive is not told")
-    ready = tuple(consumer for consumer in active if consumer.may_receive)
-    if not ready:
-        return
-    if not reads.states and view.durable is False:
-        return  # a reader: what it holds and what is left cannot be told apart
-    case = Case(view, ready, reads, limits)
-    doubt = next((reason for ask in DOUBTS if (reason := ask(case))), None)
-    if doubt is None:
-        yield _finding(case)
-    else:
-        yield Unknown(f"{_who(ready)}, and nothing moves: {doubt}")
 
 
 def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:

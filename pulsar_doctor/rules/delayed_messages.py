@@ -17,38 +17,31 @@ Source: SubscriptionStats.msgDelayed; DelayedDeliveryTracker.getNumberOfDelayedM
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from pulsar_doctor.evidence.answers import (
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import told
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
 NEEDS = frozenset({STATS})
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "Nothing to do if the delay is meant; otherwise see which producer sends with deliverAfter or "
     "deliverAt, and `pulsar-admin topics peek-messages` shows for when."
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where most of the backlog is not due yet."""
-    return found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
     delayed, backlog = told(view.delayed), view.backlog.entries if view.backlog else None
     if delayed is None:
         yield NotTold("this source does not count delayed messages")

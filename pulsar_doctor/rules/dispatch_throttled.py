@@ -17,18 +17,17 @@ Source: AbstractBaseDispatcher.updateMessagesToRead; SubscriptionStats.dispatchT
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pulsar_doctor.evidence.answers import (
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import told
 from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView
@@ -47,12 +46,8 @@ NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"broker-read-stuck"})
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where a limit held reads back in the window while consumers could take more."""
-    return found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
     throttling = view.throttling
     if view.nothing_left:
         return
@@ -87,7 +82,7 @@ def _left_least(view: SubscriptionView) -> int:
     return max(least, (left.most or 0) - sum(count or 0 for count in sent))
 
 
-def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Iterator[Unknown]:
+def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Answers:
     asking = any(
         consumer.permits and (consumer.permits.least or 0) > 0 for consumer in view.consumers or ()
     )

@@ -24,16 +24,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
@@ -54,17 +52,14 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a consumer that seems to be dead beside its successor; never surer than 0.5."""
     if view.type not in SEVERAL:
-        return CLEAR
+        return
     everybody = view.consumers or ()
-    return found(
-        answer
-        for older in everybody
-        for newer in _successors(older, everybody)
-        for answer in _judge(view, older, newer, limits)
-    )
+    for older in everybody:
+        for newer in _successors(older, everybody):
+            yield from _judge(view, older, newer, limits)
 
 
 def _successors(older: ConsumerView, everybody: Sequence[ConsumerView]) -> Iterator[ConsumerView]:
@@ -82,7 +77,7 @@ def _successors(older: ConsumerView, everybody: Sequence[ConsumerView]) -> Itera
 
 def _judge(
     view: SubscriptionView, older: ConsumerView, newer: ConsumerView, limits: Limits
-) -> Iterator[Finding | Unknown]:
+) -> Answers:
     silence, came, last = older.since_work, newer.connected, older.last_sign
     if came is None or last is None or last.ms <= came.ms or older.asked:
         return

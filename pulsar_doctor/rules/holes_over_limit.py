@@ -23,17 +23,14 @@ Source: ManagedCursorImpl.buildIndividualDeletedMessageRanges (it stops after li
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Threshold,
-    found,
 )
 from pulsar_doctor.evidence.ranges import AckedRanges
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
@@ -44,7 +41,6 @@ THRESHOLDS = (
     Threshold("persisted_ranges", DEFAULT, "ranges", "managedLedgerMaxUnackedRangesToPersist"),
 )
 NEEDS = frozenset({STATS})
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "Do not unload or restart before the gaps are acknowledged: see what keeps them (a key that is "
     "slow, delays, single acks on Exclusive where a cumulative one would do), or raise "
@@ -53,12 +49,8 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where ranges would be lost at an unload."""
-    return found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | NotTold]:
     ranges = view.ranges
     if view.durable is False or view.persistent is False:
         return

@@ -20,20 +20,18 @@ Source: AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Severity,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
@@ -56,22 +54,21 @@ REMEDY_GONE = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the active consumer, or for the subscription where it is gone."""
     if view.type != "Failover" or view.durable is False or view.consumers == ():
-        return CLEAR
+        return
     if view.backlog is not None and view.backlog.empty:
-        return CLEAR
+        return
     if view.consumers is None:
-        return Unknown("consumers of the subscription is not told")
-    if view.backlog is not None and view.backlog.counter is None:
-        return Unknown("msg_backlog of the subscription is not told")
-    return found(_judge(view, view.consumers, limits))
+        yield Unknown("consumers of the subscription is not told")
+    elif view.backlog is not None and view.backlog.counter is None:
+        yield Unknown("msg_backlog of the subscription is not told")
+    else:
+        yield from _judge(view, view.consumers, limits)
 
 
-def _judge(
-    view: SubscriptionView, consumers: Sequence[ConsumerView], limits: Limits
-) -> Iterator[Finding | Unknown]:
+def _judge(view: SubscriptionView, consumers: Sequence[ConsumerView], limits: Limits) -> Answers:
     patience = limits["refill_wait"]
     if any(each.delivered and not each.quiet_for(patience) for each in consumers):
         return
@@ -83,7 +80,7 @@ def _judge(
         yield from _stuck(view, consumers[view.active], limits)
 
 
-def _gone(view: SubscriptionView, gone: Gone, limits: Limits) -> Iterator[Finding | Unknown]:
+def _gone(view: SubscriptionView, gone: Gone, limits: Limits) -> Answers:
     left, lasted = view.left, gone.seconds
     permits = [most(c.permits) for c in view.consumers or ()]
     known = [each for each in permits if each is not None]
@@ -97,9 +94,7 @@ def _gone(view: SubscriptionView, gone: Gone, limits: Limits) -> Iterator[Findin
         yield _gone_finding(view, gone, lasted, max(known, default=None))
 
 
-def _stuck(
-    view: SubscriptionView, active: ConsumerView, limits: Limits
-) -> Iterator[Finding | Unknown]:
+def _stuck(view: SubscriptionView, active: ConsumerView, limits: Limits) -> Answers:
     long = active.quiet_for(limits["refill_wait"])
     quiet, works = active.quiet, (active.moved or active.works) and not long
     if active.permits is None and not works:

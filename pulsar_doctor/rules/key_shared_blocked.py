@@ -20,21 +20,19 @@ getRestrictedMaxEntriesForConsumer of the latter, and PIP-282.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from pulsar_doctor.evidence.ack_wait import AckWait
+from pulsar_doctor.evidence.ack_wait import JUST_NOW, AckWait
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Severity,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least, told
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
@@ -44,7 +42,7 @@ from pulsar_doctor.wording.durations import duration
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "without an ack for so long it is a stall anyway"),
     Threshold("slow_wait", 30.0, "seconds", "a hand-over within this is healthy"),
-    Threshold("just_now", 3.0, "seconds", "an ack or message younger than this decides nothing"),
+    JUST_NOW,
 )
 NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
@@ -54,21 +52,21 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the consumer whose acks are awaited."""
     keys, consumers = view.key_order, view.consumers
     if keys is None or keys.out_of_order:
-        return CLEAR
+        return
     if consumers is None:
-        return Unknown("the subscription's consumers are not told")
-    if keys.joined:
-        return found(_by_joining(view, keys, limits))
-    return found(answer for each in consumers for answer in _by_hashes(view, each, limits))
+        yield Unknown("the subscription's consumers are not told")
+    elif keys.joined:
+        yield from _by_joining(view, keys, limits)
+    else:
+        for consumer in consumers:
+            yield from _by_hashes(view, consumer, limits)
 
 
-def _by_hashes(
-    view: SubscriptionView, consumer: ConsumerView, limits: Limits
-) -> Iterator[Finding | Unknown | NotTold]:
+def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
     draining = consumer.draining
     if draining is None:
         yield from _without_any(view)
@@ -83,7 +81,7 @@ def _by_hashes(
         yield from _judge(view, consumer, limits, (summary, _hashes(draining)))
 
 
-def _without_any(view: SubscriptionView) -> Iterator[NotTold]:
+def _without_any(view: SubscriptionView) -> Answers:
     """Of a source that knows neither way of telling who waits for whom."""
     if view.key_order is None or view.key_order.joined is None:
         yield NotTold("neither draining hashes nor positions of joining are in these stats")
@@ -99,7 +97,7 @@ def _judge(
     consumer: ConsumerView,
     limits: Limits,
     told_by: tuple[str, tuple[Measure, ...]],
-) -> Iterator[Finding | Unknown]:
+) -> Answers:
     """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers."""
     held = told(consumer.held)
     if held is None:
@@ -115,9 +113,7 @@ def _judge(
         yield _finding(view, consumer, wait, severity, told_by)
 
 
-def _by_joining(
-    view: SubscriptionView, keys: KeyOrder, limits: Limits
-) -> Iterator[Finding | Unknown]:
+def _by_joining(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers:
     consumers = view.consumers or ()
     waiting = [consumer for consumer in consumers if _is_held_back(consumer)]
     names = {consumer.name for consumer in waiting}

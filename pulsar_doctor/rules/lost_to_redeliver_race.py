@@ -26,9 +26,7 @@ OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pulsar_doctor.evidence.answers import WIRE, Finding, Limits, Measure, Outcome, Threshold, found
+from pulsar_doctor.evidence.answers import WIRE, Answers, Finding, Limits, Measure, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
@@ -45,12 +43,8 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that waits for what will not come."""
-    return found(_findings(view, limits))
-
-
-def _findings(view: SubscriptionView, limits: Limits) -> Iterator[Finding]:
     for consumer in view.consumers or ():
         passed = consumer.passed_over
         if passed is not None and passed.settled_seconds >= limits["settle"]:

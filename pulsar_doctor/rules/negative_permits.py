@@ -17,18 +17,15 @@ preciseDispatcherFlowControl is on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
     REFILL_WAIT,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least, told
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
@@ -45,12 +42,8 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer below zero with nothing left to give back."""
-    return found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown]:
     if view.nothing_to_send_for_sure or (view.left is None and view.backlog is not None):
         return
     for consumer in starving(view, limits):

@@ -15,18 +15,14 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.attendance import Alone
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
@@ -36,21 +32,16 @@ THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "after a load consumers are back by then"),
 )
 NEEDS = frozenset({STATS})
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "Start the application that consumes this subscription; if nobody needs it any more, delete it "
     "(pulsar-admin topics unsubscribe), so that its backlog is not kept."
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a durable subscription with a backlog and nobody attached."""
     if view.consumers or view.quiet_is_fine:
-        return CLEAR
-    return found(_judge(view, limits))
-
-
-def _judge(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown]:
+        return
     backlog, alone = view.backlog, view.alone
     if alone is None:
         yield Unknown("consumers of the subscription is not told")

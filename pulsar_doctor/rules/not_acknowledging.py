@@ -16,19 +16,15 @@ Source: Consumer.messageAcked and flowPermits in the broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -43,18 +39,14 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that holds messages in silence."""
     if view.quiet_is_fine or not _nothing_left(view):
-        return CLEAR
-    return found(_answers(view, limits["silent_for"]))
-
-
-def _answers(view: SubscriptionView, silent_for: float) -> Iterator[Finding | Unknown]:
+        return
     for consumer in view.consumers or ():
         if not _holds_with_permits(consumer):
             continue
-        if consumer.quiet_for(silent_for):
+        if consumer.quiet_for(limits["silent_for"]):
             yield _finding(consumer)
         elif consumer.never_acked and consumer.quiet is not None and not consumer.quiet.exact:
             yield Unknown(

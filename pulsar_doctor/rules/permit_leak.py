@@ -24,18 +24,15 @@ ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Severity,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -55,12 +52,13 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that owes more than a FLOW's worth and sends none."""
-    return found(answer for each in view.consumers or () for answer in _judge(each, limits))
+    for consumer in view.consumers or ():
+        yield from _judge(consumer, limits)
 
 
-def _judge(consumer: ConsumerView, limits: Limits) -> Iterator[Finding | Unknown]:
+def _judge(consumer: ConsumerView, limits: Limits) -> Answers:
     owed, threshold, since = least(consumer.owed), consumer.refill_threshold, consumer.since_flow
     if owed is None or threshold is None or owed <= threshold or since is None:
         return

@@ -16,21 +16,20 @@ Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trac
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, WIRE, Finding, Limits, Measure, Outcome, found
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Limits, Measure
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 
 THRESHOLDS = ()
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "Keep the trace and both stats, and report them: this is a fault of the client, of the broker "
     "or of this tool. Restarting the consumer evens both sides out."
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each number that both sides tell exactly, and differently."""
-    return found(_finding(each) for each in view.disagreements)
+    return map(_finding, view.disagreements)
 
 
 def _finding(differ: Disagreement) -> Finding:

@@ -26,20 +26,17 @@ Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
     QUIET_AFTER,
     RECEIVER_QUEUE_SIZE,
     REFILL_WAIT,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
-    Outcome,
     Severity,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
@@ -54,12 +51,8 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that waits too long; unknown where a queue of 0 looks the same."""
-    return found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown]:
     if view.quiet_is_fine:
         return
     if view.consumers is None:

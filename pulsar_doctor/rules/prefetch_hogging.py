@@ -27,19 +27,17 @@ from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     REFILL_WAIT,
     SLOW_WAIT,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Severity,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -89,13 +87,12 @@ class Hoard:
         return self.held * min(since.seconds, self.idle_for.seconds) / (done + 1)
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the consumer that hoards; clear where nobody is idle or nobody hoards."""
     if view.type != "Shared":
-        return CLEAR
-    return found(
-        answer for hoard in _hoards(view, limits) for answer in _judge(view, hoard, limits)
-    )
+        return
+    for hoard in _hoards(view, limits):
+        yield from _judge(view, hoard, limits)
 
 
 def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
@@ -130,7 +127,7 @@ def _idles(consumer: ConsumerView, seconds: float) -> bool:
     return idle is not None and (idle.seconds >= seconds or not idle.exact)
 
 
-def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Iterator[Finding | Unknown]:
+def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
     wait, left, hog = _wait(hoard, limits), view.left, hoard.hog
     if wait is None or (left is not None and (left.least or 0) > 0):
         return

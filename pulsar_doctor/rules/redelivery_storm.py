@@ -24,20 +24,16 @@ latter; PersistentDispatcherSingleActiveConsumer rewinds the cursor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
     NotTold,
-    Outcome,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -58,26 +54,25 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the subscription as a whole."""
     circulation = view.circulation
     if circulation is None or view.durable is False:
-        return CLEAR
+        return
     lately = circulation.lately(limits["window"])
     if lately is not None:
-        return found(_by_messages(circulation, lately, limits))
-    if view.backlog is not None and view.backlog.empty:
-        return CLEAR
-    return found(_by_counters(circulation, limits))
+        yield from _by_messages(circulation, lately, limits)
+    elif view.backlog is None or not view.backlog.empty:
+        yield from _by_counters(circulation, limits)
 
 
-def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Iterator[Finding]:
+def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Answers:
     if lately.in_circles and _comes_back(lately, limits):
         within = f"in the last {duration(limits['window'])}"
         yield _finding(lately, within, 0.8, circulation.count_most)
 
 
-def _by_counters(circulation: Circulation, limits: Limits) -> Iterator[Finding | Unknown | NotTold]:
+def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
     sent, life = circulation.window, circulation.life
     if _nothing_comes_again(circulation, limits):
         return
@@ -117,7 +112,7 @@ def _nothing_comes_again(circulation: Circulation, limits: Limits) -> bool:
     return last is not None and last.seconds > limits["round"]
 
 
-def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Iterator[Finding | Unknown]:
+def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Answers:
     """Where nothing was ever acknowledged: a storm, if the last round was just now."""
     last, begun = circulation.last_delivery, circulation.begun
     if last is None or begun is None:
@@ -136,7 +131,7 @@ def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Iterator[F
     yield _finding(life, within, 0.7 if rate is not None and rate > 0 else 0.6)
 
 
-def _movement_not_told(circulation: Circulation, limits: Limits) -> Iterator[Unknown | NotTold]:
+def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
     if circulation.at_most_twice:
         return
     rate, out = circulation.rate_redeliver, circulation.rate_out

@@ -14,18 +14,15 @@ Nothing is wrong with the broker. Other consumers of the subscription may be idl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
     RECEIVER_QUEUE_SIZE,
     SLOW_WAIT,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
@@ -33,19 +30,14 @@ from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
-EXPLAINS: frozenset[str] = frozenset()
 REMEDY = (
     "If this pace is what the work takes, give the consumer a smaller receiver queue or add "
     "consumers, so that messages do not wait behind it."
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that works and whose next permits are further away than slow_wait."""
-    return found(_findings(view, limits))
-
-
-def _findings(view: SubscriptionView, limits: Limits) -> Iterator[Finding]:
     for consumer in starving(view, limits):
         if consumer.works and not consumer.resting and _is_slow(consumer, limits["slow_wait"]):
             yield _finding(consumer)

@@ -22,19 +22,16 @@ num_messages_in_batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.evidence.answers import (
     QUIET_AFTER,
     REFILL_WAIT,
     STATS,
     WIRE,
+    Answers,
     Finding,
     Limits,
     Measure,
-    Outcome,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -48,12 +45,8 @@ REMEDY = (
 )
 
 
-def check(view: SubscriptionView, limits: Limits) -> Outcome:
+def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where a zero queue met a batch; unknown where it may be a queue of 1."""
-    return found(_answers(view, limits))
-
-
-def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unknown]:
     if view.quiet_is_fine:
         return
     for consumer in view.consumers or ():
@@ -67,7 +60,7 @@ def _answers(view: SubscriptionView, limits: Limits) -> Iterator[Finding | Unkno
             yield from _by_silence(consumer, limits)
 
 
-def _by_silence(consumer: ConsumerView, limits: Limits) -> Iterator[Finding | Unknown]:
+def _by_silence(consumer: ConsumerView, limits: Limits) -> Answers:
     quiet = consumer.quiet
     if quiet is None or (quiet.exact and quiet.seconds < limits["quiet_after"]):
         return

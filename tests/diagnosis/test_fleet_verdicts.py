@@ -15,7 +15,7 @@ from pulsar_doctor.diagnosis.judge import Judge
 from pulsar_doctor.diagnosis.live import AT_ONCE, Asking, of_fleet
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.evidence.answers import CLEAR, STATS, Clear, Limits
+from pulsar_doctor.evidence.answers import STATS, Answers, Limits
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.broker.replayed import HEALTHY, cluster, states
 
@@ -27,11 +27,11 @@ class Asked:
         self.topics: Counter[str] = Counter()
         self._fails_from = fails_from
 
-    def check(self, view: SubscriptionView, _: Limits) -> Clear:
+    def check(self, view: SubscriptionView, _: Limits) -> Answers:
         self.topics[view.topic] += 1
         if self.topics.total() > self._fails_from:
             raise DoctorError("the rule is out of order")
-        return CLEAR
+        return iter(())
 
     def judge(self) -> Judge:
         rule = Rule("asked", "", self.check, frozenset({STATS}))

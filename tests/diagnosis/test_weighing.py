@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,17 +20,15 @@ from pulsar_doctor.diagnosis.weighing import (
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
-    CLEAR,
     WIRE,
+    Answers,
     Finding,
-    Found,
     Limits,
     NotTold,
-    Outcome,
+    RuleAnswer,
     Severity,
     Threshold,
     Unknown,
-    found,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.balance import Forecast, Pace
@@ -46,9 +45,9 @@ def finding(code: str, severity: Severity, consumer: str | None, sure: float = 0
     return Finding(code, severity, sure, consumer, f"{code} of {consumer}", (), "wait")
 
 
-def rule(code: str, outcome: Outcome, *explains: str, **more: Any) -> Rule:
+def rule(code: str, said: Sequence[RuleAnswer], *explains: str, **more: Any) -> Rule:
     values = {"needs": frozenset({WIRE}), "explains": frozenset(explains), **more}
-    return Rule(code, code, lambda evidence, limits: outcome, **values)
+    return Rule(code, code, lambda evidence, limits: iter(said), **values)
 
 
 def wire(*lines: str, at: str = "1s") -> Subscription:
@@ -65,27 +64,27 @@ def of(status: Status) -> Diagnosis:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "status"),
+    ("said", "status"),
     [
         ([], "healthy"),
-        ([CLEAR], "healthy"),
-        ([Found((finding("x", "info", None),))], "healthy"),
-        ([Found((finding("x", "warning", None),))], "warning"),
-        ([Found((finding("x", "stalled", None),)), CLEAR], "stalled"),
-        ([Unknown("hidden"), CLEAR], "unknown"),
-        ([Unknown("hidden"), Found((finding("x", "info", None),))], "unknown"),
-        ([Unknown("hidden"), Found((finding("x", "warning", None),))], "warning"),
+        ([[]], "healthy"),
+        ([[finding("x", "info", None)]], "healthy"),
+        ([[finding("x", "warning", None)]], "warning"),
+        ([[finding("x", "stalled", None)], []], "stalled"),
+        ([[Unknown("hidden")], []], "unknown"),
+        ([[Unknown("hidden")], [finding("x", "info", None)]], "unknown"),
+        ([[Unknown("hidden")], [finding("x", "warning", None)]], "warning"),
     ],
 )
 def test_the_status_is_the_worst_severity_or_unknown(
-    outcomes: list[Outcome], status: Status
+    said: list[list[RuleAnswer]], status: Status
 ) -> None:
-    rules = [rule(f"rule-{number}", outcome) for number, outcome in enumerate(outcomes)]
+    rules = [rule(f"rule-{number}", answers) for number, answers in enumerate(said)]
     assert judge(*rules).status == status
 
 
 def test_what_no_source_can_tell_is_said_and_leaves_the_subscription_healthy() -> None:
-    blind = rule("broker-read-stuck", Unknown("never asked"), needs=frozenset({STATS}))
+    blind = rule("broker-read-stuck", [Unknown("never asked")], needs=frozenset({STATS}))
     verdict = judge(blind)
     assert verdict.status == "healthy"
     assert verdict.not_told == (f"broker-read-stuck: needs {STATS}",)
@@ -93,50 +92,50 @@ def test_what_no_source_can_tell_is_said_and_leaves_the_subscription_healthy() -
 
 
 def test_what_was_asked_and_not_decided_is_said_and_makes_it_unknown() -> None:
-    verdict = judge(rule("x", Unknown("too short a time", "a")))
+    verdict = judge(rule("x", [Unknown("too short a time", "a")]))
     assert verdict.status == "unknown"
     assert verdict.not_told == ("x: too short a time",)
 
 
 def test_a_root_cause_hides_its_consequence_on_the_same_consumer_only() -> None:
-    cause = rule("cause", Found((finding("cause", "stalled", "a"),)), "effect")
+    cause = rule("cause", [finding("cause", "stalled", "a")], "effect")
     effects = finding("effect", "stalled", "a"), finding("effect", "stalled", "b")
-    verdict = judge(cause, rule("effect", Found(effects)))
+    verdict = judge(cause, rule("effect", effects))
     assert [(f.code, f.consumer) for f in verdict.findings] == [("cause", "a"), ("effect", "b")]
 
 
 def test_a_root_cause_of_the_subscription_hides_its_consequences_on_all_consumers() -> None:
-    cause = rule("cause", Found((finding("cause", "stalled", None),)), "effect")
+    cause = rule("cause", [finding("cause", "stalled", None)], "effect")
     effects = finding("effect", "stalled", "a"), finding("effect", "stalled", "b")
-    assert [f.code for f in judge(cause, rule("effect", Found(effects))).findings] == ["cause"]
+    assert [f.code for f in judge(cause, rule("effect", effects)).findings] == ["cause"]
 
 
 def test_a_cause_on_one_consumer_explains_what_it_does_to_the_subscription() -> None:
-    cause = rule("cause", Found((finding("cause", "stalled", "a"),)), "effect")
-    effect = rule("effect", Found((finding("effect", "stalled", None),)))
+    cause = rule("cause", [finding("cause", "stalled", "a")], "effect")
+    effect = rule("effect", [finding("effect", "stalled", None)])
     assert [f.code for f in judge(cause, effect).findings] == ["cause"]
-    elsewhere = rule("effect", Found((finding("effect", "stalled", "b"),)))
+    elsewhere = rule("effect", [finding("effect", "stalled", "b")])
     assert len(judge(cause, elsewhere).findings) == 2
 
 
 def test_a_root_cause_is_as_severe_as_what_it_explains() -> None:
-    cause = rule("cause", Found((finding("cause", "warning", "a"),)), "effect")
-    verdict = judge(cause, rule("effect", Found((finding("effect", "stalled", "a"),))))
+    cause = rule("cause", [finding("cause", "warning", "a")], "effect")
+    verdict = judge(cause, rule("effect", [finding("effect", "stalled", "a")]))
     assert verdict.status == "stalled"
     assert [(f.code, f.severity) for f in verdict.findings] == [("cause", "stalled")]
 
 
 def test_findings_come_worst_first_and_then_the_surest() -> None:
     rules = [
-        rule("w", Found((finding("w", "warning", "a", 1.0),))),
-        rule("s", Found((finding("s", "stalled", "a", 0.6), finding("t", "stalled", "b", 0.9)))),
-        rule("i", Found((finding("i", "info", None),))),
+        rule("w", [finding("w", "warning", "a", 1.0)]),
+        rule("s", [finding("s", "stalled", "a", 0.6), finding("t", "stalled", "b", 0.9)]),
+        rule("i", [finding("i", "info", None)]),
     ]
     assert [f.code for f in judge(*rules).findings] == ["t", "s", "w", "i"]
 
 
 def test_a_rule_is_not_asked_where_commands_are_missing_or_nobody_was_accepted() -> None:
-    clear = rule("x", CLEAR)
+    clear = rule("x", [])
     assert judge(clear, subscription=wire(*WORKING, "1s gap")).status == "unknown"
     assert judge(clear, subscription=wire("0s refused w Exclusive")).status == "unknown"
     accepted = wire("0s subscribe a Shared", "0s refused b Shared")
@@ -146,13 +145,13 @@ def test_a_rule_is_not_asked_where_commands_are_missing_or_nobody_was_accepted()
 def test_the_verdict_on_a_consumer_is_by_its_own_findings_and_the_subscriptions() -> None:
     both = wire()
     a, b = both.consumers
-    own = judge(rule("x", Found((finding("x", "stalled", "a"),))), subscription=both)
+    own = judge(rule("x", [finding("x", "stalled", "a")]), subscription=both)
     assert (verdict_of(own, a), verdict_of(own, b)) == ("stalled", "healthy")
-    shared = judge(rule("x", Found((finding("x", "warning", None),))), subscription=both)
+    shared = judge(rule("x", [finding("x", "warning", None)]), subscription=both)
     assert (verdict_of(shared, a), verdict_of(shared, b)) == ("warning", "warning")
     unsure = judge(
-        rule("x", Found((finding("x", "stalled", "a"),))),
-        rule("y", Unknown("hidden", "b")),
+        rule("x", [finding("x", "stalled", "a")]),
+        rule("y", [Unknown("hidden", "b")]),
         subscription=both,
     )
     assert (verdict_of(unsure, a), verdict_of(unsure, b)) == ("stalled", "unknown")
@@ -235,9 +234,9 @@ def test_set_that_cannot_be_is_wrong_usage(change: str, says: str) -> None:
 def test_a_rule_gets_its_own_thresholds() -> None:
     seen: list[Limits] = []
 
-    def check(view: SubscriptionView, limits: Limits) -> Outcome:
+    def check(view: SubscriptionView, limits: Limits) -> Answers:
         seen.append(limits)
-        return CLEAR
+        return iter(())
 
     waits = Threshold("wait", 5.0, "seconds", "how long")
     rules = [Rule("x", "x", check, frozenset({WIRE}), (waits,))]
@@ -290,14 +289,15 @@ def test_a_length_of_time_as_a_person_says_it(seconds: float, text: str) -> None
 
 
 def test_what_a_source_can_never_tell_makes_nothing_unknown() -> None:
-    verdict = judge(rule("rule", NotTold("this broker does not write it")))
+    verdict = judge(rule("rule", [NotTold("this broker does not write it")]))
     assert verdict.status == "healthy"
     assert verdict.not_told == ("rule: this broker does not write it",)
 
 
 def test_of_many_answers_a_finding_counts_first_then_doubt_then_what_is_not_told() -> None:
     cause, doubt, silence = finding("cause", "stalled", "a"), Unknown("doubt"), NotTold("silence")
-    assert found([silence, doubt, cause]) == Found((cause,))
-    assert found([silence, doubt]) == doubt
-    assert found([silence]) == silence
-    assert found([]) == CLEAR
+    verdict = judge(rule("x", [silence, doubt, cause]))
+    assert (verdict.findings, verdict.not_told) == ((cause,), ())
+    assert judge(rule("x", [silence, doubt, doubt])).not_told == ("x: doubt",)
+    assert judge(rule("x", [silence, silence])).not_told == ("x: silence",)
+    assert judge(rule("x", [])).not_told == ()
