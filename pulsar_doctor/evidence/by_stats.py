@@ -15,7 +15,7 @@ from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.evidence.answers import STATS
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.ranges import AckedRanges
-from pulsar_doctor.evidence.standing import Standing, returned_in_life, standings
+from pulsar_doctor.evidence.standing import Standing, latest, returned_in_life, standings
 from pulsar_doctor.evidence.starvation import Starving, held_by, quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import acks_of
 from pulsar_doctor.evidence.stats_attendance import alone_of
@@ -85,7 +85,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         address=now.address,
         client_version=now.client_version,
         active=standing.active,
-        connected=standing.observed.window.last.age(now.connected_since_ms),
+        connected=standing.since(now.connected_since_ms),
         connected_since=now.connected_since,
         permits=exactly(standing.permits),
         held=None if held is None else Count(held.least, held.most),
@@ -106,14 +106,14 @@ def consumer_view(standing: Standing) -> ConsumerView:
         done_in_life=returned_in_life(now),
         never_acked=_never_acked(now),
         drain_seconds=_drain(standing),
-        since_delivery=standing.observed.window.last.age(now.last_consumed_timestamp_ms),
+        since_delivery=standing.since(now.last_consumed_timestamp_ms),
         asked_lately=_asked_lately(starving),
         quiet=standing.silence,
         since_flow=standing.starved,
         since_work=standing.without_work,
-        last_sign=standing.observed.window.last.age(_last_sign(now)),
+        last_sign=standing.since(_last_sign(now)),
         connection_sign=_connection_sign(standing),
-        flow_told=_flow_is_told(now),
+        flow_told=standing.flow_told,
         asked=bool(standing.granted),
         keys_wait=_keys_wait(now),
         idle=_idle(standing),
@@ -155,7 +155,7 @@ def _in_rhythm(standing: Standing) -> bool:
     That average has idle times in it, so it excuses no silence of RHYTHM_MOST_MS.
     """
     quiet, done = standing.silence, _done_in_life(standing)
-    life = standing.observed.window.last.age(standing.now.connected_since_ms)
+    life = standing.since(standing.now.connected_since_ms)
     if quiet is None or life is None or not (quiet.exact and life.exact) or done < LIFE_NEEDS:
         return False
     return quiet.ms <= min(2 * life.ms / done, RHYTHM_MOST_MS)
@@ -247,23 +247,13 @@ def _idle(standing: Standing) -> Age | None:
     if standing.permits is None or standing.permits <= 0 or standing.delivered:
         return None
     moments = (now.connected_since_ms, now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms)
-    told = [moment for moment in moments if moment is not None]
-    return standing.observed.window.last.age(max(told, default=None))
+    return standing.since(*moments)
 
 
 def _last_sign(consumer: ConsumerStats) -> int | None:
     """When it last acknowledged, asked for more or connected."""
-    signs = (
-        consumer.last_acked_timestamp_ms,
-        consumer.last_consumed_flow_timestamp_ms,
-        consumer.connected_since_ms,
-    )
-    return max((moment for moment in signs if moment is not None), default=None)
-
-
-def _flow_is_told(consumer: ConsumerStats) -> bool:
-    name = "last_consumed_flow_timestamp_ms"
-    return consumer.last_consumed_flow_timestamp_ms is not None or name in consumer.never
+    flow = consumer.last_consumed_flow_timestamp_ms
+    return latest((consumer.last_acked_timestamp_ms, flow, consumer.connected_since_ms))
 
 
 def _connection_sign(standing: Standing) -> Age | None:
@@ -275,7 +265,7 @@ def _connection_sign(standing: Standing) -> Age | None:
         for consumer in subscription.consumers or ()
         if address is not None and consumer.address == address
     ]
-    return last.age(max((sign for sign in signs if sign is not None), default=None))
+    return last.age(latest(signs))
 
 
 def _keys_wait(now: ConsumerStats) -> bool:
@@ -306,6 +296,4 @@ def _may_receive_throughout(standing: Standing) -> bool:
 def _since_request(standing: Standing) -> Age | None:
     """Not by that of all consumers together: an older broker does not tell whose it was."""
     now = standing.now
-    moments = (now.connected_since_ms, now.last_consumed_flow_timestamp_ms)
-    told = [moment for moment in moments if moment is not None]
-    return standing.observed.window.last.age(max(told, default=None))
+    return standing.since(now.connected_since_ms, now.last_consumed_flow_timestamp_ms)

@@ -18,6 +18,7 @@ back, there was no refill yet, and all that was granted is RQS.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
@@ -82,6 +83,11 @@ class Standing:
         return _counted(self.course.change(returned_in_life))
 
     @property
+    def returned_in_life(self) -> int | None:
+        """Messages that it acknowledged or gave back since it connected; Shared, Key_Shared."""
+        return None if self.unacked is None else returned_in_life(self.now)
+
+    @property
     def acked(self) -> bool | None:
         """Whether an ack came from it within the window; None where not told."""
         return self.course.passed("last_acked_timestamp_ms")
@@ -102,17 +108,17 @@ class Standing:
         signs = [now.last_acked_timestamp_ms, self.last_flow_ms, connected]
         if now.msg_out_counter != 0:  # an attempt to send leaves its moment too
             signs.append(now.last_consumed_timestamp_ms)
-        age = self._age_of(signs)
+        age = self._age_of(*signs)
         if age is None or not self.flow_unseen:
             return age
-        since = self._age_of([*signs, self.observed.now.last_consumed_flow_timestamp_ms])
+        since = self._age_of(*signs, self.observed.now.last_consumed_flow_timestamp_ms)
         return age if since is None or since.ms >= age.ms else Age(since.ms, False)
 
     @property
     def last_flow_ms(self) -> int | None:
         """When its last FLOW came; older brokers tell that of the whole subscription only."""
         own = self.now.last_consumed_flow_timestamp_ms
-        if self._flow_told or len(self.observed.consumers) > 1:
+        if self.flow_told or len(self.observed.consumers) > 1:
             return own
         return self.observed.now.last_consumed_flow_timestamp_ms
 
@@ -121,10 +127,11 @@ class Standing:
         """Whether a FLOW of it may have left no trace: its moment is not told, and below 0 permits
         nothing is sent upon it."""
         one_of_many = len(self.observed.consumers) > 1
-        return one_of_many and not self._flow_told and (self.permits or 0) < 0
+        return one_of_many and not self.flow_told and (self.permits or 0) < 0
 
     @property
-    def _flow_told(self) -> bool:
+    def flow_told(self) -> bool:
+        """Whether its own last FLOW is told, or that none came."""
         name = "last_consumed_flow_timestamp_ms"
         return self.now.last_consumed_flow_timestamp_ms is not None or name in self.now.never
 
@@ -132,23 +139,20 @@ class Standing:
     def without_work(self) -> Age | None:
         """Since it last acknowledged or asked for more, or connected."""
         now = self.now
-        return self._age_of(
-            [
-                now.last_acked_timestamp_ms,
-                self.last_flow_ms,
-                now.connected_since_ms,
-            ]
-        )
+        return self._age_of(now.last_acked_timestamp_ms, self.last_flow_ms, now.connected_since_ms)
 
     @property
     def starved(self) -> Age | None:
         """Since the last FLOW: for so long no permit came."""
-        return self._age_of([self.last_flow_ms])
+        return self._age_of(self.last_flow_ms)
 
-    def _age_of(self, moments: list[int | None]) -> Age | None:
-        told = [moment for moment in moments if moment is not None]
-        age = self.observed.window.last.age(max(told)) if told else None
-        still = self.observed.window.span_ms
+    def since(self, *moments: int | None) -> Age | None:
+        """Since the last of these moments; None where none is told."""
+        return self.observed.window.last.age(latest(moments))
+
+    def _age_of(self, *moments: int | None) -> Age | None:
+        """The same, and at least the window where nothing moved in it."""
+        age, still = self.since(*moments), self.observed.window.span_ms
         if self.moved is False and still and (age is None or age.ms < still):
             return Age(still, False)
         return age
@@ -162,8 +166,8 @@ class Standing:
         granted = now.msg_out_counter + now.available_permits
         if granted < 1:
             return None
-        if self.unacked is not None and now.msg_out_counter >= 1:
-            returned = now.msg_out_counter - self.unacked
+        returned = self.returned_in_life
+        if returned is not None and now.msg_out_counter >= 1:
             return granted if 0 <= returned < max(1, granted // 2) else None
         return granted if granted == 1 else None
 
@@ -173,6 +177,18 @@ def standings(observed: Observed) -> tuple[Standing, ...]:
     return tuple(
         Standing(observed, course, number) for number, course in enumerate(observed.consumers)
     )
+
+
+def latest(moments: Iterable[int | None]) -> int | None:
+    """The last of those that are told; None where none is."""
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def gone_by_backlog(observed: Observed) -> int | None:
+    """Entries that the backlog lost in the window: what came, less what it rose by."""
+    added = observed.window.topic().growth(lambda topic: topic.msg_in_counter)
+    risen = observed.course.change(lambda subscription: subscription.msg_backlog)
+    return None if added is None or risen is None else max(0, added - risen)
 
 
 def _counted(change: int | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import Acks
-from pulsar_doctor.evidence.standing import Standing, returned_in_life
+from pulsar_doctor.evidence.standing import Standing
 
 
 def acks_of(standing: Standing) -> Acks:
@@ -24,11 +24,10 @@ def rhythm(standing: Standing) -> float | None:
 
     Times of a second are within the clock's steps.
     """
-    now, window = standing.now, standing.observed.window
-    returned = returned_in_life(now)
-    life = window.last.age(now.connected_since_ms)
-    acked = window.last.age(now.last_acked_timestamp_ms)
-    if standing.unacked is None or returned is None or returned < 2 or life is None:
+    now, returned = standing.now, standing.returned_in_life
+    life = standing.since(now.connected_since_ms)
+    acked = standing.since(now.last_acked_timestamp_ms)
+    if returned is None or returned < 2 or life is None:
         return None
     seconds = life.ms / returned / 1000
     recent = acked is not None and acked.exact and acked.ms <= 2000 * seconds + 1000
@@ -42,8 +41,7 @@ def without_ack(standing: Standing) -> Age | None:
     """
     now, first = standing.now, standing.course.values[0]
     signs = (now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms, now.connected_since_ms)
-    told = (moment for moment in signs if moment is not None)
-    age = standing.observed.window.last.age(max(told, default=None))
+    age = standing.since(*signs)
     span_ms = standing.observed.window.span_ms
     held = first is not None and (first.unacked_messages or 0) > 0
     none = standing.returned == 0 or standing.acked is False  # an ack may count for nothing

@@ -18,7 +18,7 @@ def alone_of(observed: Observed) -> Alone | None:
     return Alone(
         left=last is not None,
         reloaded=last is not None and not _same_load(observed, last),
-        seconds=_seconds(observed, 0 if last is None else last + 1),
+        seconds=observed.window.seconds_since(0 if last is None else last + 1),
         since_flow=observed.window.last.age(flow),
     )
 
@@ -37,9 +37,3 @@ def _same_load(observed: Observed, at: int) -> bool:
 
 def _sent(subscription: SubscriptionStats | None) -> int | None:
     return None if subscription is None else subscription.msg_out_counter
-
-
-def _seconds(observed: Observed, since: int) -> float | None:
-    """From that sample to the last."""
-    first, last = observed.window.samples[since].now_ms, observed.window.last.now_ms
-    return None if first is None or last is None else (last - first) / 1000

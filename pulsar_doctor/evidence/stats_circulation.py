@@ -26,7 +26,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, identity
 from pulsar_doctor.evidence.circulation import Circulation, Sent
-from pulsar_doctor.evidence.standing import standings
+from pulsar_doctor.evidence.standing import gone_by_backlog, latest, standings
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
@@ -57,8 +57,7 @@ def _ever_sent(observed: Observed) -> int | None:
 
 
 def _last_delivery(observed: Observed) -> int | None:
-    told = [standing.now.last_consumed_timestamp_ms for standing in standings(observed)]
-    return max((moment for moment in told if moment is not None), default=None)
+    return latest(standing.now.last_consumed_timestamp_ms for standing in standings(observed))
 
 
 def sent_in_window(observed: Observed) -> Sent | None:
@@ -148,9 +147,7 @@ def acknowledged_entries(observed: Observed) -> int | None:
         consumed = observed.cursor.growth(lambda cursor: cursor.messages_consumed_counter)
         if consumed is not None:
             return consumed
-    added = observed.window.topic().growth(lambda topic: topic.msg_in_counter)
-    risen = observed.course.change(lambda subscription: subscription.msg_backlog)
-    return None if added is None or risen is None else max(0, added - risen)
+    return gone_by_backlog(observed)
 
 
 def batch_most(observed: Observed) -> int:

@@ -48,14 +48,11 @@ def _gone_seconds(observed: Observed) -> float | None:
     """For how long the last samples have shown nobody active, within one load of the topic."""
     if observed.one_sample:
         return None
-    samples, values = observed.window.samples, observed.course.values
+    values = observed.course.values
     since = len(values)
     while since > 0 and (value := values[since - 1]) and _nobody_active(value):
         since -= 1
-    if since == len(values):
-        return None
-    first, last = samples[since].now_ms, observed.window.last.now_ms
-    return None if first is None or last is None else (last - first) / 1000
+    return None if since == len(values) else observed.window.seconds_since(since)
 
 
 def _nobody_active(subscription: SubscriptionStats) -> bool:

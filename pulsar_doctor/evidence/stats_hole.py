@@ -8,7 +8,7 @@ from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import Observed, entries_from
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
-from pulsar_doctor.evidence.standing import standings
+from pulsar_doctor.evidence.standing import latest, standings
 
 MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
 
@@ -67,8 +67,7 @@ def _emptied_ms(observed: Observed) -> int | None:
 
 def _acked_ms(observed: Observed) -> int | None:
     acks = [standing.now.last_acked_timestamp_ms for standing in standings(observed)]
-    told = (observed.now.last_acked_timestamp_ms, *acks)
-    return max((moment for moment in told if moment is not None), default=None)
+    return latest((observed.now.last_acked_timestamp_ms, *acks))
 
 
 def _all_acked_in(observed: Observed) -> float | None:

@@ -134,6 +134,11 @@ class Window:
             return max(0, last - first)
         return None if self.interval_ms is None else (len(self.samples) - 1) * self.interval_ms
 
+    def seconds_since(self, at: int) -> float | None:
+        """From that sample to the last, as far as their times are known; None where one is not."""
+        since, now = self.samples[at].now_ms, self.last.now_ms
+        return None if since is None or now is None else (now - since) / 1000
+
     def topic(self) -> Course[TopicStats]:
         """The topic itself."""
         return Course(tuple(sample.topic for sample in self.samples), self.reset)
