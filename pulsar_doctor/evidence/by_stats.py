@@ -14,16 +14,14 @@ from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.evidence.answers import STATS
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.ranges import AckedRanges
+from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.standing import Standing, latest, returned_in_life, standings
 from pulsar_doctor.evidence.starvation import Starving, held_by, quiet_is_fine
-from pulsar_doctor.evidence.stats_acks import acks_of
-from pulsar_doctor.evidence.stats_attendance import alone_of
+from pulsar_doctor.evidence.stats_acks import acks_of, unacked_limit_of
+from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
 from pulsar_doctor.evidence.stats_circulation import circulation_of
-from pulsar_doctor.evidence.stats_failover import active_of, gone_of
 from pulsar_doctor.evidence.stats_hole import hole_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
-from pulsar_doctor.evidence.stats_limit import unacked_limit_of
 from pulsar_doctor.evidence.stats_reading import reads_of
 from pulsar_doctor.evidence.stats_throttling import throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView

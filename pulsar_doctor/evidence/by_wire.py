@@ -51,7 +51,6 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         unacked=exactly(sum(consumer.ledger.unacked for consumer in there)),
         hole=_hole(there, wire.now_ns),
         circulation=_circulation(there, wire.now_ns),
-        wire=wire,
     )
 
 

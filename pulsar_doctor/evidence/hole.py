@@ -1,4 +1,4 @@
-"""What stands of the acknowledgements behind the first entry that is not acknowledged."""
+"""What is acknowledged behind the first entry that is not: a gap, and ranges behind it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,16 @@ class AckHole:
     markers: bool = False
     position: str | None = None
     backlog_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AckedRanges:
+    """Ranges of acknowledged entries, with gaps between them.
+
+    limit: managedLedgerMaxUnackedRangesToPersist; None where it is not told. size_bytes: of the
+    record in which the broker wrote them down, likewise.
+    """
+
+    count: int
+    limit: int | None
+    size_bytes: int | None

@@ -10,16 +10,14 @@ from pulsar_doctor.broker.stats.observed import COMPACTION
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS, Age
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.answers import RECEIVER_QUEUE_SIZE, Limits, Measure
-from pulsar_doctor.evidence.attendance import Alone
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
-from pulsar_doctor.evidence.ranges import AckedRanges
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.ledger.consumers import Subscription, full_name
+from pulsar_doctor.ledger.consumers import full_name
 
 SHARING = frozenset({"Shared", "Key_Shared"})
 SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
@@ -35,6 +33,21 @@ class Gone:
     named: str | None
     last: str | None
     seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Nobody is attached.
+
+    left: whether somebody was, within the window. reloaded: whether the topic may have been loaded
+    anew since then, which closes every consumer. seconds: for how long nobody was, at least; None
+    where that is not told. since_flow: since anybody asked for messages.
+    """
+
+    left: bool
+    reloaded: bool
+    seconds: float | None
+    since_flow: Age | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +128,6 @@ class SubscriptionView:
     throttling: Throttling | None = None
     key_order: KeyOrder | None = None
     alone: Alone | None = None
-
-    wire: Subscription | None = None
 
     @property
     def nothing_to_send_for_sure(self) -> bool:

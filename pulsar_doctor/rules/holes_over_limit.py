@@ -32,7 +32,7 @@ from pulsar_doctor.evidence.answers import (
     NotTold,
     Threshold,
 )
-from pulsar_doctor.evidence.ranges import AckedRanges
+from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 
 DEFAULT = 10_000.0

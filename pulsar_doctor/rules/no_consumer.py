@@ -24,8 +24,7 @@ from pulsar_doctor.evidence.answers import (
     Threshold,
     Unknown,
 )
-from pulsar_doctor.evidence.attendance import Alone
-from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
