@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -56,12 +55,7 @@ class RoundScreen:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._live.stop()
         self._leave()
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import TypeVar
 
 from pulsar_doctor.errors import DoctorError
@@ -84,12 +83,7 @@ class JournalFile:
     def __enter__(self) -> JournalFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.before()
         self._add_beat()
         self._hand_over()
