@@ -145,11 +145,13 @@ def test_a_clock_that_is_not_told_is_none(date):
 def test_stats_ask_for_nothing_that_costs_unless_told_to():
     with always(Reply(document=STATS)) as broker:
         ask(broker.url, stats)
-        ask(broker.url, lambda admin: admin.partitioned_stats("orders", precise_backlog=True))
+        ask(broker.url, lambda admin: admin.topic_stats("orders", precise_backlog=True))
+        ask(broker.url, lambda admin: admin.partitioned_stats("orders"))
     cheap = "getPreciseBacklog=false&subscriptionBacklogSize=false&getEarliestTimeInBacklog=false"
     assert broker.asked[0].path == f"{STATS_PATH}?{cheap}"
     dear = cheap.replace("Backlog=false", "Backlog=true", 1)
-    assert broker.asked[1].path.endswith(f"/orders/partitioned-stats?{dear}&perPartition=true")
+    assert broker.asked[1].path == f"{STATS_PATH}?{dear}"
+    assert broker.asked[2].path.endswith(f"/orders/partitioned-stats?{cheap}&perPartition=true")
 
 
 def test_the_admin_url_may_have_a_path_of_its_own():
@@ -884,7 +886,7 @@ def test_a_real_topic_is_read_whatever_its_name(broker, client, topic, odd):
 
     async def read(admin: Admin) -> tuple[Any, Any, int | None]:
         return (
-            await admin.topic_stats(name, precise_backlog=True, backlog_size=True),
+            await admin.topic_stats(name, precise_backlog=True),
             await admin.internal_stats(name),
             await admin.partitions(name),
         )

@@ -60,6 +60,14 @@ class LoadedTopic:
     broker_clock_ms: int | None
 
 
+# What a broker would have to read in BookKeeper: exact backlogs, their sizes, their oldest times.
+CHEAP = {
+    "getPreciseBacklog": "false",
+    "subscriptionBacklogSize": "false",
+    "getEarliestTimeInBacklog": "false",
+}
+
+
 class Admin:
     """The cluster's REST API, read only; an async context manager.
 
@@ -83,40 +91,21 @@ class Admin:
     async def __aexit__(self, *exception: object) -> None:
         await self._http.close()
 
-    async def topic_stats(
-        self,
-        topic: str,
-        *,
-        precise_backlog: bool = False,
-        backlog_size: bool = False,
-        earliest_time: bool = False,
-    ) -> RestAnswer:
+    async def topic_stats(self, topic: str, *, precise_backlog: bool = False) -> RestAnswer:
         """The stats of one topic or one partition. Loads the topic where no broker has it loaded.
 
-        The options cost the broker reads in BookKeeper: exact backlog, its size in bytes, the
-        publish time of its oldest message. The size is in the answer anyway on some versions.
+        precise_backlog: costs the broker reads in BookKeeper.
         """
-        return await self._stats_of(
-            topic, "stats", _options(precise_backlog, backlog_size, earliest_time)
-        )
+        params = {**CHEAP, "getPreciseBacklog": "true"} if precise_backlog else CHEAP
+        return await self._stats_of(topic, "stats", params)
 
     async def internal_stats(self, topic: str) -> RestAnswer:
         """Ledgers and cursors of one topic. Loads it; large where a cursor has many ranges."""
         return await self._stats_of(topic, "internalStats", {})
 
-    async def partitioned_stats(
-        self,
-        topic: str,
-        *,
-        per_partition: bool = True,
-        precise_backlog: bool = False,
-        backlog_size: bool = False,
-        earliest_time: bool = False,
-    ) -> RestAnswer:
-        """All partitions of a topic in one answer. Loads every partition; options as above."""
-        params = _options(precise_backlog, backlog_size, earliest_time)
-        params["perPartition"] = _java(per_partition)
-        return await self._stats_of(topic, "partitioned-stats", params)
+    async def partitioned_stats(self, topic: str) -> RestAnswer:
+        """All partitions of a topic in one answer. Loads every partition."""
+        return await self._stats_of(topic, "partitioned-stats", {**CHEAP, "perPartition": "true"})
 
     async def partitioned_internal_stats(self, topic: str) -> RestAnswer:
         """Ledgers and cursors of all partitions in one answer. Loads every partition; large."""
@@ -189,11 +178,22 @@ class Admin:
 
         `managedLedgerMaxUnackedRangesToPersist` of the broker that answers (needs a superuser).
         """
-        return _number((await self._configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
+        return _number((await self.configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
 
     async def configuration(self) -> Mapping[str, Any]:
-        """What holds of broker.conf at the broker that answers; empty where refused (superuser)."""
-        return await self._configuration()
+        """What holds of broker.conf at the broker that answers; empty where refused (superuser).
+
+        It is asked once.
+        """
+        async with self._configuring:
+            if self._conf is None:
+                path, what = "brokers/configuration/runtime", "the broker's configuration"
+                try:
+                    told = (await self._http.document(path, what)).document
+                except (Refused, NotFound):
+                    told = None
+                self._conf = told if isinstance(told, dict) else {}
+        return self._conf
 
     async def version(self) -> str | None:
         """Of the broker that answers, as it writes it; None where it is not told."""
@@ -230,7 +230,7 @@ class Admin:
                 where = refusals.place(response.url)
                 raise BrokerFailed(f"{what} of {where} is not what it should be: {error}") from None
 
-    async def _stats_of(self, topic: str, kind: str, params: dict[str, str]) -> RestAnswer:
+    async def _stats_of(self, topic: str, kind: str, params: Mapping[str, str]) -> RestAnswer:
         name = topic_name(topic)
         what = f"the {kind} of {name}"
         answer = await self._http.document(f"{name.path}/{kind}", what, params)
@@ -248,21 +248,7 @@ class Admin:
         limit = (await self._http.document(f"namespaces/{path}/{on_namespace}", what)).document
         if limit is not None:
             return _number(limit)
-        return _number((await self._configuration()).get(on_broker))
-
-    async def _configuration(self) -> Mapping[str, Any]:
-        """What holds of broker.conf, asked once; nothing where it is not told."""
-        async with self._configuring:
-            if self._conf is None:
-                what = "the broker's configuration"
-                try:
-                    told = (
-                        await self._http.document("brokers/configuration/runtime", what)
-                    ).document
-                except (Refused, NotFound):
-                    told = None
-                self._conf = told if isinstance(told, dict) else {}
-        return self._conf
+        return _number((await self.configuration()).get(on_broker))
 
 
 def _loaded(names: tuple[str, ...], stats: Any, read_ms: int | None) -> LoadedTopic:
@@ -272,18 +258,6 @@ def _loaded(names: tuple[str, ...], stats: Any, read_ms: int | None) -> LoadedTo
 
 async def _next(pieces: AsyncIterator[bytes]) -> bytes:
     return await anext(pieces, b"")
-
-
-def _options(precise_backlog: bool, backlog_size: bool, earliest_time: bool) -> dict[str, str]:
-    return {
-        "getPreciseBacklog": _java(precise_backlog),
-        "subscriptionBacklogSize": _java(backlog_size),
-        "getEarliestTimeInBacklog": _java(earliest_time),
-    }
-
-
-def _java(flag: bool) -> str:
-    return "true" if flag else "false"
 
 
 def _number(value: Any) -> int | None:
