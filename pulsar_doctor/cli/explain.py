@@ -12,7 +12,7 @@ from pulsar_doctor.cli._options import output_option, talk_options
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import Rule
-    from pulsar_doctor.evidence.answers import Threshold
+    from pulsar_doctor.evidence.thresholds import Threshold
 
 SCHEMA = "pulsar-doctor/explain/1"
 

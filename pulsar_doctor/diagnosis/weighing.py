@@ -19,13 +19,12 @@ from pulsar_doctor.evidence.answers import (
     SEVERITIES,
     Answers,
     Finding,
-    Limits,
     NotTold,
     RuleAnswer,
-    Threshold,
     Unknown,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.wording.durations import seconds_of

@@ -10,16 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import Severity, Threshold, Unknown
-
-JUST_NOW = Threshold(
-    "just_now", 3.0, "seconds", "an ack or message younger than this decides nothing"
-)
-RELEASE_WAITS = (
-    Threshold("refill_wait", 300.0, "seconds", "a release further away than this is a stall"),
-    Threshold("slow_wait", 30.0, "seconds", "a release nearer than this is healthy"),
-    JUST_NOW,
-)
+from pulsar_doctor.evidence.answers import Severity, Unknown
 
 
 @dataclass(frozen=True, slots=True)

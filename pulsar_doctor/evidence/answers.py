@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,29 +64,3 @@ class NotTold:
 
 RuleAnswer = Finding | Unknown | NotTold
 Answers = Iterator[RuleAnswer]  # of one rule; none: its cause is not there
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """A number that a rule turns on; `--set rule.name=value` changes it. unit: as it is shown."""
-
-    name: str
-    default: float
-    unit: str
-    meaning: str
-
-
-Limits = Mapping[str, float]
-
-
-# Rules that speak of the same waiting share these names, each with a value of its own.
-REFILL_WAIT = Threshold(
-    "refill_wait", 300.0, "seconds", "a next FLOW further away than this is a stall"
-)
-SLOW_WAIT = Threshold("slow_wait", 30.0, "seconds", "a next FLOW nearer than this is healthy")
-QUIET_AFTER = Threshold(
-    "quiet_after", 5.0, "seconds", "below this age a standstill is not spoken of"
-)
-RECEIVER_QUEUE_SIZE = Threshold(
-    "receiver_queue_size", -1, "messages", "of the consumers, where you know it; -1: not told"
-)

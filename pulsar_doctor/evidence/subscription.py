@@ -9,12 +9,13 @@ from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.observed import COMPACTION
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS, Age
 from pulsar_doctor.evidence.ack_wait import Acks
-from pulsar_doctor.evidence.answers import RECEIVER_QUEUE_SIZE, Limits, Measure
+from pulsar_doctor.evidence.answers import Measure
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.reading import BrokerReads
+from pulsar_doctor.evidence.thresholds import RECEIVER_QUEUE_SIZE, Limits
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import full_name

@@ -25,19 +25,10 @@ Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMar
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    WIRE,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    NotTold,
-    Threshold,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, NotTold, Unknown
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.wording.durations import duration
 
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first

@@ -23,16 +23,9 @@ Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; a
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    NotTold,
-    Threshold,
-)
+from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
 NEEDS = frozenset({STATS})

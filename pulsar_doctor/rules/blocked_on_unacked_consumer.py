@@ -19,13 +19,12 @@ Source: Consumer.incrementUnackedMessages and updateBlockedConsumerOnUnackedMsgs
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.ack_wait import RELEASE_WAITS, AckWait, acks_to_release
+from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.answers import (
     STATS,
     WIRE,
     Answers,
     Finding,
-    Limits,
     Measure,
     NotTold,
     Severity,
@@ -33,6 +32,7 @@ from pulsar_doctor.evidence.answers import (
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, told
 from pulsar_doctor.evidence.subscription import SHARING, SubscriptionView
+from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = RELEASE_WAITS

@@ -20,16 +20,8 @@ BrokerService.checkUnAckMessageDispatching.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.ack_wait import RELEASE_WAITS, AckWait, acks_to_release
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    Severity,
-    Unknown,
-)
+from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
+from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Severity, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView, least, told
 from pulsar_doctor.evidence.subscription import (
     SHARING,
@@ -37,6 +29,7 @@ from pulsar_doctor.evidence.subscription import (
     UnackedLimit,
     backlog_measure,
 )
+from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = RELEASE_WAITS

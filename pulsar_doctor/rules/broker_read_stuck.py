@@ -36,15 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    Threshold,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
     rounded,
@@ -54,6 +46,7 @@ from pulsar_doctor.evidence.consumer import (
 )
 from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
 from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.wording.durations import duration
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told

@@ -23,18 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    WIRE,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    Threshold,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.wording.durations import duration
 
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})

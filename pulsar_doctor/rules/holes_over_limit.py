@@ -23,17 +23,10 @@ Source: ManagedCursorImpl.buildIndividualDeletedMessageRanges (it stops after li
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    NotTold,
-    Threshold,
-)
+from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 
 DEFAULT = 10_000.0
 

@@ -22,21 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsar_doctor.evidence.ack_wait import JUST_NOW, AckWait
+from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.answers import (
     STATS,
     Answers,
     Finding,
-    Limits,
     Measure,
     NotTold,
     Severity,
-    Threshold,
     Unknown,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView, least, told
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.thresholds import JUST_NOW, Limits, Threshold
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (

@@ -26,9 +26,10 @@ OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch 
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import WIRE, Answers, Finding, Limits, Measure, Threshold
+from pulsar_doctor.evidence.answers import WIRE, Answers, Finding, Measure
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 
 THRESHOLDS = (
     Threshold("settle", 5.0, "seconds", "what has changed more recently may still be under way"),

@@ -15,16 +15,9 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    Threshold,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (

@@ -16,8 +16,9 @@ Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trac
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Limits, Measure
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
+from pulsar_doctor.evidence.thresholds import Limits
 
 THRESHOLDS = ()
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one

@@ -26,20 +26,10 @@ Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in t
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    QUIET_AFTER,
-    RECEIVER_QUEUE_SIZE,
-    REFILL_WAIT,
-    STATS,
-    WIRE,
-    Answers,
-    Finding,
-    Limits,
-    Severity,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Severity, Unknown
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
+from pulsar_doctor.evidence.thresholds import QUIET_AFTER, RECEIVER_QUEUE_SIZE, REFILL_WAIT, Limits
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})

@@ -26,21 +26,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import (
-    REFILL_WAIT,
-    SLOW_WAIT,
-    STATS,
-    WIRE,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    Severity,
-    Threshold,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Severity, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView, least
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import REFILL_WAIT, SLOW_WAIT, Limits, Threshold
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (

@@ -24,19 +24,10 @@ latter; PersistentDispatcherSingleActiveConsumer rewinds the cursor.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    STATS,
-    WIRE,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    NotTold,
-    Threshold,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, NotTold, Unknown
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (

@@ -14,18 +14,10 @@ Nothing is wrong with the broker. Other consumers of the subscription may be idl
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    RECEIVER_QUEUE_SIZE,
-    SLOW_WAIT,
-    STATS,
-    WIRE,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-)
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
+from pulsar_doctor.evidence.thresholds import RECEIVER_QUEUE_SIZE, SLOW_WAIT, Limits
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)

@@ -22,19 +22,10 @@ num_messages_in_batch.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import (
-    QUIET_AFTER,
-    REFILL_WAIT,
-    STATS,
-    WIRE,
-    Answers,
-    Finding,
-    Limits,
-    Measure,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE, STATS})

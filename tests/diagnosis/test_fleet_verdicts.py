@@ -15,8 +15,9 @@ from pulsar_doctor.diagnosis.judge import Judge
 from pulsar_doctor.diagnosis.live import AT_ONCE, Asking, of_fleet
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.evidence.answers import STATS, Answers, Limits
+from pulsar_doctor.evidence.answers import STATS, Answers
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import Limits
 from tests.broker.replayed import HEALTHY, cluster, states
 
 

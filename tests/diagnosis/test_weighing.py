@@ -23,14 +23,13 @@ from pulsar_doctor.evidence.answers import (
     WIRE,
     Answers,
     Finding,
-    Limits,
     NotTold,
     RuleAnswer,
     Severity,
-    Threshold,
     Unknown,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.ledger.balance import Forecast, Pace
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.rules import load, named
