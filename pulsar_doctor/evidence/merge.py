@@ -5,8 +5,9 @@ at the same moment as far as both tell. What the older view knows of its state h
 has moved since: the newer one tells a silence that reaches back to then. What does not change with
 time (its queue, its client, what it was sent first) holds anyway.
 
-Whoever saw each FLOW knows how the consumer asks; the broker knows what is left, its limits, and
-who is there. Permits of the same quiet moment that differ are kept as a disagreement.
+Whoever saw each FLOW knows how the consumer asks, also while it moves if both views are of the same
+moment; the broker knows what is left, its limits, and who is there. Permits of the same quiet
+moment that differ are kept as a disagreement.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
+from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, narrowed
 
 SETTLED_MS = 2000  # on the way between both, and the steps of the broker's clock
@@ -59,6 +60,7 @@ def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
         unacked=newer.unacked if newer.backlog else older.unacked if older.backlog else None,
         quiet_is_fine=one.quiet_is_fine or other.quiet_is_fine,
         circulation=_circulation(newer, older, labels),
+        left=_left(joined, consumers),
         active=active[0] if joined.active is not None and len(active) == 1 else None,
         disagreements=disagreements,
         gap=newer.gap,
@@ -80,6 +82,19 @@ def _names(view: SubscriptionView) -> list[str]:
 def _told(newer: SubscriptionView, older: SubscriptionView, name: str) -> Any:
     value = getattr(newer, name)
     return getattr(older, name) if value is None else value
+
+
+def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) -> Count | None:
+    """Where one consumer is sent all: the backlog less what is held, if both are told."""
+    left, entries = joined.left, joined.backlog.entries if joined.backlog else None
+    held = [each.held_entries.exact if each.held_entries else None for each in consumers or ()]
+    known = [each for each in held if each is not None]
+    if left is None or entries is None or joined.type not in SINGLE_ACTIVE:
+        return left
+    if not known or len(known) < len(held):
+        return left
+    rest = max(0, entries - sum(known))
+    return narrowed(left, Count(rest, rest)) or left
 
 
 def _circulation(newer: SubscriptionView, older: SubscriptionView, there: Sequence[str]) -> Any:
@@ -139,13 +154,14 @@ def _consumer(
 ) -> tuple[ConsumerView, list[Disagreement]]:
     """One consumer. apart: milliseconds between both views; None where that is not known."""
     still = apart is not None and _stood_still(newer, apart)
-    values = {f.name: _of_two(newer, older, f.name) for f in fields(newer)}
-    asking = newer if newer.flows is not None else older
-    if asking is newer or still:
+    at_once = apart is not None and apart <= SETTLED_MS
+    values = {f.name: _of_two(newer, older, f.name, f.default) for f in fields(newer)}
+    asking = older if newer.flows is None and older.flows is not None else newer
+    if asking is newer or still or at_once:
         values |= {name: getattr(asking, name) for name in ASKING}
     else:
         values |= {name: getattr(newer, name) for name in ASKING}
-        values |= {name: getattr(older, name) for name in LASTING if older.flows is not None}
+        values |= {name: getattr(older, name) for name in LASTING}
     differ: list[Disagreement] = []
     for name in COUNTED:
         values[name] = getattr(newer, name)
@@ -167,9 +183,11 @@ def _stood_still(newer: ConsumerView, apart: int) -> bool:
     return newer.quiet is not None and newer.quiet.ms >= apart + SETTLED_MS
 
 
-def _of_two(newer: ConsumerView, older: ConsumerView, name: str) -> Any:
+def _of_two(newer: ConsumerView, older: ConsumerView, name: str, not_told: Any) -> Any:
+    """What the newer one tells; False tells nothing where it is what an unfilled field has."""
     value = getattr(newer, name)
-    return getattr(older, name) if value is None or value is False else value
+    untold = value is None or (value is False and not_told is False)
+    return getattr(older, name) if untold else value
 
 
 def _narrowed(newer: Count | None, older: Count | None) -> tuple[Count | None, bool]:
