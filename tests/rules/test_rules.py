@@ -1,9 +1,11 @@
 """Each rule against its transcripts: tests/rules/<code>.yaml, written as the wire shows it.
 
 A case has `wire` (see wire_script) and `at` (the moment of judgement), or `stats` (see
-stats_script), and may have `told` and `set`. With both it is one incident told both ways: by each
-alone, and by both together, the answer is the same, but where `weaker` names a source with what it
-says alone: `unknown`, `not told`, `silent`, or a severity.
+stats_script), and may have `told` and `set`. With both, or with `wire` and `broker`, whose stats
+follow from the wire (see broker_script), it is one incident told both ways: by each alone, and by
+both together, the answer is the same, but where `weaker` names a source with what it says alone:
+`unknown`, `not told`, `silent`, or a severity. What follows from the wire is judged as `stats` and,
+with the internal stats, as `internal`; the words and numbers of an answer are those of the wire.
 It says what the rule alone answers: `finds` (severity, confidence, consumer, says, evidence),
 `silent: true`, or `unknown` or `not_told` (`true` or a part of the reason); and may say what all
 rules together answer: `overall` (the status), `codes`.
@@ -19,9 +21,11 @@ import yaml
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, diagnose, limits_of
 from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.answers import SEVERITIES
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.rules import load
+from tests.rules.broker_script import told_by_broker
 from tests.rules.stats_script import observed
 from tests.rules.wire_script import played
 
@@ -30,7 +34,29 @@ RULES = {rule.code: rule for rule in load()}
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the quick one, where it was built
 CASES = {path.stem: yaml.load(path.read_text(), LOADER) for path in sorted(FOLDER.glob("*.yaml"))}
 ANSWERS = {"finds", "silent", "unknown", "not_told"}
-KEYS = ANSWERS | {"name", "stats", "wire", "at", "told", "set", "overall", "codes", "weaker"}
+KEYS = ANSWERS | {"name", "stats", "wire", "broker", "at", "told", "set", "overall", "codes"}
+KEYS |= {"weaker"}
+BY_BOTH = {"both": "stats", "all": "internal"}  # the wire, and which of the broker's
+# How many cases of a rule are told both ways, at least: such that find, and such that are silent.
+BOTH_WAYS = {
+    "ack-hole": (3, 4),
+    "blocked-on-unacked-consumer": (4, 3),
+    "exclusive-zombie": (5, 5),
+    "inactive-failover": (5, 6),
+    "negative-permits": (2, 7),
+    "not-acknowledging": (5, 5),
+    "permits-differ": (1, 3),
+    "permits-exhausted": (21, 25),
+    "prefetch-hogging": (8, 12),
+    "redelivery-storm": (4, 10),
+    "slow-but-progressing": (8, 7),
+    "zero-queue-unsupported": (4, 7),
+}
+TOLD_OF_CONSUMERS = (
+    "consumer_name", "available_permits", "unacked_messages", "blocked_consumer_on_unacked_msgs",
+    "msg_out_counter", "connected_since_ms", "last_acked_timestamp_ms",
+    "last_consumed_timestamp_ms", "last_consumed_flow_timestamp_ms",
+)  # fmt: skip
 
 
 def each_case() -> list[Any]:
@@ -45,16 +71,26 @@ def judged(case: dict[str, Any], view: SubscriptionView, rules: list[Rule]) -> D
     return diagnose(view, rules, limits_of(load(), case.get("set", ())))
 
 
+def is_told_both_ways(case: dict[str, Any]) -> bool:
+    return "wire" in case and ("stats" in case or "broker" in case)
+
+
 def views_of(case: dict[str, Any]) -> dict[str, SubscriptionView]:
-    """By each source, and by both where there are two."""
+    """By each source, and by the wire with each of the others."""
     views = {}
     if "stats" in case:
         views["stats"] = by_stats.subscription_view(observed(case["stats"]))
+    if "broker" in case:
+        for source, told in told_by_broker(case).items():
+            views[source] = by_stats.subscription_view(told)
     if "wire" in case:
         [wire] = played(case["wire"], case["at"], case.get("told")).subscriptions()
         views["wire"] = by_wire.subscription_view(wire)
-    if len(views) == 2:
-        views["both"] = merged(views["stats"], views["wire"])
+        views |= {
+            both: merged(views[source], views["wire"])
+            for both, source in BY_BOTH.items()
+            if source in views
+        }
     return views
 
 
@@ -66,6 +102,33 @@ def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -
     assert any("silent" in case for case in CASES[code])
 
 
+@pytest.mark.parametrize("code", CASES)
+def test_what_both_sources_can_tell_is_told_both_ways(code: str) -> None:
+    both = [case for case in CASES[code] if is_told_both_ways(case)]
+    finds, silent = BOTH_WAYS.get(code, (0, 0))
+    assert sum("finds" in case for case in both) >= finds
+    assert sum("silent" in case for case in both) >= silent
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case["name"])
+        for code, cases in CASES.items()
+        for case in cases
+        if {"wire", "stats"} <= set(case) and code != "permits-differ"  # of which that is the point
+    ],
+)
+def test_stats_beside_a_wire_are_those_of_its_broker(case: dict[str, Any]) -> None:
+    written = observed(case["stats"])
+    broker = {"samples": case["stats"]["samples"]}
+    worked_out = told_by_broker(case | {"broker": broker})["stats"]
+    for one, other in zip(written.consumers, worked_out.consumers, strict=True):
+        for now, then in zip(one.values, other.values, strict=True):
+            for name in TOLD_OF_CONSUMERS:
+                assert getattr(now, name) == getattr(then, name), name
+
+
 @pytest.mark.parametrize(("code", "case"), each_case())
 def test_transcript(code: str, case: dict[str, Any]) -> None:
     assert set(case) <= KEYS, set(case) - KEYS
@@ -73,8 +136,18 @@ def test_transcript(code: str, case: dict[str, Any]) -> None:
     for source, view in views_of(case).items():
         if source in case.get("weaker", {}):
             assert_weaker(code, case, view, case["weaker"][source])
+        elif "broker" in case and source in BY_BOTH.values():
+            assert_answer(code, bare(case), view)
         else:
             assert_answer(code, case, view)
+
+
+def bare(case: dict[str, Any]) -> dict[str, Any]:
+    """Without the words and numbers that one source alone has, and what other rules answer."""
+    rest = {key: value for key, value in case.items() if key not in ("overall", "codes")}
+    if "finds" in case:
+        rest["finds"] = {k: v for k, v in case["finds"].items() if k in ("severity", "consumer")}
+    return rest | {key: True for key in ("unknown", "not_told") if key in case}
 
 
 def assert_answer(code: str, case: dict[str, Any], view: SubscriptionView) -> None:
@@ -97,6 +170,7 @@ def assert_answer(code: str, case: dict[str, Any], view: SubscriptionView) -> No
 
 def assert_weaker(code: str, case: dict[str, Any], view: SubscriptionView, says: str) -> None:
     """One source alone tells less than the other: `unknown`, `not told` or a lesser severity."""
+    assert says not in SEVERITIES or is_lesser(says, case), f"{says} is no less than its answer"
     alone = judged(case, view, [RULES[code]])
     if says in ("unknown", "not told", "silent"):
         assert alone.findings == ()
@@ -104,6 +178,10 @@ def assert_weaker(code: str, case: dict[str, Any], view: SubscriptionView, says:
         assert bool(alone.not_told) == (says != "silent")
     else:
         assert [finding.severity for finding in alone.findings] == [says]
+
+
+def is_lesser(says: str, case: dict[str, Any]) -> bool:
+    return "finds" in case and SEVERITIES.index(says) > SEVERITIES.index(case["finds"]["severity"])
 
 
 def assert_finds(diagnosis: Diagnosis, code: str, wanted: dict[str, Any]) -> None:
