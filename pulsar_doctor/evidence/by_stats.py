@@ -75,7 +75,6 @@ def consumer_view(standing: Standing) -> ConsumerView:
     held = held_by(standing)
     starving = Starving(standing, standing.permits or 0, held)
     pace = starving.pace_seconds or _pace_of_flows(standing)
-    size = standing.receiver_queue_size
     return ConsumerView(
         label=standing.label,
         number=standing.number,
@@ -92,7 +91,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         sent=exactly(now.msg_out_counter),
         granted=_granted(standing),
         blocked=now.blocked_consumer_on_unacked_msgs,
-        queue_size=exactly(size),
+        queue_size=_queue_size(standing),
         one_by_one=starving.one_by_one,
         all_in_hand=starving.one_by_one,
         batch_for_one=_batch_for_one(starving),
@@ -202,6 +201,14 @@ def _queued(standing: Standing) -> Count:
 def _granted(standing: Standing) -> Count | None:
     sent, permits = standing.now.msg_out_counter, standing.permits
     return None if sent is None or permits is None else Count(sent + permits, sent + permits)
+
+
+def _queue_size(standing: Standing) -> Count | None:
+    """A single permit ever granted is that of a queue of 1, or of a zero queue's one receive."""
+    granted = _granted(standing)
+    if granted == Count(1, 1) and not standing.now.blocked_consumer_on_unacked_msgs:
+        return Count(0, 1)
+    return exactly(standing.receiver_queue_size)
 
 
 def _asked_lately(starving: Starving) -> Age | None:

@@ -43,7 +43,7 @@ BOTH_WAYS = {
     "blocked-on-unacked-consumer": (4, 3),
     "exclusive-zombie": (5, 5),
     "inactive-failover": (5, 6),
-    "negative-permits": (2, 7),
+    "negative-permits": (2, 8),
     "not-acknowledging": (5, 5),
     "permits-differ": (1, 3),
     "permits-exhausted": (21, 25),
