@@ -167,7 +167,7 @@ def _drain(hoard: Hoard, limits: Limits) -> float | None:
     hog = hoard.hog
     if hog.drain_seconds is not None or not hog.works or hog.pace is None:
         return hog.drain_seconds
-    if hog.acked is False:
+    if hog.acked is False and hog.moved:
         return None  # what comes back is given back
     return max(hog.queued.least or 0, hoard.held - limits["in_hand"], 0) * hog.pace.seconds
 

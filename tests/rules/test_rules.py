@@ -47,7 +47,7 @@ BOTH_WAYS = {
     "not-acknowledging": (5, 5),
     "permits-differ": (1, 3),
     "permits-exhausted": (21, 25),
-    "prefetch-hogging": (8, 12),
+    "prefetch-hogging": (9, 12),
     "redelivery-storm": (4, 10),
     "slow-but-progressing": (8, 7),
     "zero-queue-unsupported": (4, 7),
