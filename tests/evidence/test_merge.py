@@ -417,3 +417,11 @@ def test_what_is_left_is_what_waits_less_what_is_held(
     stats = of_stats(consumer(held_entries=None), type=type_, left=left, backlog=backlog)
     wire = of_wire(consumer(held_entries=held), type=type_)
     assert merged(stats, wire).left == both
+
+
+@pytest.mark.parametrize("names", ["", "ab"])
+def test_what_is_left_is_not_told_where_somebody_elses_share_is_not(names: str) -> None:
+    told = {"type": "Failover", "left": Count(0, 60)}
+    stats = of_stats(*map(consumer, names), **told)
+    wire = of_wire(consumer("a", held_entries=exactly(50)), type="Failover")
+    assert merged(stats, wire).left == Count(0, 60)
