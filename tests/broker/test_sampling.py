@@ -417,12 +417,12 @@ def test_ledgers_that_are_refused_are_a_note_and_are_asked_for_once(status):
 
 
 def test_ledgers_with_a_wrong_field_are_a_note():
-    script = {"x/stats": stats(1), "x/internalStats": {"state": 7}}
+    script = {"x/stats": stats(1), "x/internalStats": {"totalSize": "x"}}
     with cluster(script) as broker:
         told = read(broker.url, "t/n/x", plan=ONCE)
     assert told.windows[0].window.last.internal is None
     assert told.notes == (
-        f"{HOME}x: judged without internal stats: state is 7, not a string",
+        f'{HOME}x: judged without internal stats: totalSize is "x", not a whole number',
     )  # fmt: skip
 
 
