@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
@@ -34,8 +35,9 @@ def family(pid: int) -> list[int]:
     """The process and all that it started, and they in turn."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += family(int(child))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            for child in (task / "children").read_text().split():
+                found += family(int(child))
     return found
 
 
