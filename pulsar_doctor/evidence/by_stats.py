@@ -89,7 +89,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         held_entries=_entries(standing),
         queued=_queued(standing),
         sent=exactly(now.msg_out_counter),
-        granted=_granted(standing),
+        granted=exactly(standing.granted_in_life),
         blocked=now.blocked_consumer_on_unacked_msgs,
         queue_size=_queue_size(standing),
         one_by_one=starving.one_by_one,
@@ -198,15 +198,9 @@ def _queued(standing: Standing) -> Count:
     return Count(1 if full and (standing.unacked or 0) > 1 else 0, None)
 
 
-def _granted(standing: Standing) -> Count | None:
-    sent, permits = standing.now.msg_out_counter, standing.permits
-    return None if sent is None or permits is None else Count(sent + permits, sent + permits)
-
-
 def _queue_size(standing: Standing) -> Count | None:
     """A single permit ever granted is that of a queue of 1, or of a zero queue's one receive."""
-    granted = _granted(standing)
-    if granted == Count(1, 1) and not standing.now.blocked_consumer_on_unacked_msgs:
+    if standing.granted_in_life == 1 and not standing.now.blocked_consumer_on_unacked_msgs:
         return Count(0, 1)
     return exactly(standing.receiver_queue_size)
 
@@ -233,8 +227,7 @@ def _batch_for_one(consumer: Starving) -> bool:
         return False
     if standing.unacked is not None:
         return 0 <= standing.unacked + consumer.permits <= 2
-    sent = standing.now.msg_out_counter
-    granted = None if sent is None else sent + consumer.permits
+    granted = standing.granted_in_life
     return granted == 1 or (granted == 2 and _asked_after_the_batch(standing))
 
 

@@ -20,7 +20,7 @@ from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
 from pulsar_doctor.evidence.answers import Measure
 from pulsar_doctor.evidence.keys import Draining
-from pulsar_doctor.evidence.values import Count, at_most, exactly
+from pulsar_doctor.evidence.values import Count, at_most, exactly, most, told
 from pulsar_doctor.ledger.balance import Pace
 from pulsar_doctor.wording.durations import duration
 
@@ -282,21 +282,6 @@ def measured(name: str, count: Count | None, unit: str) -> Measure:
     if count.most is not None:
         return Measure(name, count.most, unit, "at most")
     return Measure(name, count.least, unit, "at least")
-
-
-def told(count: Count | None) -> int | None:
-    """The number where it is exact; None where it is not told."""
-    return None if count is None else count.exact
-
-
-def most(count: Count | None) -> int | None:
-    """How many at most; None where that is not told."""
-    return None if count is None else count.most
-
-
-def least(count: Count | None) -> int | None:
-    """How many at least; None where that is not told."""
-    return None if count is None else count.least
 
 
 def seconds(age: Age | None) -> float | None:

@@ -76,6 +76,11 @@ class Standing:
         return _counted(self.course.change(_granted))
 
     @property
+    def granted_in_life(self) -> int | None:
+        """Permits of all its FLOWs since it connected."""
+        return _granted(self.now)
+
+    @property
     def returned(self) -> int | None:
         """Messages that it acknowledged or gave back within the window; Shared, Key_Shared."""
         if self.observed.type in SINGLE_ACTIVE:
@@ -160,14 +165,10 @@ class Standing:
     @property
     def receiver_queue_size(self) -> int | None:
         """Its RQS, where no refill can have come yet; None where it cannot be told."""
-        now = self.now
-        if now.msg_out_counter is None or now.available_permits is None:
+        granted, returned = self.granted_in_life, self.returned_in_life
+        if granted is None or granted < 1:
             return None
-        granted = now.msg_out_counter + now.available_permits
-        if granted < 1:
-            return None
-        returned = self.returned_in_life
-        if returned is not None and now.msg_out_counter >= 1:
+        if returned is not None and (self.now.msg_out_counter or 0) >= 1:
             return granted if 0 <= returned < max(1, granted // 2) else None
         return granted if granted == 1 else None
 

@@ -48,3 +48,18 @@ def narrowed(one: Count, other: Count) -> Count | None:
     if least is not None and most is not None and least > most:
         return None
     return Count(least, most)
+
+
+def told(count: Count | None) -> int | None:
+    """The number where it is exact; None where it is not told."""
+    return None if count is None else count.exact
+
+
+def most(count: Count | None) -> int | None:
+    """How many at most; None where that is not told."""
+    return None if count is None else count.most
+
+
+def least(count: Count | None) -> int | None:
+    """How many at least; None where that is not told."""
+    return None if count is None else count.least

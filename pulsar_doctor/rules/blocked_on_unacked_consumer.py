@@ -30,9 +30,10 @@ from pulsar_doctor.evidence.answers import (
     Severity,
     Unknown,
 )
-from pulsar_doctor.evidence.consumer import ConsumerView, told
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SHARING, SubscriptionView
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
+from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = RELEASE_WAITS

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Severity, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView, least, told
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import (
     SHARING,
     SubscriptionView,
@@ -30,6 +30,7 @@ from pulsar_doctor.evidence.subscription import (
     backlog_measure,
 )
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
+from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = RELEASE_WAITS

@@ -42,11 +42,11 @@ from pulsar_doctor.evidence.consumer import (
     rounded,
     since_last_delivery,
     since_last_request,
-    told,
 )
 from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
 from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told

@@ -20,9 +20,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold, Unknown
-from pulsar_doctor.evidence.consumer import told
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.values import told
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
 NEEDS = frozenset({STATS})

@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold, Unknown
-from pulsar_doctor.evidence.consumer import told
 from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
+from pulsar_doctor.evidence.values import told
 
 SETTINGS = {
     "subscription": "set-subscription-dispatch-rate of `pulsar-admin topicPolicies` or namespaces",

@@ -24,9 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
 
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})

@@ -23,9 +23,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Severity, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (

@@ -32,10 +32,11 @@ from pulsar_doctor.evidence.answers import (
     Severity,
     Unknown,
 )
-from pulsar_doctor.evidence.consumer import ConsumerView, least, told
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import JUST_NOW, Limits, Threshold
+from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (

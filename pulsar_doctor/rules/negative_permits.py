@@ -18,10 +18,10 @@ preciseDispatcherFlowControl is on.
 from __future__ import annotations
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView, least, told
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
 from pulsar_doctor.evidence.thresholds import REFILL_WAIT, Limits
-from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.evidence.values import Count, least, told
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (REFILL_WAIT,)

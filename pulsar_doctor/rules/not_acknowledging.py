@@ -17,9 +17,10 @@ Source: Consumer.messageAcked and flowPermits in the broker.
 from __future__ import annotations
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView, least
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),)

@@ -25,9 +25,10 @@ ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26
 from __future__ import annotations
 
 from pulsar_doctor.evidence.answers import WIRE, Answers, Finding, Measure, Severity, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView, least, most, told
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
 
 JAVA = "Pulsar-Java"

@@ -27,9 +27,10 @@ from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Severity, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView, least
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import REFILL_WAIT, SLOW_WAIT, Limits, Threshold
+from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
