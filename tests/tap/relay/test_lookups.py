@@ -14,23 +14,20 @@ from pulsar_doctor.tap.relay.greeting import GREETING_BYTES_MOST, Greeting
 from pulsar_doctor.tap.relay.lookups import QUESTIONS_BYTES_MOST, Questions
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.support import eventually
+from tests.tap.relay.looked_up import answer, kept, lookup, redirect
 from tests.tap.tapped import (
     AUTH,
     CONNECT,
     CONNECTED,
-    FUTURE,
     SECRET,
     Peer,
     Tapped,
     command_frame,
     connect_frame,
     flow,
-    frame,
     message,
     tapping,
 )
-
-LISTENER = b"\x3a\x08internal"  # CommandLookupTopic.advertised_listener_name, not in our proto
 
 
 @pytest.fixture(scope="module")
@@ -43,30 +40,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
 def tapped(shared: Tapped) -> Iterator[Tapped]:
     with contextlib.ExitStack() as stack:
         yield Tapped(shared.relay, shared.server, stack)
-
-
-def lookup(request_id: int, *, authoritative: bool = False) -> bytes:
-    asked = wire.Lookup(topic="t", request_id=request_id, authoritative=authoritative)
-    body = asked.SerializeToString() + LISTENER
-    return frame(b"\x08\x17\xba\x01" + bytes([len(body)]) + body + FUTURE)
-
-
-def answer(url: str, request_id: int, response: int = 1, **more: object) -> bytes:
-    return command_frame(
-        24, "lookup_response", broker_service_url=f"pulsar://{url}", response=response,
-        request_id=request_id, **more,
-    )  # fmt: skip
-
-
-def redirect(url: str, request_id: int, *, authoritative: bool = True) -> bytes:
-    return answer(url, request_id, response=0, authoritative=authoritative)
-
-
-def kept(url: str, request_id: int) -> bytes:
-    return answer(
-        url, request_id, broker_service_url_tls=f"pulsar+ssl://{url}",
-        proxy_through_service_url=True,
-    )  # fmt: skip
 
 
 def next_frame(peer: Peer) -> bytes:

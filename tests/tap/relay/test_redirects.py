@@ -15,12 +15,12 @@ from pulsar_doctor.tap.relay.lookups import (
     Unfollowed,
 )
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from tests.tap.relay.looked_up import answer, kept, lookup, redirect
 from tests.tap.relay.transcripts import Talk, connected
 from tests.tap.tapped import (
     AUTH,
     CONNECT,
     CONNECTED,
-    FUTURE,
     SECRET,
     command_frame,
     connect_frame,
@@ -29,33 +29,8 @@ from tests.tap.tapped import (
     message,
 )
 
-LISTENER = b"\x3a\x08internal"  # CommandLookupTopic.advertised_listener_name, not in our proto
 SECOND, THIRD = "10.1.1.2:6650", "10.1.1.3:6650"
 NO_TLS = "the broker that the lookup found told no address without TLS"
-
-
-def lookup(request_id: int, *, authoritative: bool = False) -> bytes:
-    asked = wire.Lookup(topic="t", request_id=request_id, authoritative=authoritative)
-    body = asked.SerializeToString() + LISTENER
-    return frame(b"\x08\x17\xba\x01" + bytes([len(body)]) + body + FUTURE)
-
-
-def answer(url: str, request_id: int, response: int = 1, **more: object) -> bytes:
-    return command_frame(
-        24, "lookup_response", broker_service_url=f"pulsar://{url}", response=response,
-        request_id=request_id, **more,
-    )  # fmt: skip
-
-
-def redirect(url: str, request_id: int, *, authoritative: bool = True) -> bytes:
-    return answer(url, request_id, response=0, authoritative=authoritative)
-
-
-def kept(url: str, request_id: int) -> bytes:
-    return answer(
-        url, request_id, broker_service_url_tls=f"pulsar+ssl://{url}",
-        proxy_through_service_url=True,
-    )  # fmt: skip
 
 
 def address(url: str) -> tuple[str, int]:
