@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.checkup import Checkup
     from pulsar_doctor.diagnosis.judge import Judge
     from pulsar_doctor.diagnosis.live import Progress
+    from pulsar_doctor.diagnosis.recorded import ReadTrace
 
     Talk = tuple[Callable[[str], None], Progress | None]
 
@@ -129,10 +130,12 @@ def command(asked: StallCheckRequest) -> int:
 def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
     judge = _judge(asked)
+    trace = _trace(asked)
+    if trace is not None and not (asked.files or asked.topics):
+        return report(_of_trace(trace, judge, asked), asked)
+    both = judge if trace is None else replace(judge, wires=trace.wires)
     if asked.files:
-        return report(_of_files(_looking_at_the_trace(judge, asked), asked), asked)
-    if asked.trace_dir is not None and not asked.topics:
-        return report(_of_trace(asked.trace_dir, judge, asked), asked)
+        return report(_of_files(both, asked), asked)
     with ExitStack() as stack:
         where = settings()
         if where.sandbox:
@@ -141,8 +144,8 @@ def _check(asked: StallCheckRequest) -> int:
             where = stack.enter_context(connected(where, say))
         if asked.watch:
             return _watch(where, judge, asked)
-        if asked.trace_dir is not None:
-            return report(_of_both(where, asked.trace_dir, judge, asked), asked)
+        if trace is not None:
+            return report(_of_both(where, trace, both, asked), asked)
         return report(_of_broker(where, judge, asked), asked)
 
 
@@ -157,23 +160,23 @@ def _judge(asked: StallCheckRequest) -> Judge:
     return Judge(rules, limits, asked.subscription)
 
 
-def _of_trace(folder: Path, judge: Judge, asked: StallCheckRequest) -> Checkup:
+def _trace(asked: StallCheckRequest) -> ReadTrace | None:
+    from pulsar_doctor.diagnosis.recorded import read_trace
+
+    folder = asked.trace_dir
+    return None if folder is None else read_trace(folder, say=say, say_more=say_more)
+
+
+def _of_trace(trace: ReadTrace, judge: Judge, asked: StallCheckRequest) -> Checkup:
     from pulsar_doctor.diagnosis.recorded import of_trace
 
-    return of_trace(folder, asked.topics, judge, say=say, say_more=say_more)
+    return of_trace(trace, asked.topics, judge)
 
 
-def _looking_at_the_trace(judge: Judge, asked: StallCheckRequest) -> Judge:
-    from pulsar_doctor.diagnosis.recorded import beside
-
-    return judge if asked.trace_dir is None else beside(asked.trace_dir, judge, say=say)
-
-
-def _of_both(where: Settings, folder: Path, judge: Judge, asked: StallCheckRequest) -> Checkup:
+def _of_both(where: Settings, trace: ReadTrace, both: Judge, asked: StallCheckRequest) -> Checkup:
     """The live broker and a trace together; the trace alone where the broker cannot be asked."""
     from pulsar_doctor.broker.admin import AdminError
 
-    both = _looking_at_the_trace(judge, asked)
     try:
         checkup = _of_broker(where, both, asked)
     except (AdminError, InputError) as error:  # the end of a name is enough for a trace
@@ -183,7 +186,7 @@ def _of_both(where: Settings, folder: Path, judge: Judge, asked: StallCheckReque
             return checkup
         why = checkup.unreachable[0][1]
     say(f"the broker could not be asked, so this is by the trace alone: {why}")
-    return _of_trace(folder, judge, asked)
+    return _of_trace(trace, both, asked)
 
 
 def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,27 +21,31 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-def beside(folder: Path, judge: Judge, *, say: Say) -> Judge:
-    """The judge, who looks at what went over the wire too. Raises TraceError."""
-    trace = open_folder(folder)
-    for note in trace.notes:
-        say(f"pulsar-doctor: {note}")
-    return replace(judge, wires=trace.timeline().subscriptions())
+@dataclass(frozen=True, slots=True)
+class ReadTrace:
+    """What a trace has shown of each subscription, and over how many seconds."""
+
+    folder: Path
+    wires: Sequence[Subscription]
+    seconds: float
 
 
-def of_trace(
-    folder: Path, topics: Sequence[str], judge: Judge, *, say: Say, say_more: Say
-) -> Checkup:
-    """The verdicts on what went over the wire. Raises TraceError, and DoctorError likewise."""
+def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
+    """A trace as it stands, read once. Raises MissingExtra, TraceError."""
     trace = open_folder(folder)
     for note in trace.notes:
         say(f"pulsar-doctor: {note}")
     timeline = trace.timeline()
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
-    wires = _asked_for(folder, timeline.subscriptions(), topics, judge.subscription)
-    diagnoses = diagnose_wire(wires, judge.rules, judge.limits)
     began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
-    return Checkup("trace", diagnoses, max(0, timeline.now_ns - began_ns) / 1e9)
+    seconds = max(0, timeline.now_ns - began_ns) / 1e9
+    return ReadTrace(folder, timeline.subscriptions(), seconds)
+
+
+def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
+    """The verdicts on what went over the wire. Raises DoctorError for what is not there."""
+    wires = _asked_for(read.folder, read.wires, topics, judge.subscription)
+    return Checkup("trace", diagnose_wire(wires, judge.rules, judge.limits), read.seconds)
 
 
 def open_folder(folder: Path) -> Trace:
