@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, Disagreement, SubscriptionView
+from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, narrowed
 
 SETTLED_MS = 2000  # on the way between both, and the steps of the broker's clock
@@ -97,7 +99,9 @@ def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) ->
     return narrowed(left, Count(rest, rest)) or left
 
 
-def _circulation(newer: SubscriptionView, older: SubscriptionView, there: Sequence[str]) -> Any:
+def _circulation(
+    newer: SubscriptionView, older: SubscriptionView, there: Sequence[str]
+) -> Circulation | None:
     """Message by message where that is told of everybody, otherwise by counters."""
     for view in (newer, older):
         told = view.circulation

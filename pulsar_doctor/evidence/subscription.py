@@ -20,9 +20,6 @@ from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import full_name
 
-SHARING = frozenset({"Shared", "Key_Shared"})
-SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
-
 
 @dataclass(frozen=True, slots=True)
 class Gone:

@@ -19,6 +19,7 @@ Source: Consumer.incrementUnackedMessages and updateBlockedConsumerOnUnackedMsgs
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.answers import (
     STATS,
@@ -31,7 +32,7 @@ from pulsar_doctor.evidence.answers import (
     Unknown,
 )
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SHARING, SubscriptionView
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration

@@ -20,15 +20,11 @@ BrokerService.checkUnAckMessageDispatching.
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Severity, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import (
-    SHARING,
-    SubscriptionView,
-    UnackedLimit,
-    backlog_measure,
-)
+from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration

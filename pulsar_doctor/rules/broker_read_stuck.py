@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
@@ -44,7 +45,7 @@ from pulsar_doctor.evidence.consumer import (
     since_last_request,
 )
 from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
-from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration

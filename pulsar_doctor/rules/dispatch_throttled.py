@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold, Unknown
-from pulsar_doctor.evidence.subscription import SINGLE_ACTIVE, SubscriptionView
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 from pulsar_doctor.evidence.values import told
