@@ -7,6 +7,7 @@ otherwise it is below twice what is held without permits, so that the next FLOW 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
@@ -98,6 +99,8 @@ def consumer_view(standing: Standing) -> ConsumerView:
         until_flow=at_most(starving.until_flow) if starving.until_flow else None,
         until_sending=_until_sending(starving),
         pace=None if pace is None else Pace(pace, "measured"),
+        pace_least=_pace_least(standing),
+        pace_most=_pace_most(standing),
         works=starving.working or _in_rhythm(standing),
         done=_done(standing),
         done_in_life=returned_in_life(now),
@@ -116,6 +119,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         idle=_idle(standing),
         acks=acks_of(standing),
         delivered=standing.delivered,
+        delivered_again=_delivered_again(standing),
         unacked_limit=standing.observed.limits.max_unacked_messages_per_consumer,
         blocked_throughout=_blocked_throughout(standing),
         watched=standing.moved is not None,
@@ -173,11 +177,49 @@ def _never_acked(now: ConsumerStats) -> bool | None:
 def _until_sending(starving: Starving) -> Count | None:
     """Below zero each message gives one permit back, and FLOWs come by half a queue.
 
-    Only where one came in the window: then it is not the next FLOW that is waited for.
+    At most: only where one came in the window; then it is not the next FLOW that is waited for.
     """
-    until = starving.until_flow
-    below = starving.permits < 0 and starving.asked
-    return at_most(until - starving.permits) if until and below else None
+    permits, until = starving.permits, starving.until_flow
+    if permits >= 0 or starving.standing.now.blocked_consumer_on_unacked_msgs:
+        return None
+    most = until - permits if until and starving.asked else None
+    return Count(max(1, 1 - permits - _unsent_most(starving)), most)
+
+
+def _delivered_again(standing: Standing) -> bool:
+    told = [consumer.msg_out_counter for consumer in standing.course.values if consumer is not None]
+    steps = [later > earlier for earlier, later in pairwise(n for n in told if n is not None)]
+    return sum(steps) > 1
+
+
+def _unsent_most(starving: Starving) -> int:
+    """Taken and not asked for again: less than half of a queue, which is no more than was granted,
+    and less than twice what is left of it."""
+    sizes = [starving.standing.granted_in_life]
+    if starving.held is not None:
+        sizes.append(2 * (starving.held.most + starving.permits) - 1)
+    refills = [starving.refill, *(size // 2 for size in sizes if size is not None)]
+    told = [refill for refill in refills if refill is not None]
+    return max(0, min(told) - 1) if told else -starving.permits
+
+
+def _pace_least(standing: Standing) -> float | None:
+    """Without permits its queue has not been empty since the last delivery, and what it took since
+    then is no more than was ever granted."""
+    granted, permits = standing.granted_in_life, standing.permits
+    since = standing.since(standing.now.last_consumed_timestamp_ms)
+    if permits is None or permits > 0 or not granted or granted < 1 or since is None:
+        return None
+    return since.seconds / granted
+
+
+def _pace_most(standing: Standing) -> float | None:
+    """By its life, or by the rate of its acks within the last full minute; not of single messages
+    on Exclusive and Failover, where one ack may stand for many."""
+    now, life = standing.now, standing.since(standing.now.connected_since_ms)
+    done, rate = _done_in_life(standing), now.message_ack_rate
+    paces = [life.seconds / done] if life is not None and life.exact and done > 0 else []
+    return min([*paces, *([1 / rate] if rate and rate > 0 else [])], default=None)
 
 
 def _pace_of_flows(standing: Standing) -> float | None:
@@ -223,7 +265,8 @@ def _unseen(standing: Standing) -> str | None:
 def _batch_for_one(consumer: Starving) -> bool:
     """Whether a batch went to a queue of 0 or 1: all permits ever granted are one for a receive."""
     standing = consumer.standing
-    if consumer.permits >= 0 or consumer.holds_nothing:
+    batches = (standing.now.avg_messages_per_entry or 0) > 1
+    if consumer.permits > 0 or (consumer.permits == 0 and not batches) or consumer.holds_nothing:
         return False
     if standing.unacked is not None:
         return 0 <= standing.unacked + consumer.permits <= 2

@@ -140,8 +140,9 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         closed_on_batch=_closed_on_batch(consumer),
         flows=ledger.flow_count,
         until_flow=_until(ahead, ahead.messages) if ahead else None,
-        until_sending=_until(ahead, ahead.until_positive) if ahead else None,
+        until_sending=_until_sending(ledger, ahead) if ahead else None,
         pace=now,
+        pace_least=_pace_least(ledger, now_ns),
         works=works,
         done_in_life=ledger.messages - ledger.unacked,
         never_acked=ledger.last_ack_ns is None,
@@ -216,6 +217,14 @@ def _until(ahead: Forecast, messages: int) -> Count:
     return at_most(messages) if ahead.at_most else Count(messages, messages)
 
 
+def _until_sending(ledger: Ledger, ahead: Forecast) -> Count:
+    """At least: as if all but one of what the next FLOW brings were taken already."""
+    most, unsent_most = ahead.until_positive, (ledger.refill_threshold or 1) - 1
+    if not ahead.at_most:
+        return exactly(most)
+    return Count(max(1, most + ledger.unsent_permits_min - unsent_most), most)
+
+
 def _quiet(ledger: Ledger, now_ns: int) -> Age:
     signs = (ledger.ready_ns, ledger.last_message_ns, ledger.last_work_ns, ledger.last_flow_ns)
     last = max(*(sign or 0 for sign in signs), ledger.due_ns)
@@ -264,6 +273,15 @@ def pace(ledger: Ledger, now_ns: int) -> Pace | None:
         or _pace_since(ledger, ledger.last_message_ns or now_ns, now_ns)
         or ledger.pace()
     )
+
+
+def _pace_least(ledger: Ledger, now_ns: int) -> float | None:
+    """Without permits its queue has not been empty since the last delivery, and what it took since
+    then is no more than was ever granted."""
+    since_ns = ledger.last_message_ns
+    if ledger.available_permits > 0 or not ledger.granted or since_ns is None:
+        return None
+    return max(0, now_ns - since_ns) / ledger.granted / 1e9
 
 
 def _pace_since(ledger: Ledger, since_ns: int, now_ns: int) -> Pace | None:

@@ -20,7 +20,7 @@ from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
 from pulsar_doctor.evidence.answers import Measure
 from pulsar_doctor.evidence.keys import Draining
-from pulsar_doctor.evidence.values import Count, at_most, exactly, most, told
+from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
 from pulsar_doctor.ledger.balance import Pace
 from pulsar_doctor.wording.durations import duration
 
@@ -56,6 +56,9 @@ class ConsumerView:
     blocked: on its limit of unacknowledged messages, throughout: in every sample; parked: permits
     that are set aside meanwhile. acks: how they come.
 
+    pace_least, pace_most: seconds for a message, by what shows that it took since it was sent any,
+    and by all its life or the last minute, idle times included.
+
     queue_size: its RQS. one_by_one: whether that may be 0 or 1. all_in_hand: whether all that it
     holds may be what its application works on just now, with such a queue. batch_for_one: whether
     it was sent a batch with such a queue. closed_on_batch: whether it was closed upon that.
@@ -67,7 +70,7 @@ class ConsumerView:
     quiet: since the last sign of life: an ack, a FLOW, a delivery, a message taken. idle: since it
     has had permits and nothing to work on; None where it has, or nothing tells. watched: whether
     there was time to see it move. moved, delivered (messages), acked: within that time; None
-    where that is not told.
+    where that is not told. delivered_again: in more than one step of it, so that none takes long.
     done, done_in_life: messages that it finished in that time, and since it connected.
     asked: for more. since_work: since its last ack or FLOW, or its connection; last_sign: the same
     without what the window adds; connection_sign: of anybody on its connection. flow_told: whether
@@ -117,6 +120,8 @@ class ConsumerView:
     until_flow: Count | None = None
     until_sending: Count | None = None
     pace: Pace | None = None
+    pace_least: float | None = None
+    pace_most: float | None = None
     works: bool | None = None
     asked_lately: Age | None = None
     resting: bool = False
@@ -139,6 +144,7 @@ class ConsumerView:
     watched: bool = True
     moved: bool | None = None
     delivered: int | None = None
+    delivered_again: bool = False
     acked: bool | None = None
     unseen: str | None = None
 
@@ -197,7 +203,23 @@ class ConsumerView:
     @property
     def seconds_until_sending(self) -> float | None:
         """Until the broker may send to it, at most; None where nothing tells."""
-        return self._seconds(self.until_sending or self.until_flow)
+        return self._seconds(self._until_sending)
+
+    @property
+    def seconds_until_sending_least(self) -> float:
+        """The same, at least: 0 where nothing tells. The message in hand may be done any moment."""
+        return max(0, (least(self.until_sending) or 0) - 1) * (self.pace_least or 0)
+
+    @property
+    def seconds_until_sending_most(self) -> float | None:
+        """The same, if it goes on no slower than it did on the whole; None where nothing tells."""
+        until = most(self._until_sending)
+        return None if until is None or self.pace_most is None else until * self.pace_most
+
+    @property
+    def _until_sending(self) -> Count | None:
+        """Above zero it is sent more with its next FLOW."""
+        return self.until_flow if most(self.until_sending) is None else self.until_sending
 
     def _seconds(self, until: Count | None) -> float | None:
         if self.pace is None or until is None or until.most is None:

@@ -73,12 +73,12 @@ class Standing:
     @property
     def granted(self) -> int | None:
         """Permits that came with FLOWs within the window (or were set free)."""
-        return _counted(self.course.change(_granted))
+        return _counted(self.course.change(granted_in_life))
 
     @property
     def granted_in_life(self) -> int | None:
         """Permits of all its FLOWs since it connected."""
-        return _granted(self.now)
+        return granted_in_life(self.now)
 
     @property
     def returned(self) -> int | None:
@@ -197,7 +197,8 @@ def _counted(change: int | None) -> int | None:
     return None if change is None or change < 0 else change
 
 
-def _granted(consumer: ConsumerStats) -> int | None:
+def granted_in_life(consumer: ConsumerStats) -> int | None:
+    """Permits of all its FLOWs since it connected: spent ones, and those that are left."""
     if consumer.msg_out_counter is None or consumer.available_permits is None:
         return None
     return consumer.msg_out_counter + consumer.available_permits

@@ -12,10 +12,11 @@ With at most 2 messages in a + u, RQS may be 0 or 1: then it asks after each mes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pulsar_doctor.broker.stats.observed import COMPACTION, SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
-from pulsar_doctor.evidence.standing import Standing, gone_by_backlog
+from pulsar_doctor.evidence.standing import Standing, gone_by_backlog, granted_in_life
 from pulsar_doctor.ledger.balance import PACE_NEEDS
 
 
@@ -68,11 +69,23 @@ class Starving:
         known = self._messages_by_queue
         if known is not None:
             return known
+        if self.refill is not None:
+            return self.refill
         most, pace = max(1, self.held.most + self.permits), self.pace_seconds
         starved = self.standing.starved
         told = starved is not None and starved.exact and pace is not None and pace > 0
         since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told and pace else 0
         return max(1, (most - since_flow) // 2)
+
+    @property
+    def refill(self) -> int | None:
+        """Permits of a FLOW, at most: the least by which they rose below zero, where nothing is
+        sent between two samples and each FLOW is half of a queue."""
+        if self.permits >= 0 or self.standing.delivered != 0:
+            return None
+        told = [granted_in_life(c) for c in self.standing.course.values if c is not None]
+        rises = [later - earlier for earlier, later in pairwise(told) if earlier and later]
+        return min((rise for rise in rises if rise > 0), default=None)
 
     @property
     def _messages_by_queue(self) -> int | None:

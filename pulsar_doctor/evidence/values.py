@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import overload
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class Count:
         return f"at most {self.most}" if self.least is None else f"{self.least} to {self.most}"
 
 
+@overload
+def exactly(number: int) -> Count: ...
+@overload
+def exactly(number: int | None) -> Count | None: ...
 def exactly(number: int | None) -> Count | None:
     """An exact number; None where it is not told."""
     return None if number is None else Count(number, number)

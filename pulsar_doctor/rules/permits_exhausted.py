@@ -16,6 +16,10 @@ it, of all consumers that are checked). A consumer that has never asked for anyt
 waits is stalled after `refill_wait` too. Readers, other non-durable subscriptions and standbys are
 not judged: there quiet is not stalled.
 
+Where no pace is told, bounds decide: since its last delivery it took no more than was ever granted,
+so that far below zero it needs so much time at least; and by its life, or the acks of the last
+minute, so much at most. Between these it is unknown.
+
 A zero queue asks when the application does and is never judged here. A queue of 1 asks after each
 message: as long as it works in its rhythm, no smaller queue could do better, however long one
 message takes. Where it is not told, a queue of 0 and one of 1 look the same, and with one message
@@ -51,11 +55,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if consumer.permits is None and consumer.active is not False and not consumer.moved:
             yield Unknown(f"available_permits of {consumer.label} is not told", consumer.label)
     for consumer in starving(view, limits):
-        if consumer.zero_queue or consumer.resting:
-            continue
-        if _asked_lately(consumer, limits) and not _far_below(consumer, limits):
+        if (consumer.zero_queue and not consumer.never_asked) or consumer.resting:
             continue
         judge = _idle if consumer.holds_nothing else _waiting
+        if _asked_lately(consumer, limits) and not _far_below(consumer, limits):
+            judge = _below
         answer = judge(view, consumer, limits)
         if answer is not None:
             yield answer
@@ -69,7 +73,15 @@ def _asked_lately(consumer: ConsumerView, limits: Limits) -> bool:
 
 def _far_below(consumer: ConsumerView, limits: Limits) -> bool:
     """Whether it asks, and permits stay below zero for long at this pace."""
-    return consumer.below_zero and (consumer.seconds_until_sending or 0) > limits["refill_wait"]
+    if consumer.delivered_again:
+        return False
+    far = max(consumer.seconds_until_sending or 0, consumer.seconds_until_sending_least)
+    return consumer.below_zero and far > limits["refill_wait"]
+
+
+def _below(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Unknown | None:
+    """Of a consumer that asks, but may be far below zero all the same."""
+    return _goes_on(consumer, limits) if consumer.below_zero else None
 
 
 def _waiting(
@@ -78,13 +90,15 @@ def _waiting(
     """Of a consumer that may hold messages."""
     patience, quiet = limits["refill_wait"], consumer.quiet
     long = consumer.quiet_for(patience)
+    if consumer.seconds_until_sending_least > patience:
+        return _finding(consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and consumer.asks_singly:
         return None
     far = not consumer.all_in_hand and (consumer.seconds_until_sending or 0) > patience
     if far and (consumer.works or not long):
         return _finding(consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and not long:
-        return None
+        return _goes_on(consumer, limits)
     if quiet is None:
         return _cannot_tell(consumer, "one sample without moments does not show movement")
     if consumer.all_in_hand:
@@ -95,7 +109,19 @@ def _waiting(
         return _cannot_tell(consumer, consumer.unseen or "when that was is not told")
     if quiet.seconds >= limits["quiet_after"]:
         return _finding(consumer, "warning", 0.6)
-    return None
+    return _goes_on(consumer, limits)
+
+
+def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
+    """Of a consumer that shows signs of life: clear, unless its next FLOW may be far away."""
+    soon, full = consumer.seconds_until_sending_most, consumer.since_delivery
+    if consumer.seconds_until_sending is not None or consumer.asks_singly:
+        return None
+    if full is not None and full.exact and full.seconds < limits["quiet_after"]:
+        return None  # its queue has just been filled, as every queue is
+    if soon is not None and soon <= limits["refill_wait"]:
+        return None
+    return _cannot_tell(consumer, f"it works, but its pace is not told; {consumer.outlook}")
 
 
 def _sure_of_flow(consumer: ConsumerView) -> float:
@@ -125,7 +151,7 @@ def _idle(
     if others or consumer.below_zero or (left is not None and left.most == 0):
         return None
     if not consumer.quiet_for(limits["refill_wait"]):
-        return _just_begun(view, consumer)
+        return _just_begun(consumer)
     if view.backlog is None and not consumer.never_asked:
         return None
     if consumer.never_asked and left is not None and (left.least or 0) > 0:
@@ -137,10 +163,9 @@ def _idle(
     )
 
 
-def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | None:
+def _just_begun(consumer: ConsumerView) -> Unknown | None:
     """Of one that has never asked, where nothing tells for how long."""
-    waits = view.left is not None and (view.left.least or 0) > 0
-    if not (consumer.never_asked and waits) or (consumer.quiet and consumer.quiet.exact):
+    if not consumer.never_asked or (consumer.quiet and consumer.quiet.exact):
         return None
     return _cannot_tell(consumer, "it has never asked for a message; see --at for how long")
 

@@ -79,13 +79,18 @@ def opposite(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
     for stalled in (each for each in said if each.status == "stalled"):
         for other in healthy:
             codes = {f.code for f in stalled.said.findings if f.severity == "stalled"}
-            excluded = codes <= _outside(moment, other)
+            excluded = codes <= _outside(moment, other) or _is_told_to_wait(moment, other)
             for code in codes:
                 pair = f"{stalled.who} stalled, {other.who} healthy"
                 if (code, pair, excluded) not in seen:
                     seen.add((code, pair, excluded))
                     text = f"{stalled.samples} against {other.samples}"
                     yield _broken("1 opposite", code, pair, text, excluded=excluded)
+
+
+def _is_told_to_wait(moment: Moment, asked: Asked) -> bool:
+    """Whether it alone knows that the application holds messages back on purpose."""
+    return asked.samples.told and "wire" in asked.sources and moment.incident.script.delay_ns > 0
 
 
 def _outside(moment: Moment, asked: Asked) -> frozenset[str]:

@@ -170,6 +170,7 @@ def _consumer(fields: Fields) -> ConsumerStats:
         msg_out_counter=fields.whole("msgOutCounter"),
         bytes_out_counter=fields.whole("bytesOutCounter"),
         avg_messages_per_entry=fields.whole("avgMessagesPerEntry"),
+        message_ack_rate=fields.number("messageAckRate"),
         last_acked_timestamp_ms=fields.time_ms("lastAckedTimestamp"),
         last_consumed_timestamp_ms=fields.time_ms("lastConsumedTimestamp"),
         last_consumed_flow_timestamp_ms=fields.time_ms("lastConsumedFlowTimestamp"),

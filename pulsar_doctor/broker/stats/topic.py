@@ -6,8 +6,10 @@ broker's clock. Where the broker writes 0 for a moment that has not come since i
 the field is None and its name stands in `never`; neither field nor `never` means not told.
 
 Units: msg_backlog, msg_delayed and msg_in_replay count entries; unacked_messages, permits and
-msg_..._counter count messages; sizes are bytes. Rates are refreshed once a minute and say nothing
-about a window. Source: TopicStats, SubscriptionStats and ConsumerStats of pulsar-client-admin-api.
+msg_..._counter count messages; sizes are bytes. Rates are of the last full minute, refreshed once a
+minute: they say nothing about a window.
+
+Source: TopicStats, SubscriptionStats and ConsumerStats of pulsar-client-admin-api.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class ConsumerStats:
     msg_out_counter: int | None = None
     bytes_out_counter: int | None = None
     avg_messages_per_entry: int | None = None
+    message_ack_rate: float | None = None
     last_acked_timestamp_ms: int | None = None
     last_consumed_timestamp_ms: int | None = None
     last_consumed_flow_timestamp_ms: int | None = None
