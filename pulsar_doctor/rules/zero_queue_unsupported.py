@@ -14,7 +14,8 @@ having taken nothing, says so itself.
 By the broker's stats it shows where no more than one message would fit into the receiver queue, the
 permits are below zero, and a batch is out: all that was ever granted is 1, or 2 when the next
 receive hangs, or what it holds is one or two more than it was sent beyond its permits. That too
-fits a queue of 1 with slow work.
+fits a queue of 1 with slow work. At 0 permits a queue of 1 may have the last message of the batch
+in hand: that is unknown, however long it lasts.
 
 Source: ZeroQueueConsumerImpl in the Java and C++ clients; CommandMessage's metadata,
 num_messages_in_batch.
@@ -47,7 +48,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(consumer, 0.95)
         elif consumer.closed_on_batch:
             yield _finding(consumer, 0.8)
-        elif consumer.below_zero and not consumer.works:
+        elif consumer.without_permits and not consumer.works:
             yield from _by_silence(consumer, limits)
 
 
@@ -55,7 +56,7 @@ def _by_silence(consumer: ConsumerView, limits: Limits) -> Answers:
     quiet = consumer.quiet
     if quiet is None or (quiet.exact and quiet.seconds < limits["quiet_after"]):
         return
-    if quiet.seconds >= limits["refill_wait"]:
+    if quiet.seconds >= limits["refill_wait"] and consumer.below_zero:
         yield _finding(consumer, 0.6)
     else:
         yield Unknown(
