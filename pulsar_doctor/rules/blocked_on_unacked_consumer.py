@@ -31,7 +31,7 @@ from pulsar_doctor.evidence.answers import (
     Severity,
     Unknown,
 )
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.values import told
@@ -133,8 +133,8 @@ def _finding(consumer: ConsumerView, wait: AckWait, severity: Severity, held: in
             Measure("release_in", wait.seconds, "seconds"),
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
             Measure("blocked_consumer_on_unacked_msgs", "true", ""),
-            Measure("available_permits", told(consumer.permits), "permits"),
-            Measure("parked_permits", told(consumer.parked), "permits"),
+            measured("available_permits", consumer.permits, "permits"),
+            measured("parked_permits", consumer.parked, "permits"),
             Measure("acknowledged", wait.acks.acknowledged, "messages"),
         ),
         remedy=REMEDY,

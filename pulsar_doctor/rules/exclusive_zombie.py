@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least, most, told
@@ -146,7 +146,7 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
             Measure("address", older.address, ""),
             Measure("connected_since", older.connected_since, ""),
             Measure("successor_connected_since", newer.connected_since, ""),
-            Measure("available_permits", told(older.permits), "permits"),
+            measured("available_permits", older.permits, "permits"),
             Measure("unacked_messages", held, "messages"),
             backlog_measure(view),
             Measure("silent_for", silence.seconds, "seconds"),

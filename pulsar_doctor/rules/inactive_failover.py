@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Severity, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least, most, told
@@ -148,7 +148,7 @@ def _stuck_finding(
         ),
         evidence=(
             Measure("active_consumer_name", active.label, ""),
-            Measure("available_permits", told(active.permits), "permits"),
+            measured("available_permits", active.permits, "permits"),
             backlog_measure(view),
             Measure("held", holds, "entries"),
             Measure("standbys", len(others), "consumers"),

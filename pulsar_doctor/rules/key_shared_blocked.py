@@ -32,7 +32,7 @@ from pulsar_doctor.evidence.answers import (
     Severity,
     Unknown,
 )
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import JUST_NOW, Limits, Threshold
@@ -212,7 +212,7 @@ def _finding(
         summary=f"{summary}; {end}",
         evidence=(
             *numbers,
-            Measure("unacked_messages", told(consumer.held), "messages"),
+            measured("unacked_messages", consumer.held, "messages"),
             Measure("msg_in_replay", told(view.replay), "entries"),
             backlog_measure(view),
             Measure("done_in", wait.seconds, "seconds"),

@@ -25,10 +25,10 @@ ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26
 from __future__ import annotations
 
 from pulsar_doctor.evidence.answers import WIRE, Answers, Finding, Measure, Severity, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.durations import duration
 
 JAVA = "Pulsar-Java"
@@ -94,7 +94,7 @@ def _finding(consumer: ConsumerView, owed: int, severity: Severity, confidence: 
         evidence=(
             Measure("missing_permits_least", owed, "permits"),
             Measure("refill_threshold", consumer.refill_threshold, "permits"),
-            Measure("permits_refilled", told(consumer.refilled), "permits"),
+            measured("permits_refilled", consumer.refilled, "permits"),
             Measure("last_flow_ago", round(waited, 3), "seconds"),
             *consumer.measures(),
         ),
