@@ -79,6 +79,7 @@ class Broker:
         self.last_flow_ns: int | None = None
         self.advanced_ns: int | None = None
         self.deliveries: dict[int, int] = {}  # entry -> how often it was sent
+        self.turned_away: dict[int, int] = {}  # key that drains -> how often its owner got nothing
 
     def _dispatcher(self) -> Dispatcher:
         if self.type == "shared":
@@ -122,7 +123,14 @@ class Broker:
             return None
         others = (c for c in self.living if c is not owner)
         drains = any(hold.entry.key == key for c in others for hold in c.held.values())
+        if drains and self.usable(owner) > 0:
+            self.turned_away[key] = self.turned_away.get(key, 0) + 1
         return None if drains else owner.index
+
+    def _let_go(self, consumer: Attached, key: int) -> None:
+        """A key that has drained is counted anew when it drains again."""
+        if all(hold.entry.key != key for hold in consumer.held.values()):
+            self.turned_away.pop(key, None)
 
     def usable(self, consumer: Attached) -> int:
         """Permits that the broker would use now."""
@@ -232,6 +240,7 @@ class Broker:
             if hold is None:
                 continue
             hold.until_ns = self.now_ns
+            self._let_go(consumer, hold.entry.key)
             messages += hold.entry.messages
             self.acked.add(number)
             self.acked_entries += 1
@@ -256,6 +265,7 @@ class Broker:
             hold = consumer.held.pop(number, None)
             if hold is not None:
                 hold.until_ns = self.now_ns
+                self._let_go(consumer, hold.entry.key)
                 back.append(hold.entry)
                 if self.individual:
                     self._count_unacked(consumer, -hold.entry.messages)

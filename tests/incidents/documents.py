@@ -146,7 +146,10 @@ def _draining(told: Attached, broker: Broker) -> list[Document]:
         key = hold.entry.key
         if broker.owner(key) is not told:
             held[key] = held.get(key, 0) + 1
-    return [{"hash": key, "unackMsgs": n, "blockedAttempts": 1} for key, n in held.items()]
+    return [
+        {"hash": key, "unackMsgs": n, "blockedAttempts": broker.turned_away.get(key, 0)}
+        for key, n in held.items()
+    ]
 
 
 def internal(play: Play) -> Document:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.simulate.scenario import ProducedEntry
 from tests.incidents.counting import Count, count, count_rhythms, gates, plain
 from tests.incidents.documents import LACKS, Document, of_version
 from tests.incidents.known import KNOWN
 from tests.incidents.many import all_of
-from tests.incidents.moments import OfConsumer, incident
+from tests.incidents.moments import OfConsumer, incident, played
+from tests.incidents.script import SECOND, Script, Worker
 
 STATES = Path(__file__).parents[1] / "states"
 
@@ -84,6 +87,24 @@ def fields(told: list[Document]) -> tuple[set[str], set[str], set[str]]:
         {name for each in some for name in each} for some in (told, subscriptions, consumers)
     )
     return of_topic, of_subscription, of_consumer
+
+
+@pytest.mark.parametrize(("entries", "turned_away"), [(4, False), (9, True)])
+def test_a_key_that_drains_turns_away_what_comes_for_it(entries: int, turned_away: bool) -> None:
+    """As in the recorded key-shared-third-joins, where hashes drain and nothing waits for them."""
+    first = Worker("first", "java", 4, 600 * SECOND)
+    script = Script(
+        0,
+        "key_shared",
+        (first, replace(first, name="second", attach_ns=SECOND)),
+        tuple(ProducedEntry(n, 0, n // 4 * 2 * SECOND, n, 1, n % 2) for n in range(entries)),
+        (10 * SECOND,),
+    )
+    [moment] = played(script, (0,)).moments
+    [subscription] = moment.taken[-1].stats["subscriptions"].values()
+    [draining] = subscription["consumers"][0]["drainingHashes"]
+    assert draining["unackMsgs"] == 2
+    assert (draining["blockedAttempts"] > 0) == turned_away
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 40) for at in range(0, 200, 40)], ids=str)
