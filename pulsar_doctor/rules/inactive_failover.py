@@ -54,7 +54,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     if view.consumers is None:
         yield Unknown("consumers of the subscription is not told")
-    elif view.backlog is not None and view.backlog.counter is None:
+    elif view.gone is None and len(view.consumers) == 1:
+        return  # nobody stands by
+    elif view.backlog is not None and not view.backlog.told:
         yield Unknown("msg_backlog of the subscription is not told")
     else:
         yield from _judge(view, view.consumers, limits)
@@ -66,9 +68,9 @@ def _judge(view: SubscriptionView, consumers: Sequence[ConsumerView], limits: Li
         return
     if view.gone is not None:
         yield from _gone(view, view.gone, limits)
-    elif view.active is None and len(consumers) > 1:
+    elif view.active is None:
         yield Unknown("which consumer is the active one is not told")
-    elif view.active is not None and len(consumers) > 1:
+    else:
         yield from _stuck(view, consumers[view.active], limits)
 
 

@@ -64,6 +64,11 @@ class Backlog:
         return told and not self.wrong and self.counter != self.positions
 
     @property
+    def told(self) -> bool:
+        """Whether the counter or the positions are told."""
+        return self.counter is not None or self.positions is not None
+
+    @property
     def off(self) -> float:
         """By how many entries the counter is off; infinite where nothing tells what is right."""
         if self.counter is None or self.positions is None:
