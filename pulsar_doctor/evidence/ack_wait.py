@@ -20,6 +20,7 @@ class Acks:
     acknowledged: messages within the window (or given back); None: not comparable. acked: whether
     any ack came within it. quiet: since the last ack or delivery, at least. rhythm_seconds: for
     one message, while it acknowledges as it did all its life; None: it does not, or nothing tells.
+    may_fit: whether its silence may yet be part of that: somewhat longer, or not told exactly.
     """
 
     acknowledged: int | None
@@ -28,6 +29,7 @@ class Acks:
     quiet: Age | None
     batches: bool = False
     rhythm_seconds: float | None = None
+    may_fit: bool = False
 
     def until(self, needed: int) -> AckWait:
         """What waits for so many more of them, at most."""
@@ -67,6 +69,8 @@ class AckWait:
             return Unknown("acks come, but how many is not told")
         if self.acks.acked and self.acks.batches:
             return Unknown("acks come, but a batch counts as unacknowledged until the last of it")
+        if self.seconds is None and self.acks.may_fit:
+            return Unknown(f"no ack came for {self.acks.quiet}, which may be as usual: look again")
         return "stalled" if self.seconds is None else self._by_pace(limits)
 
     def _by_pace(self, limits: Mapping[str, float]) -> Severity | Unknown | None:
@@ -76,6 +80,16 @@ class AckWait:
         if seconds <= limits["slow_wait"]:
             return None
         return "warning" if seconds <= limits["refill_wait"] else "stalled"
+
+
+def in_rhythm(quiet_ms: int, pace_seconds: float) -> bool:
+    """Whether a silence is no longer than twice the usual; a second is within the clock's steps."""
+    return quiet_ms <= 2000 * pace_seconds + 1000
+
+
+def may_be_rhythm(quiet_ms: int, pace_seconds: float) -> bool:
+    """Whether it is not much longer: two sources may differ in what is usual by a factor of 2."""
+    return quiet_ms <= 4000 * pace_seconds + 1000
 
 
 def acks_to_release(unacked: int, limit: int | None) -> int:

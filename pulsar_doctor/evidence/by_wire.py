@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
 from pulsar_doctor.evidence.answers import WIRE
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
@@ -162,10 +162,19 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
 def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
     """The pace is that of now, as long as it keeps its rhythm, and acks as it did."""
     quiet_ms = max(0, now_ns - max(ledger.last_message_ns or 0, ledger.last_ack_ns or 0)) // 10**6
-    pace_ms = round(now.seconds * 1000) if now and ledger.in_rhythm(now_ns) else None
-    if pace_ms is not None and quiet_ms > 2 * pace_ms + 1000:
-        pace_ms = None
-    return Acks(0 if pace_ms is None else 1, None, pace_ms, Age(quiet_ms, True))
+    usual = None if ledger.last_ack_ns is None else ledger.pace()
+    seconds = now.seconds if now and ledger.in_rhythm(now_ns) else None
+    each = ledger.messages / max(1, ledger.entries)  # a client may acknowledge whole batches only
+    if seconds is not None and not in_rhythm(quiet_ms, seconds * each):
+        seconds = None
+    pace_ms = None if seconds is None else round(seconds * 1000)
+    return Acks(
+        0 if pace_ms is None else 1,
+        None,
+        pace_ms,
+        Age(quiet_ms, True),
+        may_fit=usual is not None and may_be_rhythm(quiet_ms, usual.seconds * each),
+    )
 
 
 def _passed_over(ledger: Ledger, now_ns: int) -> PassedOver | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
 from pulsar_doctor.evidence.standing import Standing, standings
 from pulsar_doctor.evidence.subscription import UnackedLimit
 
@@ -16,24 +16,38 @@ def acks_of(standing: Standing) -> Acks:
         standing.acked,
         standing.observed.window.span_ms,
         without_ack(standing),
-        batches=(standing.now.avg_messages_per_entry or 1) > 1,
+        batches=_each(standing) > 1,
         rhythm_seconds=rhythm(standing),
+        may_fit=may_fit(standing),
     )
 
 
 def rhythm(standing: Standing) -> float | None:
-    """Seconds for a message over its life, where its last ack is no older than twice that.
-
-    Times of a second are within the clock's steps.
-    """
+    """Seconds for a message over its life, where its last ack is no older than twice that."""
     now, returned = standing.now, standing.returned_in_life
     life = standing.since(now.connected_since_ms)
     acked = standing.since(now.last_acked_timestamp_ms)
-    if returned is None or returned < 2 or life is None:
+    if returned is None or returned < 2 or life is None or acked is None:
         return None
     seconds = life.ms / returned / 1000
-    recent = acked is not None and acked.exact and acked.ms <= 2000 * seconds + 1000
-    return seconds if recent and life.exact and seconds > 0 else None
+    exact = life.exact and acked.exact and seconds > 0
+    return seconds if exact and in_rhythm(acked.ms, seconds * _each(standing)) else None
+
+
+def may_fit(standing: Standing) -> bool:
+    """Whether its last ack may be as old as usual, by its pace until then; no clock is needed."""
+    now, returned = standing.now, standing.returned_in_life
+    began_ms, acked_ms = now.connected_since_ms, now.last_acked_timestamp_ms
+    acked = standing.since(acked_ms)
+    if not returned or acked is None or acked_ms is None or began_ms is None:
+        return False
+    seconds = (acked_ms - began_ms) / returned / 1000
+    return returned >= 2 and may_be_rhythm(acked.ms, seconds * _each(standing))
+
+
+def _each(standing: Standing) -> int:
+    """Messages of one ack: those of a batch count when all of it is acknowledged."""
+    return max(1, standing.now.avg_messages_per_entry or 1)
 
 
 def without_ack(standing: Standing) -> Age | None:
@@ -90,8 +104,9 @@ def _acks_of_all(observed: Observed) -> Acks:
         acked,
         observed.window.span_ms,
         _quiet(observed),
-        batches=any((s.now.avg_messages_per_entry or 1) > 1 for s in standings(observed)),
+        batches=any(_each(standing) > 1 for standing in standings(observed)),
         rhythm_seconds=1 / sum(paces) if paces else None,
+        may_fit=any(map(may_fit, standings(observed))),
     )
 
 
@@ -103,7 +118,8 @@ def _acked(observed: Observed) -> bool | None:
 
 
 def _quiet(observed: Observed) -> Age | None:
-    """Since the last ack of anybody."""
-    ages = [without_ack(s) for s in standings(observed) if s.unacked != 0]
-    known = [age for age in ages if age is not None]
-    return min(known, key=lambda age: age.ms) if known and len(known) == len(ages) else None
+    """Since the last ack of anybody, also of those that hold nothing any more."""
+    holding = [without_ack(s) for s in standings(observed) if s.unacked != 0]
+    done = [s.since(s.now.last_acked_timestamp_ms) for s in standings(observed) if s.unacked == 0]
+    known = [age for age in (*holding, *done) if age is not None]
+    return min(known, key=lambda age: age.ms) if holding and None not in holding else None

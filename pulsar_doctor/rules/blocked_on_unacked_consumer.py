@@ -7,7 +7,8 @@ acks have brought it down to half the limit, or when the consumer gives messages
 A consumer that works at its limit is blocked and released all the time. So the rule asks when the
 release comes: at the pace of the window's acks, after at most half of what it holds. Nearer than
 `slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack in the
-window it is a stall too, unless the last one fits the rhythm of its whole life. What was sent or
+window it is a stall too, unless the last one fits the rhythm of its whole life; where it is not
+much older than that, or may fit by a clock that is not told, it is unknown. What was sent or
 acknowledged less than `just_now` ago decides nothing yet.
 
 The broker's flag can stay behind: on a consumer that holds nothing, or far less than half the
