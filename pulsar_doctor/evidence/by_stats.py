@@ -105,6 +105,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         done=_done(standing),
         done_in_life=returned_in_life(now),
         never_acked=_never_acked(now),
+        holds_since=_holds_since(standing),
         drain_seconds=_drain(standing),
         since_delivery=standing.since(now.last_consumed_timestamp_ms),
         asked_lately=_asked_lately(starving),
@@ -172,6 +173,12 @@ def _never_acked(now: ConsumerStats) -> bool | None:
     if now.last_acked_timestamp_ms is not None:
         return False
     return True if "last_acked_timestamp_ms" in now.never else None
+
+
+def _holds_since(standing: Standing) -> Age | None:
+    """What it was sent first is no younger than what it was sent last."""
+    since = standing.since(standing.now.last_consumed_timestamp_ms)
+    return None if since is None else Age(since.ms, exact=False)
 
 
 def _until_sending(starving: Starving) -> Count | None:

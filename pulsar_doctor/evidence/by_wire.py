@@ -146,6 +146,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         works=works,
         done_in_life=ledger.messages - ledger.unacked,
         never_acked=ledger.last_ack_ns is None,
+        holds_since=_age(_first_held_ns(ledger), now_ns),
         since_delivery=_age(ledger.last_message_ns, now_ns),
         acks=_acks(ledger, now, now_ns),
         unacked_limit=ledger.unacked_limit,
@@ -175,6 +176,10 @@ def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
         Age(quiet_ms, True),
         may_fit=usual is not None and may_be_rhythm(quiet_ms, usual.seconds * each),
     )
+
+
+def _first_held_ns(ledger: Ledger) -> int | None:
+    return next((delivery.at_ns for delivery in ledger.deliveries.values()), None)
 
 
 def _passed_over(ledger: Ledger, now_ns: int) -> PassedOver | None:

@@ -75,8 +75,8 @@ class ConsumerView:
     asked: for more. since_work: since its last ack or FLOW, or its connection; last_sign: the same
     without what the window adds; connection_sign: of anybody on its connection. flow_told: whether
     its own last FLOW is told. keys_wait: whether others wait for keys of what it holds.
-    drain_seconds: for all that it holds, at least, at the pace of now. unseen: why `quiet` is only
-    a bound.
+    holds_since: since it was sent the first of what it holds. drain_seconds: for all that it holds,
+    at least, at the pace of now. unseen: why `quiet` is only a bound.
 
     may_receive_throughout: whether the broker could send to it in every sample. since_request:
     since its last FLOW, or since it connected if none came later. sent_bytes: since it connected.
@@ -129,6 +129,7 @@ class ConsumerView:
     done: int | None = None
     done_in_life: int | None = None
     never_acked: bool | None = None
+    holds_since: Age | None = None
     drain_seconds: float | None = None
     quiet: Age | None = None
     since_delivery: Age | None = None

@@ -9,8 +9,8 @@ A subscription that works at its limit is blocked and released all the time. So 
 the release comes, at the pace of all acks of the window. Nearer than `slow_wait` is healthy, within
 `refill_wait` a warning, further away a stall. Without any ack in the window it is a stall too,
 unless the last ones fit the rhythm of their consumers, or may fit it: that is unknown. What was
-sent or acknowledged less than `just_now` ago decides nothing yet. A flag on a subscription that holds nothing, or less than half
-of the limit, is not trusted.
+sent or acknowledged less than `just_now` ago decides nothing yet. A flag on a subscription that
+holds nothing, or less than half of the limit, is not trusted.
 
 Where a consumer is at a limit of its own too, this speaks for both: it names who holds how much.
 

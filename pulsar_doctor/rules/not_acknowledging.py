@@ -6,18 +6,23 @@ works longer on one message than `silent_for`; from outside these look the same,
 Producers go on, and nothing fails until the queue is full.
 
 The rule looks for a consumer with permits that holds messages, while nothing is left to send, and
-of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. Readers, other
-non-durable subscriptions and standbys are not judged. By the stats alone, what is held on Exclusive
-and Failover is known from the internal stats only. A trace does not tell what is left to send; but
-nothing is, or the broker does not read, where a consumer with permits is sent nothing for so long.
+of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that goes on asking
+or being sent messages is found too, where it holds 50 or more, the first of them for twice
+`silent_for`, and has never acknowledged any; where that age is not told, it is unknown. Readers,
+other non-durable subscriptions and standbys are not judged. By the stats alone, what is held on
+Exclusive and Failover is known from the internal stats only. A trace does not tell what is left to
+send; but nothing is, or the broker does not read, where a consumer with permits is sent nothing for
+so long.
 
 Source: Consumer.messageAcked and flowPermits in the broker.
 """
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least
@@ -26,6 +31,7 @@ from pulsar_doctor.wording.durations import duration
 THRESHOLDS = (Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),)
 NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset({"ack-hole"})
+MANY = 50  # messages, more than anybody works on at once
 REMEDY = (
     "See whether this application hangs (a thread dump) or does not acknowledge what it has "
     "finished; closing it gives its messages to another consumer."
@@ -34,19 +40,53 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that holds messages in silence."""
-    if view.quiet_is_fine or not _nothing_left(view):
+    if view.quiet_is_fine:
         return
+    nothing_left = _nothing_left(view)
     for consumer in view.consumers or ():
-        if not _holds_with_permits(consumer):
-            continue
-        if consumer.quiet_for(limits["silent_for"]):
-            yield _finding(consumer)
-        elif consumer.never_acked and consumer.quiet is not None and not consumer.quiet.exact:
-            yield Unknown(
-                f"{consumer.label} holds {consumer.held} messages and has never acknowledged any; "
-                f"since when is not told: {consumer.unseen or 'take a longer window'}",
-                consumer.label,
-            )
+        if nothing_left and _holds_with_permits(consumer):
+            yield from _silent(consumer, limits)
+        silent = consumer.quiet_for(limits["silent_for"]) and not consumer.works
+        if not silent and _never_acks(view, consumer):
+            yield from _goes_on(view, consumer, 2 * limits["silent_for"])
+
+
+def _silent(consumer: ConsumerView, limits: Limits) -> Answers:
+    if consumer.quiet_for(limits["silent_for"]):
+        yield _finding(consumer)
+    elif consumer.never_acked and consumer.quiet is not None and not consumer.quiet.exact:
+        yield _since_when(consumer)
+
+
+def _since_when(consumer: ConsumerView) -> Unknown:
+    return Unknown(
+        f"{consumer.label} holds {consumer.held} messages and has never acknowledged any; "
+        f"since when is not told: {consumer.unseen or 'take a longer window'}",
+        consumer.label,
+    )
+
+
+def _never_acks(view: SubscriptionView, consumer: ConsumerView) -> bool:
+    if not consumer.never_acked or consumer.active is False or consumer.resting:
+        return False
+    return _kept(view, consumer) >= MANY
+
+
+def _kept(view: SubscriptionView, consumer: ConsumerView) -> int:
+    """Messages without an ack, at least: of a single active consumer all that it was sent."""
+    sent = least(consumer.sent) if view.type in SINGLE_ACTIVE else None
+    return max(least(consumer.held) or 0, sent or 0)
+
+
+def _goes_on(view: SubscriptionView, consumer: ConsumerView, patience: float) -> Answers:
+    """Of one that has never acknowledged any of many, and has not been silent for long."""
+    since, there = consumer.holds_since, consumer.connected
+    if since is not None and since.seconds >= patience:
+        yield _never_finding(_kept(view, consumer), consumer, since)
+    elif since is not None and since.exact:
+        return
+    elif there is None or not there.exact or there.seconds >= patience:
+        yield _since_when(consumer)
 
 
 def _nothing_left(view: SubscriptionView) -> bool:
@@ -61,6 +101,25 @@ def _holds_with_permits(consumer: ConsumerView) -> bool:
     if not held or permits is None or permits <= 0 or consumer.active is False:
         return False
     return not (consumer.moved or consumer.works or consumer.resting)
+
+
+def _never_finding(kept: int, consumer: ConsumerView, since: Age) -> Finding:
+    return Finding(
+        code="not-acknowledging",
+        severity="warning",
+        confidence=0.6,
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} has been sent messages for {since} and has never acknowledged any: "
+            f"it holds {kept} or more, and goes on"
+        ),
+        evidence=(
+            measured("available_permits", consumer.permits, "permits"),
+            Measure("held_least", kept, "messages"),
+            Measure("holds_since", round(since.seconds, 3), "seconds ago"),
+        ),
+        remedy=REMEDY,
+    )
 
 
 def _finding(consumer: ConsumerView) -> Finding:
