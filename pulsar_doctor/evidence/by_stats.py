@@ -66,6 +66,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         reads=reads_of(observed),
         throttling=throttling_of(observed),
         key_order=key_order_of(observed),
+        attended=bool(everybody) if told else None,
         alone=alone_of(observed),
     )
 

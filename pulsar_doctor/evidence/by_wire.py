@@ -48,6 +48,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         gap=GAP if gap else None,
         active=_active(views) if wire.type == "Failover" else None,
         incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),
+        attended=any(consumer.closed_ns is None for consumer in there) or None,
         unacked=exactly(sum(consumer.ledger.unacked for consumer in there)),
         hole=_hole(there, wire.now_ns),
         circulation=_circulation(there, wire.now_ns),

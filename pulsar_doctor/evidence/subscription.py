@@ -90,7 +90,8 @@ class SubscriptionView:
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
     none. delivered: messages, within that time. since_delivery: since it sent any, or tried to.
     delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
-    nothing is left to send, too. key_order: of Key_Shared only. alone: where nobody is attached.
+    nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
+    attached now; None where that is not told. alone: where nobody is.
     """
 
     topic: str
@@ -125,6 +126,7 @@ class SubscriptionView:
     reads: BrokerReads | None = None
     throttling: Throttling | None = None
     key_order: KeyOrder | None = None
+    attended: bool | None = None
     alone: Alone | None = None
 
     @property

@@ -15,7 +15,7 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Unknown
+from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold, Unknown
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.wording.durations import duration
@@ -32,10 +32,12 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a durable subscription with a backlog and nobody attached."""
-    if view.consumers or view.quiet_is_fine:
+    if view.attended or view.quiet_is_fine:
         return
     backlog, alone = view.backlog, view.alone
-    if alone is None:
+    if alone is None and view.consumers:
+        yield NotTold("those of the trace have left; who came since the broker's stats tell")
+    elif alone is None:
         yield Unknown("consumers of the subscription is not told")
     elif backlog is None or backlog.counter is None:
         yield Unknown("msg_backlog of the subscription is not told")
