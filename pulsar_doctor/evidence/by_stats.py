@@ -293,7 +293,9 @@ def _idle(standing: Standing) -> Age | None:
     now = standing.now
     if standing.unacked is None or standing.unacked > 0 or now.blocked_consumer_on_unacked_msgs:
         return None
-    if standing.permits is None or standing.permits <= 0 or standing.delivered:
+    if standing.permits is None or standing.permits <= 0:
+        return None
+    if standing.delivered and now.last_consumed_timestamp_ms is None:
         return None
     moments = (now.connected_since_ms, now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms)
     return standing.since(*moments)

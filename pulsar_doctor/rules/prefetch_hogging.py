@@ -30,7 +30,7 @@ from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measur
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import REFILL_WAIT, SLOW_WAIT, Limits, Threshold
-from pulsar_doctor.evidence.values import least
+from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -65,16 +65,16 @@ class Hoard:
         silence = self.hog.quiet
         return silence and min(silence, self.idle_for, key=lambda age: age.ms)
 
-    @property
-    def drain_by_life(self) -> float | None:
+    def drain_by_life(self, in_hand: float) -> float | None:
         """Seconds for all of it, at least: all it ever did may have been since its last delivery.
 
-        None where it never acknowledged, or did too little to speak of a pace.
+        With the first ack several workers may be as far. None where it never acknowledged.
         """
         since, done = self.hog.since_delivery, self.hog.done_in_life
-        if self.hog.never_acked is not False or since is None or done is None or done < PACE_NEEDS:
+        if self.hog.never_acked is not False or since is None or not done or done < 0:
             return None
-        return self.held * min(since.seconds, self.idle_for.seconds) / (done + 1)
+        ahead = 1 if done >= PACE_NEEDS else in_hand
+        return self.held * min(since.seconds, self.idle_for.seconds) / (done + ahead)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -103,7 +103,7 @@ def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
             continue
         if hog.queued.most == 0:
             continue
-        if view.backlog is not None and view.backlog.entries == 1:
+        if 1 in (told(hog.held_entries), view.backlog and view.backlog.entries):
             continue  # one batch: it goes to one consumer, or to another
         yield Hoard(hog, held, total, idle, longest)
 
@@ -145,7 +145,8 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
 
     None where others have no reason to wait: it is fast, or it has only just begun.
     """
-    hog, drain, life = hoard.hog, _drain(hoard, limits), hoard.drain_by_life
+    hog, drain = hoard.hog, _drain(hoard, limits)
+    life = hoard.drain_by_life(limits["in_hand"])
     if drain is not None:
         return drain if drain > limits["slow_wait"] else None
     if life is not None and life > limits["slow_wait"]:
@@ -155,7 +156,7 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
         return "and nothing tells since when"
     just_now = hog.quiet.exact and hog.quiet.seconds < limits["idle_after"]
     if hog.acked or (hog.acked is None and just_now):
-        unsure = hoard.idle_for.seconds >= limits["slow_wait"]
+        unsure = hoard.idle_for.seconds >= limits["slow_wait"] or not hoard.idle_for.exact
         return "and its pace is not known: take a longer window" if unsure else None
     # At one message in each such silence it would be done before anybody need wait.
     if quiet.seconds < limits["idle_after"] or quiet.seconds * hoard.held <= limits["slow_wait"]:
@@ -209,7 +210,7 @@ def _names(idle: Sequence[ConsumerView]) -> str:
 
 
 def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measure, ...]:
-    drain = _drain(hoard, limits) or hoard.drain_by_life
+    drain = _drain(hoard, limits) or hoard.drain_by_life(limits["in_hand"])
     return (
         Measure("subscription_unacked", hoard.total, "messages"),
         Measure("acknowledged", hoard.hog.done, "messages"),
