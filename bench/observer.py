@@ -33,7 +33,7 @@ from measured import run, table
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.observer.following import POLL_SECONDS, Observer
+from pulsar_doctor.tap.observer.following import POLL_SECONDS
 from pulsar_doctor.trace.folder import Meta, journal_name
 from pulsar_doctor.trace.reading import Trace, replayed
 from pulsar_doctor.trace.sealing import Sealer
@@ -441,9 +441,9 @@ def lag(options: argparse.Namespace) -> None:
             while not (folder / journal_name(1)).exists():
                 time.sleep(0.01)
             began, cpu = time.monotonic(), time.process_time()
-            observer, behind = Observer(folder), []
+            observer, behind = Sealer(folder), []
             while feeder.poll() is None:
-                rows = observer.poll()
+                rows = observer.follow()
                 behind.append(time.time() * 1e3 - observer.timeline.now_us / 1e3)
                 if not rows:
                     time.sleep(POLL_SECONDS)

@@ -25,8 +25,9 @@ from pulsar_doctor.consume.working import Budget, Watcher, Worker
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, diagnose_wire
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.observer.following import Observer
+from pulsar_doctor.tap.observer.following import LOCK_WAIT_SECONDS
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import Row
 
 POLL_SECONDS = 0.1
@@ -44,7 +45,7 @@ class Session(Watcher):
         self,
         settings: Settings,
         relay: Relay,
-        observer: Observer,
+        observer: Sealer,
         engine: Engine,
         budget: Budget,
         acks: AckCommands,
@@ -93,7 +94,7 @@ class Session(Watcher):
     def poll(self) -> None:
         """Reads what the relay has written down since."""
         with self._lock:
-            self._observer.poll()
+            self._observer.follow()
             self.handed_out.judge(self.acks.released, time.time() * 1000 - JOURNAL_LAG_MS)
 
     def settle(self) -> None:
@@ -101,7 +102,7 @@ class Session(Watcher):
         with self._lock:
             now_ms = time.time() * 1000
             self._relay.flush()
-            self._observer.poll()
+            self._observer.follow()
             self.handed_out.judge(self.acks.released, now_ms)
 
     def wait(self, until: Callable[[], bool], seconds: float | None = None) -> bool:
@@ -228,7 +229,7 @@ def session(
         relay = stack.enter_context(
             relaying(settings.service_url, folder, settings=settings, told=told, probe=True)
         )
-        observer = Observer(folder, seen)
+        observer = Sealer(folder, seen, LOCK_WAIT_SECONDS)
         stack.callback(observer.close)
         stack.callback(_finish, relay, observer)
         client = _engine(engine, stack, relay, settings, own / "client.log", len(plans))
@@ -259,7 +260,7 @@ def _engine(
     return attach.PulsarClient(stack.enter_context(client))
 
 
-def _finish(relay: Relay, observer: Observer) -> None:
+def _finish(relay: Relay, observer: Sealer) -> None:
     """The relay ends first, so that the observer seals all of it."""
     relay.stop()
     observer.finish()

@@ -66,8 +66,9 @@ class Sealer:
 
     timeline: the ledgers after the last row that was read. row_count: rows that were read. on_row:
     called with every row that is read from a journal, once; after a restart those of the journals
-    that are not sealed come again. trouble: why the disk refuses, None where it does not. ring:
-    None where the trace keeps everything.
+    that are not sealed come again; it must not change the row. trouble: why the disk refuses, None
+    where it does not. ring: None where the trace keeps everything. wait_seconds: for the right to
+    seal. Raises BeingSealedError where another process has it for longer.
     """
 
     def __init__(

@@ -19,8 +19,8 @@ import pulsar
 from pulsar_doctor.consume import attach
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.sandbox.lifetime import Sandbox
-from pulsar_doctor.tap.observer.following import Observer
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import Row
 from tests.conformance.driver import Consumer
 from tests.conformance.raw_producer import RawProducer
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 20.0
 class Stage:
     """Topics of its own for each behaviour; all clients come through one relay."""
 
-    def __init__(self, broker: Sandbox, relay: Relay, observer: Observer, admin: httpx.Client):
+    def __init__(self, broker: Sandbox, relay: Relay, observer: Sealer, admin: httpx.Client):
         self.broker = broker
         self.service_url = relay.service_url
         self.admin = admin
@@ -109,7 +109,7 @@ class Stage:
         """Everything that has passed the relay by now is in the rows."""
         with self._lock:
             self._relay.flush()
-            self.observer.poll()
+            self.observer.follow()
 
     def quiet(self, topic: str, seconds: float = QUIET_SECONDS) -> None:
         """Waits until nothing passes any more for this topic and its partitions."""
@@ -226,7 +226,7 @@ def staging(broker: Sandbox) -> Iterator[Stage]:
         contextlib.ExitStack() as stack,
     ):
         noted: list[Stage] = []
-        observer = Observer(
+        observer = Sealer(
             Path(folder) / "t.ptrace", on_row=lambda row: noted[0].note(row) if noted else None
         )
         stack.callback(observer.close)

@@ -19,9 +19,8 @@ from pulsar_doctor.consume.engines import Plan
 from pulsar_doctor.consume.session import Session, session
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.sandbox.lifetime import Sandbox
-from pulsar_doctor.tap.observer.following import Observer
 from pulsar_doctor.tap.relaying import relaying
-from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.trace.sealing import Sealer, open_trace
 from tests.support import eventually
 from tests.support.command_line import MINE, pulsar_doctor
 
@@ -214,7 +213,7 @@ def test_parked_permits_come_back_when_half_of_the_limit_is_acknowledged(
 
         def ledger() -> Ledger:
             relay.flush()
-            observer.poll()
+            observer.follow()
             return next(observer.timeline.living).ledger
 
         def theirs() -> dict:
@@ -236,8 +235,8 @@ def test_parked_permits_come_back_when_half_of_the_limit_is_acknowledged(
 
 
 @contextmanager
-def observing(trace: Path) -> Iterator[Observer]:
-    observer = Observer(trace)
+def observing(trace: Path) -> Iterator[Sealer]:
+    observer = Sealer(trace)
     try:
         yield observer
     finally:

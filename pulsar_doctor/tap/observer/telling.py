@@ -12,8 +12,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Protocol
 
 from pulsar_doctor.diagnosis.weighing import limits_of
 from pulsar_doctor.ledger.consumers import split_partition
@@ -41,6 +39,7 @@ from pulsar_doctor.tap.observer.events import (
 from pulsar_doctor.tap.observer.snapshot import snapshot
 from pulsar_doctor.tap.relay.lines import Strange
 from pulsar_doctor.tap.verdicts import Verdicts
+from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import GAP, Row
 
 EVERY_SECONDS = 1.0
@@ -48,22 +47,6 @@ TURN_SECONDS = 0.05  # of judging, before the journal is looked at again
 SHARE = 0.1  # of its time, at most, for judging, and as much for showing
 ROWS_BETWEEN = 4096  # while it catches up: between two looks at the clock
 DRAIN_SECONDS = 10.0
-
-
-class Watched(Protocol):
-    """The observer, as far as it is asked here."""
-
-    @property
-    def timeline(self) -> Timeline: ...
-    @property
-    def sealed(self) -> int: ...
-    @property
-    def expired_rows(self) -> int: ...
-    @property
-    def unread_bytes(self) -> int: ...
-    @property
-    def trouble(self) -> str | None: ...
-    def keep(self, reason: str, through: int) -> Path | None: ...
 
 
 class Allowance:
@@ -104,7 +87,7 @@ class Teller:
         self._strange: set[Strange] = set()
         self._trouble: str | None = None
         self._rows = 0
-        self._watched: Watched | None = None  # from when it has caught up on
+        self._watched: Sealer | None = None  # from when it has caught up on
         self.wait = channel.wait
 
     def row(self, row: Row) -> None:
@@ -137,7 +120,7 @@ class Teller:
             self._strange.add(asked)
             print(f"the observer passes over what the tap asks: {asked}", file=sys.stderr)
 
-    def caught_up(self, watched: Watched) -> None:
+    def caught_up(self, watched: Sealer) -> None:
         """The journal has been read to its end."""
         self._watched = watched
         self._answer(watched)
@@ -147,7 +130,7 @@ class Teller:
         self._compare(watched.timeline)
         self._work(watched)
 
-    def _work(self, watched: Watched) -> None:
+    def _work(self, watched: Sealer) -> None:
         """Judges and shows, where it is time."""
         if self._judging.begin():
             self._tell_changes(watched.timeline, self._judging.is_over)
@@ -159,7 +142,7 @@ class Teller:
             self._showing.end(EVERY_SECONDS)
         self._channel.pump()
 
-    def end(self, watched: Watched) -> None:
+    def end(self, watched: Sealer) -> None:
         """The relay has ended and all is sealed: the last verdicts, whatever time they take."""
         self._answer(watched)
         for _ in range(2):  # the first may only end a round that had been begun
@@ -174,7 +157,7 @@ class Teller:
         for change in self._verdicts.judge(timeline, is_over):
             self._tell(Verdict(timeline.now_us, change.before, change.diagnosis))
 
-    def _counted(self, watched: Watched) -> Counted:
+    def _counted(self, watched: Sealer) -> Counted:
         return Counted(
             at_us=watched.timeline.now_us,
             rows=watched.timeline.next_seq,
@@ -184,7 +167,7 @@ class Teller:
             compared=None if self._comparison is None else len(self._comparison.compared),
         )
 
-    def _answer(self, watched: Watched) -> None:
+    def _answer(self, watched: Sealer) -> None:
         waiting: list[Seal | Keep | CountRows] = []
         for asked in self._awaited:
             if isinstance(asked, CountRows):
@@ -205,7 +188,7 @@ class Teller:
             self._tell(parted(parting, timeline.now_us))
 
 
-def kept(watched: Watched, asked: Keep) -> Kept:
+def kept(watched: Sealer, asked: Keep) -> Kept:
     """Keeps what the ring holds; what became of it."""
     path = error = None
     try:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.tap.observer.following import Observer, main
+from pulsar_doctor.tap.observer.following import main
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.reading import Trace
-from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.wire.columns import Row
 from tests.support import eventually
 from tests.trace.journals import relay_alive, rotating, slow_consumer, values, write_trace
@@ -38,12 +38,12 @@ def outcome(path: Path) -> tuple[object, ...]:
 def test_each_row_is_told_once_as_soon_as_it_is_written(tmp_path: Path) -> None:
     path = write_trace(tmp_path, [])
     told: list[Row] = []
-    observer = Observer(path, told.append)
+    observer = Sealer(path, told.append)
     with relay_alive(path):
         for _ in rotating(path, BLOCKS, parts=3):
             before = len(told)
-            assert observer.poll() == len(told) - before
-            assert observer.poll() == 0
+            assert observer.follow() == len(told) - before
+            assert observer.follow() == 0
             assert values(told) == values(Trace(path).rows())
             assert observer.timeline.next_seq == len(told)
         assert [part.number for part in Trace(path).parts()] == [1, 2]
@@ -60,10 +60,10 @@ def test_however_the_bytes_arrive_the_rows_are_the_same(
 ) -> None:
     path = write_trace(tmp_path_factory.mktemp("pieces"), [])
     told: list[Row] = []
-    observer = Observer(path, told.append)
+    observer = Sealer(path, told.append)
     for cut in [*sorted(cuts), len(JOURNAL)]:
         (path / folder.journal_name(1)).write_bytes(JOURNAL[:cut])
-        observer.poll()
+        observer.follow()
     assert [row.seq for row in told] == list(range(58))
     observer.finish()
     observer.close()
@@ -75,11 +75,11 @@ def test_half_a_block_that_the_relay_took_back_is_not_counted(tmp_path: Path) ->
     path = write_trace(tmp_path, BLOCKS[:5])
     journal = path / folder.journal_name(1)
     whole = journal.read_bytes()
-    observer = Observer(path)
+    observer = Sealer(path)
     journal.write_bytes(whole + BLOCKS[5][:-9])
-    observer.poll()
+    observer.follow()
     journal.write_bytes(whole + BLOCKS[6] + BLOCKS[5])
-    observer.poll()
+    observer.follow()
     observer.finish()
     observer.close()
     (part,) = Trace(path).parts()
@@ -91,11 +91,11 @@ def test_an_observer_that_stops_leaves_the_rest_to_the_next(tmp_path: Path) -> N
     path = write_trace(tmp_path, [])
     for moment, _ in enumerate(rotating(path, BLOCKS, parts=3)):
         if moment % 7 == 3:
-            observer = Observer(path)
-            observer.poll()
+            observer = Sealer(path)
+            observer.follow()
             observer.close()
             assert not list(path.glob("*.tmp")), moment
-    observer = Observer(path)
+    observer = Sealer(path)
     observer.finish()
     observer.close()
     assert outcome(path) == undisturbed(tmp_path / "other", BLOCKS, 3)
