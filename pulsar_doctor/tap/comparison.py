@@ -13,9 +13,9 @@ from the broker says so with the sample. A consumer that never came near it has 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pulsar_doctor.ledger.consumers import Consumer
+from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import Row
 
@@ -52,25 +52,27 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class Parted:
     """Tap and broker differ. They agreed up to row agreed_seq and do not at row parted_seq.
 
-    agreed_seq: None where nothing is known of the time before. first: the first FLOW or MESSAGE
-    after that row. alone: the only command since then that is as large as the difference.
+    difference: how many permits more the broker says. agreed_seq: None where nothing is known of
+    the time before. first_command: the first FLOW or MESSAGE after that row. same_size_command: the
+    only one since then that is as large as the difference. at_us: when that was certain.
     """
 
-    consumer: Consumer
-    tap_permits: int
-    broker_permits: int
+    at_us: int
+    incarnation: int
+    consumer_name: str | None
+    topic: str
+    partition: int | None
+    subscription: str
+    tap_available_permits: int
+    broker_available_permits: int
+    difference: int
     agreed_seq: int | None
     parted_seq: int
-    first: Move | None
-    alone: Move | None
-
-    @property
-    def difference(self) -> int:
-        """How many permits more the broker says."""
-        return self.broker_permits - self.tap_permits
+    first_command: Move | None
+    same_size_command: Move | None
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ class ComparedConsumer:
     last_seq: int = 0
     last_ns: int = 0
     unacked_most: int = 0
-    differed: Parting | None = None  # in the sample before
+    differed: Parted | None = None  # in the sample before
     told: bool = False
 
     def agree(self) -> None:
@@ -117,7 +119,7 @@ class Comparison:
         else:
             account.moves_left_out += 1
 
-    def compare(self, timeline: Timeline, samples: Iterable[ConsumerSample]) -> list[Parting]:
+    def compare(self, timeline: Timeline, samples: Iterable[ConsumerSample]) -> list[Parted]:
         """The consumers that have parted. To be called once all that passed until the last answer
         has been added.
         """
@@ -128,14 +130,14 @@ class Comparison:
         for consumer in living.values():
             name = consumer.consumer_name or ""
             named.setdefault((consumer.topic, consumer.subscription, name), []).append(consumer)
-        partings = []
+        partings: list[Parted] = []
         for sample in _unique(samples):
             consumers = named.get((sample.topic, sample.subscription, sample.consumer_name), [])
             if len(consumers) == 1:
                 partings += self._held_against(consumers[0], sample)
-        return partings
+        return [replace(parted, at_us=timeline.now_us) for parted in partings]
 
-    def _held_against(self, consumer: Consumer, sample: ConsumerSample) -> list[Parting]:
+    def _held_against(self, consumer: Consumer, sample: ConsumerSample) -> list[Parted]:
         account = self._accounts.get(consumer.incarnation)
         ledger = consumer.ledger
         if account is None or account.told or ledger.uncertain or not ledger.ready:
@@ -151,26 +153,33 @@ class Comparison:
             account.differed = None
             return []
         if account.differed is None:
-            account.differed = self._parting(consumer, account, sample)
+            account.differed = self._parted(consumer, account, sample)
             return []
         account.told = True
         return [account.differed]
 
-    def _parting(
+    def _parted(
         self, consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample
-    ) -> Parting:
+    ) -> Parted:
+        topic, partition = split_partition(consumer.topic)
         difference = sample.available_permits - consumer.ledger.available_permits
         alike = [move for move in account.moves if move.permits == abs(difference)]
         known = account.agreed_seq is not None
         whole = known and not account.moves_left_out
-        return Parting(
-            consumer=consumer,
-            tap_permits=consumer.ledger.available_permits,
-            broker_permits=sample.available_permits,
+        return Parted(
+            at_us=0,  # not certain yet
+            incarnation=consumer.incarnation,
+            consumer_name=consumer.consumer_name,
+            topic=topic,
+            partition=partition,
+            subscription=consumer.subscription,
+            tap_available_permits=consumer.ledger.available_permits,
+            broker_available_permits=sample.available_permits,
+            difference=difference,
             agreed_seq=account.agreed_seq,
             parted_seq=account.last_seq,
-            first=account.moves[0] if known and account.moves else None,
-            alone=alike[0] if whole and len(alike) == 1 else None,
+            first_command=account.moves[0] if known and account.moves else None,
+            same_size_command=alike[0] if whole and len(alike) == 1 else None,
         )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pulsar_doctor.broker.settings import for_own_processes
 from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.hearing import Hearing
 from pulsar_doctor.tap.observer.events import (
     ASKS,
@@ -31,7 +32,6 @@ from pulsar_doctor.tap.observer.events import (
     Keep,
     Kept,
     ObserverEvent,
-    Parted,
     Seal,
     Sealed,
     Verdict,

@@ -22,6 +22,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.tap.broker_side import BrokerSide
+from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
 from pulsar_doctor.tap.observer.events import (
     Begin,
@@ -30,7 +31,6 @@ from pulsar_doctor.tap.observer.events import (
     Gap,
     Keep,
     ObserverEvent,
-    Parted,
     Seal,
     Snapshot,
     Trouble,

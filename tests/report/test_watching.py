@@ -27,7 +27,7 @@ from pulsar_doctor.report.tap.watching import (
     parted_lines,
     title,
 )
-from pulsar_doctor.tap.comparison import Move
+from pulsar_doctor.tap.comparison import Move, Parted
 from pulsar_doctor.tap.events import Counters, End, Event, Listening, not_recorded
 from pulsar_doctor.tap.observer.events import (
     Counted,
@@ -35,7 +35,6 @@ from pulsar_doctor.tap.observer.events import (
     Kept,
     LivingConsumer,
     NextFlow,
-    Parted,
     Sealed,
     Snapshot,
     Trouble,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parting
+from pulsar_doctor.tap.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parted
 from pulsar_doctor.wire.columns import Row
 from tests.rules.wire_script import START_NS, SUBSCRIPTION, TOPIC, Script, ns
 
@@ -37,7 +37,7 @@ class Played:
         self.script.play(lines, until)
         return self
 
-    def look(self, at: str, permits: int, name: str = "c", **values: Any) -> list[Parting]:
+    def look(self, at: str, permits: int, name: str = "c", **values: Any) -> list[Parted]:
         sample = ConsumerSample(
             topic=TOPIC, subscription=SUBSCRIPTION, consumer_name=name, available_permits=permits,
             unacked_messages=0, blocked=False, unacked_limit=0, from_ns=START_NS + ns(at),
@@ -63,10 +63,14 @@ def test_a_flow_that_the_broker_never_got_is_named_after_two_quiet_samples_and_t
     played.play("3s message c 1 singles", "3s flow c 3", "3s message c 2 singles", until="5s")
     assert played.look("4s", 3) == []
     (parting,) = played.look("5s", 3)
-    assert (parting.tap_permits, parting.broker_permits, parting.difference) == (6, 3, -3)
-    assert parting.consumer.consumer_name == "c"
-    assert parting.alone == Move(10, "FLOW", 3)
-    assert parting.first == Move(9, "MESSAGE", 1)
+    assert (
+        parting.tap_available_permits,
+        parting.broker_available_permits,
+        parting.difference,
+    ) == (6, 3, -3)
+    assert parting.consumer_name == "c"
+    assert parting.same_size_command == Move(10, "FLOW", 3)
+    assert parting.first_command == Move(9, "MESSAGE", 1)
     assert (parting.agreed_seq, parting.parted_seq) == (8, 12)
     assert played.look("6s", 3) == []
 
@@ -76,7 +80,10 @@ def test_between_the_two_samples_the_ledger_may_move_on():
     assert played.look("1s", 4) == []
     played.play("2s message c 1 singles", until="3s")
     (parting,) = played.look("3s", 3)
-    assert (parting.tap_permits, parting.broker_permits) == (10, 4)  # as it was seen first
+    assert (parting.tap_available_permits, parting.broker_available_permits) == (
+        10,
+        4,
+    )  # as it was seen first
 
 
 def test_one_sample_that_agrees_in_between_takes_it_all_back():
@@ -132,15 +139,15 @@ def test_what_an_upper_bound_allows_is_no_agreement():
     played.look("3s", 10, unacked_limit=None)
     played.look("4s", 10)
     (parting,) = played.look("5s", 10)
-    assert parting.alone == Move(5, "FLOW", 5)
+    assert parting.same_size_command == Move(5, "FLOW", 5)
 
 
 def test_a_command_is_named_only_where_no_other_could_be_it():
     played = exclusive("1s message c 2 singles", "2s flow c 5", "3s flow c 5", until="4s")
     played.look("4s", 13)
     (parting,) = played.look("5s", 13)
-    assert parting.alone is None
-    assert parting.first == Move(4, "FLOW", 10)
+    assert parting.same_size_command is None
+    assert parting.first_command == Move(4, "FLOW", 10)
 
 
 def test_consumers_of_one_name_are_not_told_apart():
@@ -168,7 +175,8 @@ def test_of_a_consumer_that_is_met_on_its_way_the_first_command_is_not_known():
     played.play("3s message c 1 singles", until="4s")
     played.look("5s", 3)
     (parting,) = played.look("6s", 3)
-    assert (parting.agreed_seq, parting.first, parting.alone) == (None, None, None)
+    commands = parting.first_command, parting.same_size_command
+    assert (parting.agreed_seq, commands) == (None, (None, None))
 
 
 def test_a_new_incarnation_is_held_against_the_broker_anew_and_the_old_one_forgotten():
@@ -187,5 +195,5 @@ def test_a_long_way_since_both_agreed_takes_no_more_memory():
     assert (len(account.moves), account.moves_left_out) == (MOVES_KEPT_MOST, 7)
     played.look("3s", 0)
     (parting,) = played.look("4s", 0)
-    assert parting.alone is None
-    assert parting.first == Move(4, "FLOW", 10)
+    assert parting.same_size_command is None
+    assert parting.first_command == Move(4, "FLOW", 10)

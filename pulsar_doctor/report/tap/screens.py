@@ -16,8 +16,9 @@ from rich.text import Text
 
 from pulsar_doctor.report.tap.document import event_json, numbers_of
 from pulsar_doctor.report.tap.watching import UNICODE, Signs, change_lines, clock, parted_lines
+from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, not_recorded
-from pulsar_doctor.tap.observer.events import Gap, Kept, Parted, Sealed, Trouble, Verdict
+from pulsar_doctor.tap.observer.events import Gap, Kept, Sealed, Trouble, Verdict
 
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once

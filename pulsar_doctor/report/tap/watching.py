@@ -19,9 +19,9 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.words import counted
-from pulsar_doctor.tap.comparison import Move
+from pulsar_doctor.tap.comparison import Move, Parted
 from pulsar_doctor.tap.events import Event
-from pulsar_doctor.tap.observer.events import LivingConsumer, Parted, Snapshot, Verdict
+from pulsar_doctor.tap.observer.events import LivingConsumer, Snapshot, Verdict
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
 

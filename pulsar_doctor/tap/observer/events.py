@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.tap.broker_told import BrokerAnswer
-from pulsar_doctor.tap.comparison import ConsumerSample, Move
+from pulsar_doctor.tap.comparison import ConsumerSample, Parted
 from pulsar_doctor.tap.relay.lines import Table
 
 # From the tap.
@@ -158,25 +158,6 @@ class Counted:
     parts_sealed: int
     expired_rows: int
     compared: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """Tap and broker do not have the same permits any more: see comparison.Parting."""
-
-    at_us: int
-    incarnation: int
-    consumer_name: str | None
-    topic: str
-    partition: int | None
-    subscription: str
-    tap_available_permits: int
-    broker_available_permits: int
-    difference: int
-    agreed_seq: int | None
-    parted_seq: int
-    first_command: Move | None
-    same_size_command: Move | None
 
 
 Ask = Begin | Seal | Keep | CountRows | Compare

@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from pulsar_doctor.diagnosis.weighing import limits_of
-from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.rules import load
-from pulsar_doctor.tap.comparison import Comparison, ConsumerSample, Parting
+from pulsar_doctor.tap.comparison import Comparison, ConsumerSample
 from pulsar_doctor.tap.observer.channel import Channel
 from pulsar_doctor.tap.observer.events import (
     ASKS,
@@ -30,7 +29,6 @@ from pulsar_doctor.tap.observer.events import (
     Keep,
     Kept,
     ObserverEvent,
-    Parted,
     Seal,
     Sealed,
     Trouble,
@@ -184,8 +182,8 @@ class Teller:
         samples, self._samples = self._samples, None
         if self._comparison is None or samples is None:
             return
-        for parting in self._comparison.compare(timeline, samples):
-            self._tell(parted(parting, timeline.now_us))
+        for parted in self._comparison.compare(timeline, samples):
+            self._tell(parted)
 
 
 def kept(watched: Sealer, asked: Keep) -> Kept:
@@ -201,25 +199,4 @@ def kept(watched: Sealer, asked: Keep) -> Kept:
         reason=asked.reason,
         path=None if path is None else str(path),
         error=error,
-    )
-
-
-def parted(parting: Parting, at_us: int) -> Parted:
-    """A parting as it is told."""
-    consumer = parting.consumer
-    topic, partition = split_partition(consumer.topic)
-    return Parted(
-        at_us=at_us,
-        incarnation=consumer.incarnation,
-        consumer_name=consumer.consumer_name,
-        topic=topic,
-        partition=partition,
-        subscription=consumer.subscription,
-        tap_available_permits=parting.tap_permits,
-        broker_available_permits=parting.broker_permits,
-        difference=parting.difference,
-        agreed_seq=parting.agreed_seq,
-        parted_seq=parting.parted_seq,
-        first_command=parting.first,
-        same_size_command=parting.alone,
     )
