@@ -13,11 +13,12 @@ Source: ManagedLedgerInternalStats of pulsar-client-admin-api.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote_plus
 
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, Position, as_object, epoch_ms
+from pulsar_doctor.broker.stats.typed import value_of
 from pulsar_doctor.errors import InputError
 
 
@@ -101,48 +102,16 @@ def partitioned_internal_stats(document: Any) -> Mapping[str, InternalStats] | N
 
 
 def _internal(fields: Fields) -> InternalStats:
-    stats = InternalStats(
-        entries_added_counter=fields.whole("entriesAddedCounter"),
-        total_size=fields.whole("totalSize"),
-        last_confirmed_entry=fields.position("lastConfirmedEntry"),
-        ledgers=fields.each("ledgers", _ledger),
-        cursors=_cursors(fields),
-    )
+    stats = value_of(InternalStats, fields)
     if stats == InternalStats():
         raise InputError(f"{fields.path or ROOT} holds no field of a topic's internal stats")
-    return stats
+    if stats.cursors is None:
+        return stats
+    # By the names of their subscriptions: the broker writes them as in a form of the web.
+    cursors = {unquote_plus(name): _real(cursor) for name, cursor in stats.cursors.items()}
+    return replace(stats, cursors=cursors)
 
 
-def _ledger(fields: Fields) -> LedgerStats:
-    return LedgerStats(
-        ledger_id=fields.whole("ledgerId"),
-        entries=fields.whole("entries"),
-        size=fields.whole("size"),
-    )
-
-
-def _cursors(fields: Fields) -> Mapping[str, CursorStats] | None:
-    """By the names of their subscriptions: the broker writes them as in a form of the web."""
-    told = fields.by_name("cursors", _cursor)
-    return None if told is None else {unquote_plus(name): each for name, each in told.items()}
-
-
-def _cursor(fields: Fields) -> CursorStats:
-    stats = CursorStats(
-        mark_delete_position=fields.position("markDeletePosition"),
-        read_position=fields.position("readPosition"),
-        waiting_read_op=fields.flag("waitingReadOp"),
-        pending_read_ops=fields.whole("pendingReadOps"),
-        messages_consumed_counter=fields.whole("messagesConsumedCounter"),
-        cursor_ledger=fields.at_least_0("cursorLedger"),
-        individually_deleted_messages=fields.text("individuallyDeletedMessages"),
-        last_ledger_switch_timestamp=fields.text("lastLedgerSwitchTimestamp"),
-        state=fields.text("state"),
-        total_non_contiguous_deleted_messages_range=fields.whole(
-            "totalNonContiguousDeletedMessagesRange"
-        ),
-        subscription_have_pending_read=fields.flag("subscriptionHavePendingRead"),
-        subscription_have_pending_replay_read=fields.flag("subscriptionHavePendingReplayRead"),
-    )
-    unreal = stats.mark_delete_position is None and stats.read_position is None
-    return CursorStats() if unreal and stats.state is None else stats
+def _real(cursor: CursorStats) -> CursorStats:
+    unreal = cursor.mark_delete_position is None and cursor.read_position is None
+    return CursorStats() if unreal and cursor.state is None else cursor

@@ -1,0 +1,86 @@
+"""Makes a value of an object of a broker's JSON, field by field, by the name and type of each.
+
+The fields of such a value have the broker's names in snake case; moments end in `_ms` beside that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+from pulsar_doctor.broker.stats.fields import Fields, Position
+
+V = TypeVar("V")
+ReadField = Callable[[Fields, str], Any]
+IgnoredFields = Mapping[type, frozenset[str]]
+NOTHING_IGNORED: IgnoredFields = {}
+
+
+def _ranges(told: Fields, name: str) -> int | None:
+    """broker-stats has another word for it."""
+    ranges = told.whole(name)
+    return told.whole("totalNonContiguousDeletedMessagesRange") if ranges is None else ranges
+
+
+BY_TYPE: dict[Any, ReadField] = {
+    int: Fields.whole,
+    float: Fields.number,
+    bool: Fields.flag,
+    str: Fields.text,
+    Position: Fields.position,
+    Mapping[str, str]: Fields.texts,
+}
+BY_NAME: dict[str, ReadField] = {
+    "backlog_size": Fields.at_least_0,
+    "cursor_ledger": Fields.at_least_0,
+    "non_contiguous_deleted_messages_ranges": _ranges,
+}
+
+
+class _Form(NamedTuple):
+    """How a kind of value is read: plain fields, objects within, and moments, by their names."""
+
+    kind: type
+    plain: list[tuple[str, str, ReadField]]
+    inner: list[tuple[str, str, _Form, Callable[..., Any]]]
+    moments: list[str]
+
+
+def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> V:
+    """A dataclass of this kind. ignored: fields that mean nothing, of the kinds within it.
+
+    Raises InputError where a field has a wrong type.
+    """
+    value: V = _read(_form(kind), ignored, told)  # type: ignore[arg-type]  # a class has a hash
+    return value
+
+
+def _read(form: _Form, ignored: IgnoredFields, told: Fields) -> Any:
+    kind, plain, inner, moments = form
+    values = {name: read(told, key) for name, key, read in plain}
+    if moments:
+        values["never"] = told.never(*moments)
+    for name, key, one, read_all in inner:
+        values[name] = read_all(told, key, partial(_read, one, ignored), ignored.get(one.kind, ()))
+    return kind(**values)
+
+
+@cache
+def _form(kind: Any) -> _Form:
+    form, hints = _Form(kind, [], [], []), get_type_hints(kind)
+    for name in (field.name for field in fields(kind)):
+        key = re.sub("_([a-z])", lambda letter: letter[1].upper(), name.removesuffix("_ms"))
+        hint = get_args(hints[name])[0]
+        if name.endswith("_ms"):
+            form.plain.append((name, key, Fields.time_ms))
+            form.moments.append(key)
+        elif hint in BY_TYPE:
+            form.plain.append((name, key, BY_NAME.get(name, BY_TYPE[hint])))
+        elif get_origin(hint) is tuple:
+            form.inner.append((name, key, _form(get_args(hint)[0]), Fields.each))
+        elif get_origin(hint) is Mapping:
+            form.inner.append((name, key, _form(get_args(hint)[1]), Fields.by_name))
+    return form
