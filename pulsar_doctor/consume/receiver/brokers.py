@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 from pulsar_doctor.consume.receiver.connection import WireConnection, dialled
-from pulsar_doctor.consume.receiver.door import Address, Door
+from pulsar_doctor.consume.receiver.door import Door
 from pulsar_doctor.consume.receiver.refusals import Lost
+from pulsar_doctor.tap.relay.addresses import Address
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES
 

@@ -18,9 +18,10 @@ from google.protobuf.message import DecodeError
 
 from pulsar_doctor import __version__
 from pulsar_doctor.consume.receiver import spoken_pb2 as spoken
-from pulsar_doctor.consume.receiver.door import Address, Door, shown
+from pulsar_doctor.consume.receiver.door import Door
 from pulsar_doctor.consume.receiver.refusals import Lost, ServerRefused
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.tap.relay.addresses import Address, shown
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES, nonsense
