@@ -166,7 +166,7 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
 def _visit(where: Settings, plan: Plan, asked: ConsumeRequest) -> Visit:
     """What is there before anything is attached. Raises DoctorError where that must not be."""
     from pulsar_doctor.consume.visiting import leavings, manners
-    from pulsar_doctor.tap.relaying import require_reachable
+    from pulsar_doctor.tap.upstream import require_reachable
 
     if asked.topic is None:
         return leavings.of_own_topic(plan)

@@ -49,8 +49,6 @@ from pulsar_doctor.tap.upstream import (
 from pulsar_doctor.trace.folder import META, Meta
 from pulsar_doctor.wire.columns import TAKEN
 
-__all__ = ["Relay", "listen_address", "relaying", "require_reachable", "upstream_of", "write_meta"]
-
 START_SECONDS = 15.0
 STOP_SECONDS = 5.0
 ANSWER_SECONDS = 10.0

@@ -25,6 +25,7 @@ from typing import Any, TypeVar, assert_never
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.tap.relay import tls
+from pulsar_doctor.tap.relay.addresses import shown
 from pulsar_doctor.tap.relay.connections import CONNECTIONS_MOST, Connections
 from pulsar_doctor.tap.relay.dialling import Dialler
 from pulsar_doctor.tap.relay.events import (
@@ -43,11 +44,11 @@ from pulsar_doctor.tap.relay.events import (
     Stop,
     TrafficCounted,
 )
-from pulsar_doctor.tap.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.journal_disk import JournalLimits
+from pulsar_doctor.tap.relay.journal_file import JournalFile
 from pulsar_doctor.tap.relay.lines import Misread, Strange, of_json
 from pulsar_doctor.tap.relay.migrations import Listeners
 from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
-from pulsar_doctor.tap.relay.sockets import in_words
 from pulsar_doctor.tap.relay.targets import Targets
 from pulsar_doctor.wire.columns import TAKEN
 from pulsar_doctor.wire.journal import pack_told
@@ -176,7 +177,7 @@ async def serve(config: Config) -> None:
         connections = Connections(journal, migrate=listeners.migrate, say=LineTeller(), most=most)
         listeners.connections = connections
         server = await _listen(listeners, dialler, config.listen_host, config.listen_port)
-        answer(Listens(in_words(server.sockets[0].getsockname())))
+        answer(Listens(shown(server.sockets[0].getsockname()[:2])))
         await loop.connect_read_pipe(lambda: Control(connections, over), sys.stdin)
         ticker = loop.create_task(_tick(journal, over))
         learner = loop.create_task(dialler.targets.learn())

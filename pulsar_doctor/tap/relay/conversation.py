@@ -9,11 +9,11 @@ an argument. Nothing that goes wrong in writing down is raised: the traffic goes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from pulsar_doctor.tap.relay import rewrites
 from pulsar_doctor.tap.relay.addresses import address_of
-from pulsar_doctor.tap.relay.connection_journal import Time
+from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Time
 from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.decisions import Decisions, Migrate
 from pulsar_doctor.tap.relay.errands import Close, Dial, EndBoth, Errand, Follow, Pass, SayAloud
@@ -25,24 +25,6 @@ from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames
 FRAME_BYTES_MOST = 2**31 - 1  # what a column of the trace holds
 CONNECTED = 3
 NAMES = {TO_BROKER: "client", TO_CLIENT: "broker"}  # of whoever speaks in this direction
-
-
-class Notes(Protocol):
-    """What is written down of a connection: see connection_journal.ConnectionJournal."""
-
-    opened: bool
-
-    def open(self, client_addr: str | None, broker_addr: str | None, now: Time) -> None:
-        """The broker is there, or none will be."""
-
-    def frames(self, frames: Frames, direction: int, now: Time) -> None:
-        """These have passed."""
-
-    def unparsed(self, error: Exception, direction: int, now: Time) -> None:
-        """From here on nothing can be said of this connection."""
-
-    def close(self, why: str, now: Time) -> None:
-        """The end."""
 
 
 class Conversation:
@@ -64,11 +46,11 @@ class Conversation:
         self._counters = counters
         self._dialled = False
         self._parsed = True
-        self._notes: Notes | None = None
+        self._notes: ConnectionJournal | None = None
         self._client: str | None = None
         self._broker: str | None = None
 
-    def client_came(self, notes: Notes | None, address: str | None) -> None:
+    def client_came(self, notes: ConnectionJournal | None, address: str | None) -> None:
         """A client is there. notes: what is written down of it; None where it may not stay."""
         self._notes = notes
         self._client = address
@@ -240,14 +222,14 @@ class Conversation:
             except Exception as error:
                 self._not_noted(error)
 
-    def _last_words(self, notes: Notes, why: str, now: Time) -> None:
+    def _last_words(self, notes: ConnectionJournal, why: str, now: Time) -> None:
         if not notes.opened:  # no broker was reached: what the client said is told anyway
             notes.open(self._client, self._broker, now)
             for frames in self._first.frames:
                 notes.frames(frames, TO_BROKER, now)
         notes.close(why, now)
 
-    def _note(self, what: Callable[[Notes], None]) -> None:
+    def _note(self, what: Callable[[ConnectionJournal], None]) -> None:
         """Nothing that goes wrong in writing down may reach the traffic."""
         if self._notes is None:
             return

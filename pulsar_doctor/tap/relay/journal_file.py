@@ -29,8 +29,6 @@ from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import NO_CONNECTION, pack_block
 from pulsar_doctor.wire.masking import Read
 
-__all__ = ["JournalFile", "JournalLimits", "moment"]
-
 BUFFER_BYTES_MOST = 1024 * 1024
 WAITING_BYTES_MOST = 16 * 1024 * 1024
 BEAT_SECONDS = 1.0

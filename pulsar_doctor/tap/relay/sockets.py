@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import socket
 import struct
-from typing import Any
+
+from pulsar_doctor.tap.relay.addresses import Address, shown
 
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
@@ -26,16 +27,10 @@ def is_tls(transport: asyncio.BaseTransport) -> bool:
 def peer_of(transport: asyncio.BaseTransport | None) -> str | None:
     """`ip:port` of the other end of a socket."""
     name = transport.get_extra_info("peername") if transport is not None else None
-    return in_words(name) if name else None
+    return shown(name[:2]) if name else None
 
 
-def peer_address(transport: asyncio.BaseTransport | None) -> tuple[str, int]:
+def peer_address(transport: asyncio.BaseTransport | None) -> Address:
     """Host and port of the other end of a socket."""
     name = transport.get_extra_info("peername") if transport is not None else None
     return (str(name[0]), int(name[1])) if name else ("?", 0)
-
-
-def in_words(name: tuple[Any, ...]) -> str:
-    """`ip:port` of a socket's name; an address of IPv6 in brackets."""
-    host, port = name[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -15,7 +15,8 @@ import pytest
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.tap.relay import journal_disk, journal_file
-from pulsar_doctor.tap.relay.journal_file import BUFFER_BYTES_MOST, JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.journal_disk import JournalLimits
+from pulsar_doctor.tap.relay.journal_file import BUFFER_BYTES_MOST, JournalFile
 from pulsar_doctor.trace.folder import RELAY_LOCK, is_live
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks

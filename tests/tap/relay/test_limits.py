@@ -16,7 +16,8 @@ import uvloop
 
 from pulsar_doctor.tap.relay.connections import Connections
 from pulsar_doctor.tap.relay.dialling import Dialler
-from pulsar_doctor.tap.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.journal_disk import JournalLimits
+from pulsar_doctor.tap.relay.journal_file import JournalFile
 from pulsar_doctor.tap.relay.migrations import Listeners
 from pulsar_doctor.tap.relay.rewrites import HELD_TO_CLIENT
 from pulsar_doctor.tap.relay.targets import Targets

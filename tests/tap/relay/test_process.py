@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.tap.relaying import Relay, relaying, upstream_of
+from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.tap.upstream import upstream_of
 from tests.support import eventually
 from tests.tap.tapped import Tapped, blocks_in, flow, journals, message, rows_in, tapping
 

@@ -19,9 +19,10 @@ from pulsar_doctor.tap.relay.addresses import address_of, addresses_of, normalis
 from pulsar_doctor.tap.relay.connection import accept
 from pulsar_doctor.tap.relay.connections import Connections
 from pulsar_doctor.tap.relay.dialling import Dialler
-from pulsar_doctor.tap.relay.journal_file import JournalFile, JournalLimits
+from pulsar_doctor.tap.relay.journal_disk import JournalLimits
+from pulsar_doctor.tap.relay.journal_file import JournalFile
 from pulsar_doctor.tap.relay.targets import TargetRefused, Targets, may_be_dialled
-from pulsar_doctor.tap.relaying import broker_of, listen_address
+from pulsar_doctor.tap.upstream import broker_of, listen_address
 from tests.tap.relay.named import Names
 from tests.tap.tapped import (
     CONNECT,

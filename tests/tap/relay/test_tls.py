@@ -19,7 +19,7 @@ import pytest
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.tap.pinging import PING
-from pulsar_doctor.tap.relaying import require_reachable
+from pulsar_doctor.tap.upstream import require_reachable
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.support import eventually
 from tests.tap.tapped import (
