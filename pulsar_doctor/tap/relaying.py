@@ -204,7 +204,6 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     max_connections: int = CONNECTIONS_MOST,
     seal_every_seconds: float = 60.0,
     journal_bytes_most: int = JOURNAL_BYTES_MOST,
-    trace_bytes_most: int | None = None,
     rotate_bytes: int = ROTATE_BYTES,
     told: Mapping[str, Mapping[str, Any]] | None = None,
     probe: bool = False,
@@ -235,7 +234,6 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
         trace_dir=str(trace_dir),
         seal_every_seconds=seal_every_seconds,
         journal_bytes_most=journal_bytes_most,
-        trace_bytes_most=trace_bytes_most,
         rotate_bytes=rotate_bytes,
     )
     if probe:

@@ -198,7 +198,6 @@ def _journal(config: Config) -> JournalFile:
     asked = {
         "rotate_bytes": config.rotate_bytes,
         "unsealed_bytes_most": config.journal_bytes_most,
-        "folder_bytes_most": config.trace_bytes_most,
     }
     limits = {name: most for name, most in asked.items() if most is not None}
     seconds = config.seal_every_seconds

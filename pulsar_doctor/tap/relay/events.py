@@ -28,7 +28,6 @@ class Config:
     allow_brokers: tuple[Address, ...] = ()
     max_connections: int | None = None
     journal_bytes_most: int | None = None
-    trace_bytes_most: int | None = None
     rotate_bytes: int | None = None
 
 

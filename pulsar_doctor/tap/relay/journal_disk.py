@@ -33,14 +33,12 @@ Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
 class JournalLimits:
     """When the next file begins, and how much there may be.
 
-    unsealed_bytes_most: of all journals that nobody has sealed yet. folder_bytes_most: of all files
-    of the trace; None where only the disk is the limit.
+    unsealed_bytes_most: of all journals that nobody has sealed yet.
     """
 
     rotate_seconds: float = 60.0
     rotate_bytes: int = 64 * 1024 * 1024
     unsealed_bytes_most: int = 4 * 1024**3
-    folder_bytes_most: int | None = None
 
 
 class Chunk(NamedTuple):
@@ -77,16 +75,13 @@ class Room:
         self._left -= size
 
     def _look(self) -> int:
-        unsealed = everything = 0
+        unsealed = 0
         with os.scandir(self._folder) as entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):  # sealed and deleted just now
-                    size = entry.stat(follow_symlinks=False).st_size
-                    everything += size if entry.is_file(follow_symlinks=False) else 0
-                    unsealed += size if JOURNAL.fullmatch(entry.name) else 0
-        left = self._limits.unsealed_bytes_most - unsealed
-        most = self._limits.folder_bytes_most
-        return left if most is None else min(left, most - everything)
+                if JOURNAL.fullmatch(entry.name):
+                    with contextlib.suppress(FileNotFoundError):  # sealed and deleted just now
+                        unsealed += entry.stat(follow_symlinks=False).st_size
+        return self._limits.unsealed_bytes_most - unsealed
 
 
 class JournalDisk:

@@ -32,7 +32,6 @@ from pulsar_doctor.wire.masking import Read
 BUFFER_BYTES_MOST = 1024 * 1024
 WAITING_BYTES_MOST = 16 * 1024 * 1024
 BEAT_SECONDS = 1.0
-WAIT_SECONDS = 2.0  # for the disk, where somebody asked for it
 CLOSE_SECONDS = 5.0
 
 Reply = TypeVar("Reply")
@@ -147,20 +146,11 @@ class JournalFile:
         self._hand_over()
         return self._ask(lambda: None)
 
-    def flush(self, wait_seconds: float = WAIT_SECONDS) -> bool:
-        """Waits for that; False where the disk took longer."""
-        return _wait(self.flushing(), wait_seconds)
-
     def rotating(self) -> Future[int | None]:
         """Begins the next file: the number of the one that is complete, None if it has nothing."""
         self.before()
         self._hand_over()
         return self._ask(self._disk.rotate)
-
-    def rotate(self, wait_seconds: float = WAIT_SECONDS) -> int | None:
-        """Waits for that; None, too, where the disk took longer."""
-        complete = self.rotating()
-        return complete.result() if _wait(complete, wait_seconds) else None
 
     def _ask(self, question: Callable[[], Reply]) -> Future[Reply]:
         future: Future[Reply] = Future()
@@ -223,11 +213,3 @@ class JournalFile:
 def moment() -> Time:
     """The time of now, as a journal has it."""
     return time.time_ns() // 1000, time.monotonic_ns()
-
-
-def _wait(answer: Future[Reply], seconds: float) -> bool:
-    try:
-        answer.result(seconds)
-    except TimeoutError:
-        return False
-    return True

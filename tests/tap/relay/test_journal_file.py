@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,19 @@ def journaling(folder: Path, seconds: float = 1e9, **limits: Any) -> JournalFile
     return JournalFile(str(folder), JournalLimits(rotate_seconds=seconds, **limits))
 
 
+def flush(journal: JournalFile, seconds: float = 2.0) -> bool:
+    return not wait([journal.flushing()], seconds).not_done
+
+
+def rotate(journal: JournalFile, seconds: float = 2.0) -> int | None:
+    complete = journal.rotating()
+    return None if wait([complete], seconds).not_done else complete.result()
+
+
 def tick(journal: JournalFile, now: float) -> None:
     """A tick, and what the thread makes of it."""
     journal.tick(now)
-    assert journal.flush()
+    assert flush(journal)
     assert journal.seen == journal.written + journal.dropped
 
 
@@ -69,12 +79,12 @@ def test_a_block_is_on_the_disk_after_a_flush_and_not_before(tmp_path):
         before = time.time_ns() // 1000, time.monotonic_ns()
         journal.add([RECORD, RECORD], 3, 1)
         assert blocks(tmp_path) == []
-        journal.flush()
+        flush(journal)
         (block,) = blocks(tmp_path)
         assert (block.conn_id, block.direction, len(block.records)) == (3, 1, 2)
         assert before <= (block.ts, block.mono_ns)
         journal.add([])
-        journal.flush()
+        flush(journal)
         assert len(blocks(tmp_path)) == 1
 
 
@@ -142,7 +152,7 @@ def test_time_begins_the_next_file_once_the_last_has_something(tmp_path):
         assert len(names(tmp_path)) == 1, "beats alone are no reason"
         for _ in range(3):
             journal.add([RECORD])
-            journal.flush()
+            flush(journal)
             tick(journal, time.monotonic())
             time.sleep(0.06)
             tick(journal, time.monotonic())
@@ -185,7 +195,7 @@ def test_what_a_full_disk_refuses_is_counted_to_the_record(tmp_path, room):
             room(used + 40 if full else None)  # a part of a block still fits
             for size in (1, 2, 3):
                 journal.add([RECORD] * size, 1)
-                journal.flush()
+                flush(journal)
                 seen += size
             tick(journal, 0)
             room(None)
@@ -196,15 +206,15 @@ def test_what_a_full_disk_refuses_is_counted_to_the_record(tmp_path, room):
 def test_a_gap_stands_where_the_records_are_missing(tmp_path, room):
     with journaling(tmp_path, 1e9) as journal:
         journal.add([RECORD], 1)
-        journal.flush()
+        flush(journal)
         room((tmp_path / names(tmp_path)[0]).stat().st_size)
         journal.add([RECORD] * 5, 2)
-        journal.flush()
+        flush(journal)
         dropped_at = time.monotonic_ns()
         room(None)
         time.sleep(0.02)
         journal.add([RECORD], 3)
-        journal.flush()
+        flush(journal)
     one, gap, two, beat = blocks(tmp_path)
     assert (one.conn_id, gap.conn_id, two.conn_id, beat.records) == (1, -1, 3, ())
     assert one.mono_ns < gap.mono_ns < dropped_at < two.mono_ns
@@ -238,7 +248,7 @@ def test_a_disk_that_is_full_when_the_next_file_is_due_leaves_no_half_header(
     monkeypatch.setattr(journal_disk, "ROTATE_RECORDS", 1)
     with journaling(tmp_path, 1e9) as journal:
         journal.add([RECORD])
-        journal.flush()
+        flush(journal)
         room(len(FILE_HEADER) - 3)
         tick(journal, 0)  # the next file is due
         journal.add([RECORD])
@@ -275,14 +285,14 @@ def test_a_folder_that_is_taken_away_costs_records_and_raises_nothing(tmp_path, 
 def test_a_device_without_space_that_cannot_be_cut_either_is_left_for_the_next_file(tmp_path):
     with journaling(tmp_path, 1e9) as journal:
         journal.add([RECORD])
-        journal.flush()
+        flush(journal)
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, journal._disk._fd)  # ENOSPC for writing, EINVAL for cutting
         os.close(full)
         journal.add([RECORD] * 4)
-        journal.flush()
+        flush(journal)
         journal.add([RECORD])
-        journal.flush()
+        flush(journal)
         assert names(tmp_path) == [".journal-000001.pdj", ".journal-000002.pdj"]
     assert told(tmp_path) == (2, [4])
 
@@ -295,13 +305,13 @@ def test_only_the_owner_may_read_it(tmp_path):
 
 def test_rotating_names_the_file_that_is_complete(tmp_path):
     with journaling(tmp_path) as journal:
-        assert journal.rotate() is None
+        assert rotate(journal) is None
         journal.tick(1e9)
-        assert journal.rotate() is None, "beats alone are nothing"
+        assert rotate(journal) is None, "beats alone are nothing"
         journal.add([RECORD])
-        assert journal.rotate() == 1
+        assert rotate(journal) == 1
         assert names(tmp_path) == [".journal-000001.pdj", ".journal-000002.pdj"]
-        assert journal.rotate() is None
+        assert rotate(journal) is None
         journal.add([RECORD])
         assert journal.rotating().result(10) == 2
     assert told(tmp_path) == (2, [])
@@ -311,7 +321,7 @@ def test_a_batch_counts_as_what_it_holds(tmp_path):
     with journaling(tmp_path) as journal:
         journal.add_block([RECORD], 70, Read(1, 2, 3, 0, Frames()))
         journal.add([RECORD])
-        journal.flush()
+        flush(journal)
         assert (journal.seen, journal.written, journal.dropped) == (71, 71, 0)
 
 
@@ -351,15 +361,15 @@ def test_a_disk_that_hangs_costs_records_and_nobody_waits_for_it(tmp_path, monke
     with journaling(tmp_path) as journal:
         disk = Hanging(journal)
         fill(journal, 20_000)
-        assert not journal.flush(0.05)
-        assert journal.rotate(0.05) is None
+        assert not flush(journal, 0.05)
+        assert rotate(journal, 0.05) is None
         assert journal._handed_bytes - journal._done_bytes <= 400_000
         assert 0 < journal.dropped < journal.seen == 20_000
         assert journal._orders.qsize() < 100, "ticks pile up"
         disk.go_on()
-        assert journal.flush(30)
+        assert flush(journal, 30)
         journal.add([RECORD] * 5, 2)
-        journal.flush()
+        flush(journal)
         assert journal.seen == journal.written + journal.dropped == 20_005
     passed = disk.all()
     moments = [(block.ts, block.mono_ns) for block in passed]
@@ -386,10 +396,9 @@ def sizes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("limit", ["unsealed_bytes_most", "folder_bytes_most"])
-def test_a_limit_is_never_passed_and_what_is_sealed_makes_room(tmp_path, limit):
+def test_a_limit_is_never_passed_and_what_is_sealed_makes_room(tmp_path):
     most = 20_000
-    with journaling(tmp_path, rotate_bytes=6_000, **{limit: most}) as journal:
+    with journaling(tmp_path, rotate_bytes=6_000, unsealed_bytes_most=most) as journal:
         for _ in range(3):
             before = journal.dropped
             while journal.dropped == before:
@@ -404,39 +413,22 @@ def test_a_limit_is_never_passed_and_what_is_sealed_makes_room(tmp_path, limit):
             assert sizes(tmp_path) > most - 1000
             journals = [tmp_path / name for name in names(tmp_path)]
             for path in journals[:2]:
-                path.rename(tmp_path.parent / f"{limit}-{path.name}")
-    for path in tmp_path.parent.glob(f"{limit}-*"):
-        path.rename(tmp_path / path.name.removeprefix(f"{limit}-"))
+                path.rename(tmp_path.parent / f"sealed{path.name}")
+    for path in tmp_path.parent.glob("sealed.*"):
+        path.rename(tmp_path / path.name.removeprefix("sealed"))
     written, missing = told(tmp_path)
     assert len(missing) >= 3
     assert (written, sum(missing)) == (journal.written, journal.dropped)
 
 
-def test_segments_take_room_from_the_folder_and_not_from_the_journals(tmp_path):
-    (tmp_path / "seg-000001.parquet").write_bytes(bytes(10_000))
-    with journaling(tmp_path, unsealed_bytes_most=5_000, folder_bytes_most=12_000) as journal:
-        journal.add([RECORD] * 30)
-        tick(journal, 0)
-        assert (journal.written, journal.dropped) == (30, 0)
-        journal.add([RECORD] * 30)
-        tick(journal, 0)
-        assert (journal.written, journal.dropped) == (30, 30)
-        (tmp_path / "seg-000001.parquet").unlink()
-        journal.add([RECORD] * 30)
-        tick(journal, 0)
-        assert (journal.written, journal.dropped) == (60, 30)
-        journal.add([RECORD] * 30)
-        tick(journal, 0)
-        assert (journal.written, journal.dropped) == (60, 60)
-
-
 def test_a_folder_that_is_full_at_the_start_fails_no_relay(tmp_path):
-    (tmp_path / "seg-000004.parquet").write_bytes(bytes(10_000))
-    with journaling(tmp_path, folder_bytes_most=10_000) as journal:
+    earlier = tmp_path / ".journal-000004.pdj"
+    earlier.write_bytes(bytes(10_000))
+    with journaling(tmp_path, unsealed_bytes_most=10_000) as journal:
         journal.add([RECORD])
         tick(journal, 0)
-        assert (names(tmp_path), journal.dropped) == ([], 1)
-        (tmp_path / "seg-000004.parquet").write_bytes(bytes(1000))
+        assert (names(tmp_path), journal.dropped) == ([earlier.name], 1)
+        earlier.unlink()
         journal.add([RECORD])
         tick(journal, 0)
         assert names(tmp_path) == [".journal-000005.pdj"]
