@@ -79,11 +79,6 @@ class Axis:
             at += entries[ledger]
         self.length = max(0, at)
 
-    @property
-    def starts(self) -> Mapping[int, int]:
-        """The distance of each ledger's first entry; below 0 where it lies before mark-delete."""
-        return self._starts
-
     def distance(self, ledger_id: int, entry: int) -> int | None:
         """Of an entry: 0 is the first one behind mark-delete. None where it has none."""
         start = self._starts.get(ledger_id)

@@ -92,12 +92,6 @@ class Account:
         return 0 if self.ranges == 0 else None
 
     @property
-    def hole_entries_least(self) -> int | None:
-        """How many entries are in holes at least."""
-        known = self.hole_entries
-        return self.between.hole_entries[0] if known is None else known
-
-    @property
     def oldest_hole(self) -> tuple[Position, Position] | None:
         """Its first and its last entry; None where there is no hole, or it is not told."""
         first, last = (self.shape and self.shape.oldest) or (None, None)

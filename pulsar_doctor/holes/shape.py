@@ -33,13 +33,6 @@ class Shape:
         read = sum(max(0, min(end, self.read) - begin) for begin, end in self.holes)
         return read, sum(end - begin for begin, end in self.holes) - read
 
-    @property
-    def tail(self) -> Span:
-        """Behind the last range: read and not acknowledged, and not read."""
-        begin = self.acknowledged[-1][1] if self.acknowledged else 0
-        read = max(0, self.read - begin)
-        return read, max(0, self.length - begin - read)
-
 
 def shape_of(axis: Axis, ranges: Sequence[Range], read: int) -> Shape | None:
     """read: distance of the read position. None where a range is in a ledger that is not known."""

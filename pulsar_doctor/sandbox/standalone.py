@@ -26,7 +26,6 @@ from pulsar_doctor.sandbox import supervisor
 from pulsar_doctor.sandbox.distribution import Say, alone, cache_folder, in_words, without_spaces
 
 MEMORY = "-Xms128m -Xmx384m -XX:MaxDirectMemorySize=256m"
-TOOL_MEMORY = "-Xmx256m -XX:MaxDirectMemorySize=128m"
 START_SECONDS = 120.0
 GRACE_SECONDS = 15.0
 PORT_TRIES = 3
@@ -53,15 +52,6 @@ class Sandbox:
     java_home: Path
     data: Path
     log: Path
-
-    def tool_environment(self) -> dict[str, str]:
-        """The environment in which bin/pulsar-perf, bin/pulsar-admin, … find this broker."""
-        return own_environment() | {
-            "JAVA_HOME": str(self.java_home),
-            "PULSAR_CLIENT_CONF": str(self.data / "client.conf"),
-            "PULSAR_MEM": TOOL_MEMORY,
-            "PULSAR_LOG_DIR": str(self.data / "tool-logs"),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,11 +67,6 @@ class Journal:
         self._file.close()
 
     @property
-    def read_bytes(self) -> int:
-        """Bytes that were read, so far."""
-        return self._position
-
-    @property
     def cut_bytes(self) -> int:
         """Bytes at its end that could not be read, so far."""
         return os.fstat(self._file.fileno()).st_size - self._position

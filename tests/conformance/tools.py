@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from tests.conformance.stage import Stage
 from tests.conformance.table import NOT_THERE, Measured
+from tests.support.tools import tool_environment
 
 START_SECONDS = 120.0  # a busy machine needs 40 s for a tool to subscribe
 END_SECONDS = 20.0
@@ -35,7 +36,7 @@ def running(stage: Stage, command: tuple[str, ...], topic: str) -> Iterator[None
     more = (*MORE[tool], stage.service_url) if tool == "pulsar-perf" else MORE[tool]
     process = subprocess.Popen(
         ["bash", str(stage.broker.home / "bin" / tool), *url, *arguments, *more],
-        env=stage.broker.tool_environment(),
+        env=tool_environment(stage.broker),
         cwd=stage.broker.data,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

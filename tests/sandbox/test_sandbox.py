@@ -24,6 +24,7 @@ from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.sandbox.standalone import with_settings
 from tests.support import eventually
 from tests.support.documented import Like
+from tests.support.tools import tool_environment
 from tests.support.wanting import wanting
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc"))
@@ -263,7 +264,7 @@ def test_every_listening_socket_is_on_loopback(broker: Sandbox) -> None:
 def test_pulsars_own_tools_find_the_broker(broker: Sandbox) -> None:
     answer = subprocess.run(
         [broker.home / "bin" / "pulsar-admin", "brokers", "healthcheck"],
-        env=broker.tool_environment(),
+        env=tool_environment(broker),
         capture_output=True,
         text=True,
         check=False,

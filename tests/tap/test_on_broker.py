@@ -25,6 +25,7 @@ from pulsar_doctor.wire.commands import rows_of
 from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 from tests.support import eventually
 from tests.support.command_line import environment, pulsar_doctor
+from tests.support.tools import tool_environment
 
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
 
@@ -163,7 +164,7 @@ def test_javas_own_tools_work_through_the_tap(broker, client, topic, tmp_path, t
             "--url", relay.service_url, *arguments
         ]  # fmt: skip
         run = subprocess.run(
-            command, env=broker.tool_environment(), capture_output=True, text=True, timeout=60,
+            command, env=tool_environment(broker), capture_output=True, text=True, timeout=60,
             check=False,
         )  # fmt: skip
         assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
