@@ -10,6 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+SHARING = frozenset(
+    {"shared", "key_shared"}
+)  # types of subscriptions with several active consumers
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.engines import SHARING, Plan
 from pulsar_doctor.errors import InputError
 
 PULSAR_CLIENT, WIRE = "pulsar-client", "wire"
-SHARING = ("shared", "key_shared")
 DEFAULT_QUEUE = 1000
 # What std::regex of pulsar-client has and Python has not, or the other way round: groups such as
 # (?i), at which the library ends the process, and classes such as [[:alpha:]].

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pulsar_doctor.broker.stats.observed import COMPACTION, SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
 from pulsar_doctor.evidence.standing import Standing, gone_by_backlog, granted_in_life
 from pulsar_doctor.ledger.balance import PACE_NEEDS
@@ -122,7 +123,7 @@ class Starving:
 
 def quiet_is_fine(observed: Observed) -> bool:
     """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
-    if observed.now.is_durable is False or observed.subscription == COMPACTION:
+    if observed.now.is_durable is False or owner_of(observed.subscription).kind == COMPACTION:
         return True
     return observed.backlog.empty is True
 

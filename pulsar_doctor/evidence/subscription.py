@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.backlog import Backlog
-from pulsar_doctor.broker.stats.observed import COMPACTION
+from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS, Age
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.answers import Measure
@@ -148,7 +148,7 @@ class SubscriptionView:
     @property
     def keeps_nothing(self) -> bool:
         """Whether nobody waits for what it keeps: it is a reader's, or compaction's."""
-        return self.durable is False or self.subscription == COMPACTION
+        return self.durable is False or owner_of(self.subscription).kind == COMPACTION
 
     @property
     def full_topic(self) -> str:

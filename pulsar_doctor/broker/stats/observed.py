@@ -19,7 +19,6 @@ from pulsar_doctor.broker.stats.window import Course, Window
 
 SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
 SHARING = frozenset({"Shared", "Key_Shared"})
-COMPACTION = "__compaction"  # the broker's own subscription, read when it compacts
 
 
 @dataclass(frozen=True, slots=True)

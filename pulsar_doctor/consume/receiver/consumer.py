@@ -15,10 +15,10 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.consume.engines import Closed, Message, Plan
+from pulsar_doctor.consume.engines import SHARING, Closed, Message, Plan
 from pulsar_doctor.consume.receiver.brokers import Brokers
 from pulsar_doctor.consume.receiver.entries import Entry
-from pulsar_doctor.consume.receiver.partition import SHARING, Partition
+from pulsar_doctor.consume.receiver.partition import Partition
 from pulsar_doctor.consume.receiver.waiting import Waiting
 from pulsar_doctor.errors import DoctorError, InputError
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.engines import SHARING, Plan
 from pulsar_doctor.consume.receiver import entries
 from pulsar_doctor.consume.receiver import spoken_pb2 as spoken
 from pulsar_doctor.consume.receiver.brake import Brake
@@ -36,7 +36,6 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES, VALIDATION_ERRORS
 
 TYPES = {"exclusive": 0, "shared": 1, "failover": 2, "key_shared": 3}
-SHARING = frozenset({"shared", "key_shared"})
 EARLIEST = 1
 INDIVIDUAL, CUMULATIVE = 0, 1
 FIRST_WAIT_SECONDS = 0.1
