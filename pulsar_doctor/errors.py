@@ -1,5 +1,8 @@
 """What can go wrong, each with the exit code that a pipeline sees."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DoctorError(Exception):
     """Something could not be examined: one sentence that says what, where and what next."""
@@ -19,6 +22,17 @@ class MissingExtra(DoctorError):
     def __init__(self, extra: str, what_for: str) -> None:
         super().__init__(f"{what_for} needs more: pip install 'pulsar-doctor[{extra}]'")
         self.extra = extra
+
+
+@contextmanager
+def needing(extra: str, what_for: str) -> Iterator[None]:
+    """Says MissingExtra where a module of others cannot be imported within."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").startswith("pulsar_doctor"):  # a mistake of ours
+            raise
+        raise MissingExtra(extra, what_for) from error
 
 
 class FramingError(DoctorError):

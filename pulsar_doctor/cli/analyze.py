@@ -26,7 +26,7 @@ from pulsar_doctor.cli._options import (
     talk_options,
     told,
 )
-from pulsar_doctor.errors import InputError, MissingExtra
+from pulsar_doctor.errors import InputError, needing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,11 +100,8 @@ def command(asked: AnalyzeRequest) -> int:
 
 
 def _where(asked: AnalyzeRequest) -> Where:
-    try:
+    with needing("spark", "analyzing traces"):
         from pulsar_doctor.spark.session import Where
-    except ModuleNotFoundError as error:
-        raise _missing(error) from None
-
     conf = {}
     for pair in asked.conf:
         key, equals, value = pair.partition("=")
@@ -112,12 +109,6 @@ def _where(asked: AnalyzeRequest) -> Where:
             raise InputError(f"--conf {pair}: write it as KEY=VALUE")
         conf[key.strip()] = value
     return Where(asked.master, asked.remote, conf)
-
-
-def _missing(error: ModuleNotFoundError) -> Exception:
-    if (error.name or "").partition(".")[0] == "pyspark":
-        return MissingExtra("spark", "analyzing traces")
-    return error
 
 
 def _microseconds(seconds: float | None, option: str) -> int | None:
@@ -158,25 +149,20 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
 
 
 def _session(stack: ExitStack, where: Where) -> SparkSession:
-    try:
+    with needing("spark", "analyzing traces"):
         from pulsar_doctor.spark.session import session
 
         with _phase("starting Spark"):
             return stack.enter_context(session(where))
-    except ModuleNotFoundError as error:
-        raise _missing(error) from None
 
 
 def _looked(traces: tuple[str, ...], where: Where) -> Looked:
     """What this machine can read of the traces is refused before Spark is waited for."""
-    with _phase("looking at the traces"):
-        try:
-            from pulsar_doctor.spark.reading import look
-            from pulsar_doctor.spark.session import will_be_here
+    with _phase("looking at the traces"), needing("spark", "analyzing traces"):
+        from pulsar_doctor.spark.reading import look
+        from pulsar_doctor.spark.session import will_be_here
 
-            return look(traces, here=will_be_here(where))
-        except ModuleNotFoundError as error:
-            raise _missing(error) from None
+        return look(traces, here=will_be_here(where))
 
 
 def _phase(what: str) -> AbstractContextManager[None]:

@@ -28,7 +28,7 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
-from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.errors import DoctorError, needing
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -122,7 +122,8 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     from pulsar_doctor.report.trace.rows import row_line
     from pulsar_doctor.rules import load
 
-    session = _session()
+    with needing("consume", "attaching consumers"):
+        from pulsar_doctor.consume.session import session
     rules = load()
     limits = limits_of(rules, asked.changes)
     visit = _visit(where, plans[0], asked)
@@ -188,16 +189,6 @@ def _tidy(where: Settings, visit: Visit, left: list[Left]) -> None:
 
     if outlives(where):
         visit.tidy(where, left)
-
-
-def _session() -> Any:
-    from pulsar_doctor.errors import MissingExtra
-
-    try:
-        from pulsar_doctor.consume.session import session
-    except ModuleNotFoundError as error:
-        raise MissingExtra("consume", "attaching consumers") from error
-    return session
 
 
 def _attach(running: Session, plans: list[Plan], own_messages: int | None) -> None:

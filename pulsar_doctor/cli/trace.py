@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -23,7 +22,7 @@ from pulsar_doctor.cli._options import (
     taking,
     talk_options,
 )
-from pulsar_doctor.errors import MissingExtra, TraceError
+from pulsar_doctor.errors import TraceError, needing
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline
@@ -180,7 +179,7 @@ def verify(folder: Path, *, output: str) -> int:
     Example:
       pulsar-doctor trace verify incident.ptrace && rm -r incident.ptrace.old
     """
-    with _needs_trace_extra():
+    with needing("trace", "reading a trace"):
         from pulsar_doctor.report.trace.verification import verification_json, verification_lines
         from pulsar_doctor.trace.verifying import DAMAGED
         from pulsar_doctor.trace.verifying import verify as verify_trace
@@ -207,20 +206,10 @@ def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     return verdicts
 
 
-@contextmanager
-def _needs_trace_extra() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("pyarrow", "google"):
-            raise MissingExtra("trace", "reading a trace") from None
-        raise
-
-
 def _open(folder: Path) -> Trace:
-    with _needs_trace_extra():
-        from pulsar_doctor.trace.sealing import open_trace
-    trace = open_trace(folder)
+    from pulsar_doctor.diagnosis.recorded import open_folder
+
+    trace = open_folder(folder)
     for note in trace.notes:
         say(f"pulsar-doctor: {note}")
     return trace

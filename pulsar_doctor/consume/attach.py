@@ -11,13 +11,11 @@ from typing import Any
 from pulsar_doctor.broker.credentials import token_source
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.consume.engines import Closed, Message, Plan, is_partitioned
-from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
+from pulsar_doctor.errors import DoctorError, InputError, needing
 
-try:
+with needing("consume", "attaching consumers"):
     import _pulsar
     import pulsar
-except ImportError as error:
-    raise MissingExtra("consume", "attaching consumers") from error
 
 TYPES = {
     "exclusive": pulsar.ConsumerType.Exclusive,

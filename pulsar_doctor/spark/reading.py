@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pulsar_doctor.errors import InputError, MissingExtra
+from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
@@ -189,10 +189,8 @@ def each_once(segments: Iterable[Segment]) -> list[Segment]:
 def _on_this_machine(paths: Sequence[str], notes: list[str]) -> Iterator[Segment]:
     if not paths:
         return
-    try:
+    with needing("trace", "reading a trace"):
         import pyarrow.parquet  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingExtra("trace", "reading a trace") from None
     seen: set[Path] = set()
     for path in paths:
         for trace in traces_at(path):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.errors import InputError, MissingExtra
+from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.spark.configuration import (
     APP,
     QUERIES,
@@ -95,10 +95,8 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 def running(where: Where) -> SparkSession | None:
     """The session that this process has already, where it is not told another place."""
-    try:
+    with needing("spark", WHAT_FOR):
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtra("spark", WHAT_FOR) from None
     return None if where.master or where.remote else SparkSession.getActiveSession()
 
 
@@ -148,11 +146,9 @@ def classic(where: Where) -> Iterator[SparkSession]:
 
     Raises InputError for what Spark does not take, DoctorError where it does not start.
     """
-    try:
+    with needing("spark", "Spark on this machine"):  # more than the thin client
         from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
-    except ImportError:  # the thin client
-        raise MissingExtra("spark", "Spark on this machine") from None
     from pulsar_doctor.spark.failures import told_at_start
 
     scratch = tempfile.TemporaryDirectory(prefix="pulsar-doctor-spark-", ignore_cleanup_errors=True)

@@ -10,12 +10,10 @@ entries, chunks, payloads, checksum     what a MESSAGE carries
 brokers, connection, door, refusals     lookup, bytes, TLS and credentials, errors
 """
 
-from pulsar_doctor.errors import MissingExtra
+from pulsar_doctor.errors import needing
 
-try:
+with needing("consume", "a consumer on the wire"):
     import google.protobuf  # noqa: F401
-except ImportError as error:
-    raise MissingExtra("consume", "a consumer on the wire") from error
 
 from pulsar_doctor.consume.receiver.engine import BlockingConsumer, Receiver, connected
 
