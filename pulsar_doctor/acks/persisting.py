@@ -122,7 +122,7 @@ def storing_of(configuration: Mapping[str, Any], version: str | None) -> Storing
     bits = _flag(configuration.get("managedLedgerPersistIndividualAckAsLongArray"))
     return Storing(
         version=tuple(map(int, match[0].split("."))) if match else None,
-        max_ranges=_number(configuration.get("managedLedgerMaxUnackedRangesToPersist")),
+        max_ranges=number_of(configuration.get("managedLedgerMaxUnackedRangesToPersist")),
         max_ranges_in_metadata_store=_in_metadata_store(configuration),
         bit_arrays=False if open_set is False else bits,
         several_entries=_flag(
@@ -134,13 +134,14 @@ def storing_of(configuration: Mapping[str, Any], version: str | None) -> Storing
 
 
 def _in_metadata_store(configuration: Mapping[str, Any]) -> int | None:
-    old = _number(configuration.get("managedLedgerMaxUnackedRangesToPersistInZooKeeper"))
+    old = number_of(configuration.get("managedLedgerMaxUnackedRangesToPersistInZooKeeper"))
     if old is not None and old > 0:  # -1 where the newer name holds
         return old
-    return _number(configuration.get("managedLedgerMaxUnackedRangesToPersistInMetadataStore"))
+    return number_of(configuration.get("managedLedgerMaxUnackedRangesToPersistInMetadataStore"))
 
 
-def _number(value: Any) -> int | None:
+def number_of(value: Any) -> int | None:
+    """A setting as a broker writes it, which may be text; None where it is no number."""
     try:
         return int(value)
     except (TypeError, ValueError):

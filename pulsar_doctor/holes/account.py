@@ -27,6 +27,7 @@ from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_r
 from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.shape import Shape, shape_of
 from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
+from pulsar_doctor.ledger.consumers import full_name
 
 NEAR = 0.8  # of a limit
 NO_STATS = "the subscription's type and counts: there are no stats beside"
@@ -75,7 +76,7 @@ class Account:
     @property
     def full_topic(self) -> str:
         """The topic as the broker names it, with its partition."""
-        return self.topic if self.partition is None else f"{self.topic}-partition-{self.partition}"
+        return full_name(self.topic, self.partition)
 
     @property
     def holes(self) -> int | None:
@@ -104,16 +105,9 @@ class Account:
         """What surely holds of each number; without doubts least and most are the number itself."""
         if self.bounds is not None:
             return self.bounds
-        first, last = self.oldest_hole or (None, None)
-        return Bounds(
-            (self.mark_delete, self.mark_delete),
-            (self.ranges, self.ranges),
-            (self.acknowledged_entries, self.acknowledged_entries),
-            (self.holes, self.holes),
-            (self.hole_entries, self.hole_entries),
-            (first, first),
-            (last, last),
-        )
+        numbers = self.ranges, self.acknowledged_entries, self.holes, self.hole_entries
+        known = self.mark_delete, *numbers, *(self.oldest_hole or (None, None))
+        return Bounds(*((each, each) for each in known))
 
     @property
     def origin(self) -> str | None:

@@ -62,14 +62,11 @@ PRACTICE = {
         "pulsar-admin topics unsubscribe {topic} -s {name}: readers of the compacted view then get "
         "every message that is left."
     ),
-    TRANSACTION_LOG: (
-        "Look for transactions that never end: pulsar-admin transactions slow-transactions -t 10m."
+    **dict.fromkeys(
+        (TRANSACTION_LOG, PENDING_ACKS),
+        "Look for transactions that never end: pulsar-admin transactions slow-transactions -t 10m.",
     ),
-    PENDING_ACKS: (
-        "Look for transactions that never end: pulsar-admin transactions slow-transactions -t 10m."
-    ),
-    SHADOW: "Nothing to do.",
-    TRANSACTION_BUFFER: "Nothing to do.",
+    **dict.fromkeys((SHADOW, TRANSACTION_BUFFER), "Nothing to do."),
 }
 
 

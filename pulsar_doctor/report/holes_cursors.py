@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.broker.stats.cursors import (
@@ -19,13 +17,11 @@ from pulsar_doctor.broker.stats.cursors import (
     TRANSACTION_LOG,
 )
 from pulsar_doctor.holes.held import BrokerCursor, KeptLedgers
-from pulsar_doctor.report.tables import count
+from pulsar_doctor.report.tables import count, facts
 from pulsar_doctor.wording.printable import listed, many, printable
 
 SHOWN_MOST = 20
 OTHERS_MOST = 3
-LABEL_WIDTH = 18
-MARGIN = 2
 WHAT = {
     REPLICATOR: "replicates to {of}",
     SHADOW: "copies to the shadow topic {of}",
@@ -42,12 +38,7 @@ def print_cursors(console: Console, cursors: Sequence[BrokerCursor]) -> None:
     pinning = sorted((each for each in cursors if each.pins), key=_urgency)
     for cursor in pinning[:SHOWN_MOST]:
         console.print(Text(f"{_place(cursor)}: a cursor of the broker's own"))
-        table = Table.grid(padding=(0, MARGIN, 0, 0))
-        table.add_column(min_width=LABEL_WIDTH, no_wrap=True)
-        table.add_column(overflow="fold")
-        for label, words in _lines(cursor):
-            table.add_row(Text(label), Text(printable(words)))
-        console.print(Padding(table, (0, 0, 0, MARGIN), expand=False))
+        console.print(facts((label, printable(words)) for label, words in _lines(cursor)))
         console.print()
     if len(pinning) > SHOWN_MOST:
         console.print(Text(f"and {len(pinning) - SHOWN_MOST} more: -o json lists them all"))

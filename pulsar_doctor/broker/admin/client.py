@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+from pulsar_doctor.acks.persisting import number_of
 from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.cluster import places_of
 from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, names_in, reading
@@ -22,18 +23,10 @@ from pulsar_doctor.broker.settings import Settings
 
 PIECE_BYTES = 1 << 16
 
-# Who is limited -> its policy on a topic, on a namespace, and in broker.conf.
+# Who is limited -> its policy on a topic, and on a namespace as in broker.conf.
 UNACKED_LIMITS = {
-    "consumer": (
-        "maxUnackedMessagesOnConsumer",
-        "maxUnackedMessagesPerConsumer",
-        "maxUnackedMessagesPerConsumer",
-    ),
-    "subscription": (
-        "maxUnackedMessagesOnSubscription",
-        "maxUnackedMessagesPerSubscription",
-        "maxUnackedMessagesPerSubscription",
-    ),
+    "consumer": ("maxUnackedMessagesOnConsumer", "maxUnackedMessagesPerConsumer"),
+    "subscription": ("maxUnackedMessagesOnSubscription", "maxUnackedMessagesPerSubscription"),
 }
 
 
@@ -162,23 +155,23 @@ class Admin:
         that holds. Brokers that do not have that are asked level by level. Loads nothing.
         """
         name = topic_name(topic).of_all_partitions  # policies are refused for a partition
-        on_topic, on_namespace, on_broker = UNACKED_LIMITS[who]
+        on_topic, otherwise = UNACKED_LIMITS[who]
         what = f"the limit of unacknowledged messages of {name}"
         try:
             answer = await self._http.document(f"{name.path}/{on_topic}", what, {"applied": "true"})
             if answer.document is not None:
-                return _number(answer.document)
+                return number_of(answer.document)
         except (BrokerFailed, Unreachable) as error:
             if error.again:
                 raise
-        return await self._limit_of_namespace(name, on_namespace, on_broker)
+        return await self._limit_of_namespace(name, otherwise)
 
     async def unacked_ranges_limit(self) -> int | None:
         """How many acknowledged ranges of a cursor survive a load; None where not told.
 
         `managedLedgerMaxUnackedRangesToPersist` of the broker that answers (needs a superuser).
         """
-        return _number((await self.configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
+        return number_of((await self.configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
 
     async def configuration(self) -> Mapping[str, Any]:
         """What holds of broker.conf at the broker that answers; empty where refused (superuser).
@@ -241,14 +234,12 @@ class Admin:
     async def _list(self, path: str, what: str) -> list[str]:
         return names_in((await self._http.document(path, what)).document, what)
 
-    async def _limit_of_namespace(
-        self, name: TopicName, on_namespace: str, on_broker: str
-    ) -> int | None:
+    async def _limit_of_namespace(self, name: TopicName, policy: str) -> int | None:
         path, what = namespace_path(name.namespace), f"the limits of {name.namespace}"
-        limit = (await self._http.document(f"namespaces/{path}/{on_namespace}", what)).document
+        limit = (await self._http.document(f"namespaces/{path}/{policy}", what)).document
         if limit is not None:
-            return _number(limit)
-        return _number((await self.configuration()).get(on_broker))
+            return number_of(limit)
+        return number_of((await self.configuration()).get(policy))
 
 
 def _loaded(names: tuple[str, ...], stats: Any, read_ms: int | None) -> LoadedTopic:
@@ -258,10 +249,3 @@ def _loaded(names: tuple[str, ...], stats: Any, read_ms: int | None) -> LoadedTo
 
 async def _next(pieces: AsyncIterator[bytes]) -> bytes:
     return await anext(pieces, b"")
-
-
-def _number(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return None

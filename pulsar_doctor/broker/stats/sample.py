@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
@@ -24,13 +24,7 @@ Moment = Literal[
     "last_mark_delete_advanced_timestamp_ms",
     "last_expire_timestamp_ms",
 ]
-MOMENTS: tuple[Moment, ...] = (
-    "last_acked_timestamp_ms",
-    "last_consumed_timestamp_ms",
-    "last_consumed_flow_timestamp_ms",
-    "last_mark_delete_advanced_timestamp_ms",
-    "last_expire_timestamp_ms",
-)
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
 CLOCK_SLACK_MS = 2000  # a Date is cut to the second and may be cached for one more
 
 

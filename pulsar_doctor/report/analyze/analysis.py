@@ -22,7 +22,7 @@ from pulsar_doctor.report.analyze.tables import (
     within,
 )
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.tables import TableColumn, View, drawn, indented
+from pulsar_doctor.report.tables import TableColumn, View, counted, drawn, indented
 from pulsar_doctor.spark.analysis import TABLES, Analysis
 from pulsar_doctor.wording.printable import printable
 
@@ -109,10 +109,10 @@ def _glance(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType
 
 
 def _headline(analysis: Analysis, view: View) -> Iterator[Text]:
-    events = _many(analysis.events, "event")
-    consumers = _many(analysis.total("consumers"), "consumer incarnation")
+    events = counted(analysis.events, "event")
+    consumers = counted(analysis.total("consumers"), "consumer incarnation")
     when = _from_to(analysis.first, analysis.last)
-    yield Text(f"{events} of {_many(analysis.traces, 'trace')}{when}, {consumers}")
+    yield Text(f"{events} of {counted(analysis.traces, 'trace')}{when}, {consumers}")
     if analysis.events:
         yield _verdict(analysis, view)
     else:
@@ -145,11 +145,7 @@ def _stalls_in_words(analysis: Analysis) -> str:
     kinds = ("stalled", "warning", "info", "without a finding")
     told = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind])
     which = "" if len(rows) == total else f" (of the worst {len(rows):,})"
-    return f"{_many(total, 'time')} without permits: {told}{which}"
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    return f"{counted(total, 'time')} without permits: {told}{which}"
 
 
 class Section(NamedTuple):

@@ -7,7 +7,6 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.acks.persisting import RECORD_BYTES_MOST
@@ -17,19 +16,17 @@ from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT, full_name
+from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.lives import print_lives
 from pulsar_doctor.report.holes_cursors import print_cursors
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.tables import NOT_TOLD, count, percent
+from pulsar_doctor.report.tables import MARGIN, NOT_TOLD, count, counted, facts, percent
 from pulsar_doctor.wording.printable import many, printable
 
 BLOCKS_MOST = 20
-LABEL_WIDTH = 18
-MARGIN = 2
 FINE = "NO WARNING"
 PARTIAL = (
     "Batches acknowledged in part are in no range and not counted here. With at most {few} ranges, "
@@ -58,7 +55,7 @@ def write(
     shown = sorted(filter(_is_shown, accounts), key=_urgency)
     for each in shown[:BLOCKS_MOST]:
         _print_block(console, each)
-        print_lives(console, (lives or {}).get((_topic(each), each.subscription), ()))
+        print_lives(console, (lives or {}).get((each.full_topic, each.subscription), ()))
     if len(shown) > BLOCKS_MOST:
         console.print(Text(f"and {len(shown) - BLOCKS_MOST} more: -o json lists them all"))
     whole = [each for each in accounts if not _is_shown(each)]
@@ -96,17 +93,12 @@ def _nothing(account: Account) -> str:
 
 def _ask(account: Account) -> str:
     """The command that tells what holes do not."""
-    return f"pulsar-doctor stall-check {_topic(account)} -s {account.subscription}"
+    return f"pulsar-doctor stall-check {account.full_topic} -s {account.subscription}"
 
 
 def _print_block(console: Console, account: Account) -> None:
     console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
-    table = Table.grid(padding=(0, MARGIN, 0, 0))
-    table.add_column(min_width=LABEL_WIDTH, no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, words in _lines(account):
-        table.add_row(Text(label), Text(words))
-    console.print(Padding(table, (0, 0, 0, MARGIN), expand=False))
+    console.print(facts(_lines(account)))
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
     width = min(console.width, CHART_WIDTH_MOST) - 2 * MARGIN
     for line in axis(account, width, signs):
@@ -122,11 +114,7 @@ def _badge(console: Console, status: str) -> tuple[str, str]:
 
 def _place(account: Account) -> str:
     type_ = f", {account.type}" if account.type else ""
-    return f"{printable(account.subscription)} on {printable(_topic(account))}{type_}"
-
-
-def _topic(account: Account) -> str:
-    return full_name(account.topic, account.partition)
+    return f"{printable(account.subscription)} on {printable(account.full_topic)}{type_}"
 
 
 def _lines(account: Account) -> Iterator[LabelledLine]:
@@ -152,7 +140,7 @@ def _backlog(account: Account) -> str:
     """Of a counter that is wrong."""
     right = account.backlog_by_positions
     by = "" if right is None else f", by the positions it is {count(right)}"
-    topic = printable(_topic(account))
+    topic = printable(account.full_topic)
     return (
         f"the broker's counter tells {count(account.backlog)}, which is wrong{by}; it is computed "
         f"anew when the topic is unloaded (pulsar-admin topics unload {topic}), and all clients of "
@@ -193,18 +181,18 @@ def _holes(account: Account) -> str:
         first, last = account.oldest_hole
         until = "" if first == last else f" to {_at(last)}"
         where = f"; the oldest is {_at(first)}{until}"
-    inside = _many(sum(account.shape.hole_entries), "entry")
-    return f"{_many(len(account.shape.holes), 'hole')} with {inside}{where}"
+    inside = counted(sum(account.shape.hole_entries), "entry")
+    return f"{counted(len(account.shape.holes), 'hole')} with {inside}{where}"
 
 
 def _between(value: int | None, bounds: tuple[int | None, int | None], what: str) -> str | None:
     """`3 ranges`, `3 to 5 ranges`, `at least 3 ranges`; None where nothing is told."""
     least, most = bounds
     if value is not None:
-        return _many(value, what)
+        return counted(value, what)
     if least is None or most is None:
-        return None if least is None else f"at least {_many(least, what)}"
-    return _many(most, what) if least == most else f"{count(least)} to {_many(most, what)}"
+        return None if least is None else f"at least {counted(least, what)}"
+    return counted(most, what) if least == most else f"{count(least)} to {counted(most, what)}"
 
 
 def _at_least(told: Bounds) -> str:
@@ -213,11 +201,11 @@ def _at_least(told: Bounds) -> str:
     if least is None or not most:
         return "not told"
     between = (
-        _many(most, "hole")
+        counted(most, "hole")
         if least == most
-        else f"between {count(least)} and {_many(most, 'hole')}"
+        else f"between {count(least)} and {counted(most, 'hole')}"
     )
-    held = _many(entries or 0, "entry")
+    held = counted(entries or 0, "entry")
     return f"{between} with {held} at least; the oldest begins behind mark-delete"
 
 
@@ -244,7 +232,7 @@ def _record(account: Account) -> str:
     share = percent(account.record_bytes / RECORD_BYTES_MOST)
     source = "as last written" if account.record_told else "as it would be written"
     most = f"{RECORD_BYTES_MOST // 1024**2} MiB that a bookie takes"
-    return f"{_many(account.record_bytes, 'byte')} {source}, {share} of the {most}"
+    return f"{counted(account.record_bytes, 'byte')} {source}, {share} of the {most}"
 
 
 def _at_load(account: Account) -> str:
@@ -266,9 +254,8 @@ def _at_load(account: Account) -> str:
 def _pinned(account: Account) -> str:
     pinned = account.pinned
     assert pinned is not None
-    kept = (
-        f"{_many(pinned.bytes, 'byte')} in {_many(pinned.ledgers, 'ledger')} from the oldest hole"
-    )
+    size, ledgers = counted(pinned.bytes, "byte"), counted(pinned.ledgers, "ledger")
+    kept = f"{size} in {ledgers} from the oldest hole"
     if pinned.without_any == pinned.bytes:
         return f"{kept} on; no hole keeps more than the last entries would"
     without = f"{count(pinned.without_oldest)} without it, {count(pinned.without_any)} without any"
@@ -276,19 +263,12 @@ def _pinned(account: Account) -> str:
 
 
 def _origin(origin: Origin) -> Iterator[LabelledLine]:
-    share = _many(origin.least, "entry")
+    share = counted(origin.least, "entry")
     if origin.least != origin.most:
-        share = f"{count(origin.least)} to {_many(origin.most, 'entry')}"
+        share = f"{count(origin.least)} to {counted(origin.most, 'entry')}"
     yield f"origin: {origin.code}", f"{share} in holes; {origin.because}"
     yield "", origin.practice
 
 
 def _at(position: tuple[int, int]) -> str:
     return f"{position[0]}:{position[1]}"
-
-
-def _many(number: int, what: str) -> str:
-    """`1 entry`, `2,000 entries`."""
-    if number == 1:
-        return f"1 {what}"
-    return f"{count(number)} {what[:-1]}ies" if what.endswith("y") else f"{count(number)} {what}s"
