@@ -47,6 +47,14 @@ from typing import Any
 
 from pulsar_doctor.acks.biographies import Biography, lives_of
 from pulsar_doctor.acks.cursor import START, Cursor, Position, before, bits_of
+from pulsar_doctor.acks.doubts import (
+    IN_TRANSACTIONS,
+    MISSING,
+    OLDER,
+    doubts_of,
+    ends,
+    passed,
+)
 from pulsar_doctor.acks.entries import (
     HOW,
     INDIVIDUAL,
@@ -60,21 +68,9 @@ from pulsar_doctor.acks.ranges import Range
 from pulsar_doctor.acks.serving import Serving
 from pulsar_doctor.wire.columns import CLOSE, GAP, TO_CLIENT, UNPARSED, MessageId, Row, ids_of
 
-__all__ = ["Acknowledgements", "Biography", "of_rows"]
-
 UNANSWERED_MOST = 10_000  # acks and seeks that wait for their answer
 IN_ORDER = ("Exclusive", "Failover")
 OF_NO_SUBSCRIPTION = frozenset(("SUCCESS", "ERROR", CLOSE, GAP, UNPARSED))
-
-OLDER = "the subscription had begun before: mark-delete is at most this"
-MISSING = "commands are missing from the trace"
-NOTHING_SENT = "nothing was sent since it began, or since a seek: mark-delete does not show"
-INDEX_ACKS = (
-    "whether the broker keeps acks of single messages of a batch "
-    "(acknowledgmentAtBatchIndexLevelEnabled): say it with --batch-index-acks"
-)
-LEDGER_ENDS = "a ledger is taken to end at the last of its entries that is known"
-IN_TRANSACTIONS = "whether transactions were committed does not show: their acks are not counted"
 
 
 def of_rows(
@@ -139,40 +135,16 @@ class Acknowledgements:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Why the broker's numbers may be others: sentences; none where everything was seen."""
-        told = dict(self._doubts)
-        if self.mark_delete is None:
-            told[NOTHING_SENT] = None
-        if self.ends():
-            told[LEDGER_ENDS] = None
-        if self._index_acks_matter():
-            told[INDEX_ACKS] = None
-        return tuple(told)
-
-    def _index_acks_matter(self) -> bool:
-        """Whether ranges and holes, or what is open in these, are others where it drops them."""
-        other, ranges = self.otherwise, self.ranges()
-        if other is None:
-            return False
-        if (self.mark_delete, ranges) != (other.mark_delete, other.ranges()):
-            return True
-        end = (ranges[-1].ledger_id, ranges[-1].first) if ranges else START
-        return any(position < end for position in self._cursor.partial)
+        other = None if self.otherwise is None else self.otherwise._cursor
+        return doubts_of(self._doubts, self._cursor, other, in_order=self._in_order)
 
     def ends(self) -> int:
-        """Ledgers that are taken to end at their last known entry, up to the last range's."""
-        if self._in_order or self.mark_delete is None:
-            return 0
-        last = max((each.ledger_id for each in self.ranges()), default=self.mark_delete[0])
-        ahead = self._cursor.known(self.mark_delete[0], last)
-        return len(self._cursor.presumed_ends) + len(ahead) - 1
+        """As `doubts.ends`."""
+        return ends(self._cursor, in_order=self._in_order)
 
     def passed(self) -> list[Position]:
-        """Where mark-delete stands if no ledger ends that is taken to end, then the last entries
-        that are acknowledged of each later ledger, up to mark-delete."""
-        ledger_id, entry = self.mark_delete or START
-        first = min(self._cursor.presumed_ends, default=ledger_id)
-        known = self._cursor.known(first, ledger_id)
-        return [*known[:-1], (ledger_id, entry)]
+        """As `doubts.passed`."""
+        return passed(self._cursor)
 
     @property
     def acknowledged(self) -> dict[str, int]:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 
+from pulsar_doctor.acks.biographies import Biography
 from pulsar_doctor.acks.persisting import NOTHING_TOLD, Storing, storing_of
-from pulsar_doctor.acks.subscription import Biography
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.broker_settings import broker_settings
 from pulsar_doctor.broker.admin.topics import namespace_path

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pulsar_doctor.acks.doubts import INDEX_ACKS
 from pulsar_doctor.acks.persisting import RedeliveryForecast, Storing, forecast
 from pulsar_doctor.acks.ranges import Axis, Range
-from pulsar_doctor.acks.subscription import INDEX_ACKS, of_rows
+from pulsar_doctor.acks.subscription import of_rows
 from pulsar_doctor.acks.written import Written
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
@@ -29,7 +30,8 @@ from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.wire.columns import Row
 
 if TYPE_CHECKING:
-    from pulsar_doctor.acks.subscription import Acknowledgements, Biography
+    from pulsar_doctor.acks.biographies import Biography
+    from pulsar_doctor.acks.subscription import Acknowledgements
 
 T = TypeVar("T")
 SubscriptionKey = tuple[str, str]  # full name of a topic, subscription

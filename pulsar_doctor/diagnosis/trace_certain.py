@@ -11,13 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pulsar_doctor.acks.subscription import (
-    IN_TRANSACTIONS,
-    LEDGER_ENDS,
-    MISSING,
-    OLDER,
-    Acknowledgements,
-)
+from pulsar_doctor.acks.doubts import IN_TRANSACTIONS, LEDGER_ENDS, MISSING, OLDER
+from pulsar_doctor.acks.subscription import Acknowledgements
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.shape import Shape
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.acks import subscription as acknowledgements
-from pulsar_doctor.acks.entries import PAGE
-from pulsar_doctor.acks.ranges import Axis, Range
-from pulsar_doctor.acks.subscription import (
+from pulsar_doctor.acks.biographies import Biography
+from pulsar_doctor.acks.doubts import (
     IN_TRANSACTIONS,
     INDEX_ACKS,
     LEDGER_ENDS,
     MISSING,
     NOTHING_SENT,
     OLDER,
-    Acknowledgements,
-    Biography,
 )
+from pulsar_doctor.acks.entries import PAGE
+from pulsar_doctor.acks.ranges import Axis, Range
+from pulsar_doctor.acks.subscription import Acknowledgements
 from pulsar_doctor.diagnosis.trace_certain import certain_of
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.shape import shape_of

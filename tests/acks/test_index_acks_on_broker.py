@@ -9,7 +9,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from pulsar_doctor.acks.subscription import INDEX_ACKS
+from pulsar_doctor.acks.doubts import INDEX_ACKS
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta

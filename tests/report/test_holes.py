@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from pulsar_doctor.acks.biographies import Biography
 from pulsar_doctor.acks.persisting import RedeliveryForecast, Storing
 from pulsar_doctor.acks.ranges import gaps
-from pulsar_doctor.acks.subscription import Biography
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.origins import Origin

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
+from pulsar_doctor.acks.biographies import Biography
 from pulsar_doctor.acks.persisting import RECORD_BYTES_MOST
-from pulsar_doctor.acks.subscription import Biography
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin

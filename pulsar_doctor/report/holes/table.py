@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from pulsar_doctor.acks.biographies import Biography
 from pulsar_doctor.acks.persisting import RECORD_BYTES_MOST
-from pulsar_doctor.acks.subscription import Biography
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
