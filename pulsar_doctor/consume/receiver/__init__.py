@@ -2,10 +2,10 @@
 
 engine      threads of the application on one side, the loop on the other
 consumer    one queue for the partitions of a topic, and what waits in it
-partition   one consumer of the broker: SUBSCRIBE, FLOW, ACK, and coming again
+partition   one consumer of the broker: SUBSCRIBE, FLOW, and coming again
 epochs      what a refusal brings again on Exclusive and Failover, and what it does not
 brake       when FLOW is sent, and how much
-receipts    acknowledgements until the broker has them
+acknowledging, receipts     which ACK says what, and until the broker has it
 entries, chunks, payloads, checksum     what a MESSAGE carries
 brokers, connection, door, refusals     lookup, bytes, TLS and credentials, errors
 """

@@ -113,7 +113,7 @@ class WireConsumer:
         if cumulative:
             self._cover(held)
         elif held.entry.corrupt is None:
-            held.partition.acknowledge(held.entry, held.index)
+            held.partition.acks.one(held.entry, held.index)
         await held.partition.drained()
 
     def _cover(self, held: Held) -> None:
@@ -127,7 +127,7 @@ class WireConsumer:
         self._covering = others + [each for each in (*mine, held) if each not in safe]
         if safe:
             last = max(safe, key=lambda each: each.place)
-            partition.acknowledge_cumulative(last.entry, last.index)
+            partition.acks.up_to(last.entry, last.index)
 
     async def negative_acknowledge(self, held: Held) -> None:
         """Asks for it again, after the plan's delay."""
@@ -198,7 +198,7 @@ class WireConsumer:
         held, permits = self._waiting.take()
         partition, entry = held.partition, held.entry
         if entry.corrupt and self.plan.ack_corrupt:
-            partition.refuse(entry)
+            partition.acks.corrupt(entry)
         partition.give_back(permits)
         ledger_id, entry_id = entry.positions[-1]
         return Message(

@@ -2,8 +2,8 @@
 
 An incarnation is what lies between one SUBSCRIBE and the loss of its connection. With it go its
 permits and what was queued of it: the broker sends that again to the next one. Acknowledgements
-whose receipt has not come are said again before the first FLOW, so that it does not. What a
-REDELIVER on Exclusive and Failover brings again, and what it does not, stands in epochs.
+(see acknowledging) whose receipt has not come are said again before the first FLOW, so that it does
+not. What a REDELIVER on Exclusive and Failover brings again, and what not, stands in epochs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from pulsar_doctor.consume.engines import SHARING, Plan
 from pulsar_doctor.consume.receiver import entries
 from pulsar_doctor.consume.receiver import spoken_pb2 as spoken
+from pulsar_doctor.consume.receiver.acknowledging import Acknowledging
 from pulsar_doctor.consume.receiver.brake import Brake
 from pulsar_doctor.consume.receiver.brokers import Brokers
 from pulsar_doctor.consume.receiver.chunks import Chunks
@@ -33,11 +34,10 @@ from pulsar_doctor.consume.receiver.refusals import (
 )
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.commands import CODES, VALIDATION_ERRORS
+from pulsar_doctor.wire.commands import CODES
 
 TYPES = {"exclusive": 0, "shared": 1, "failover": 2, "key_shared": 3}
 EARLIEST = 1
-INDIVIDUAL, CUMULATIVE = 0, 1
 FIRST_WAIT_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 5.0
 
@@ -77,8 +77,8 @@ class Partition:
         self._connection: WireConnection | None = None
         self._mending: asyncio.Task[None] | None = None
         self._closed = False
-        self._receipts = Receipts(self._ack_refused)
-        self._cumulative: Position | None = None
+        receipts = Receipts(lambda: self._connection, self._ack_refused)
+        self.acks = Acknowledging(plan, number, self._epochs, receipts)
 
     async def attach(self, patience_seconds: float, *, again: bool = False) -> None:
         """Subscribes, for so long again and again where what is in the way passes by itself.
@@ -114,7 +114,7 @@ class Partition:
         self._connection = connection
         self._begin()
         self.incarnation += 1
-        self._receipts.say_again(connection)
+        self.acks.receipts.say_again()
         self._flow(self._brake.first())
         self._queue.changed()
 
@@ -252,28 +252,6 @@ class Partition:
         if self._connection is not None:
             self._flow(self._brake.by_hand(permits))
 
-    def acknowledge(self, entry: Entry, index: int | None) -> None:
-        """One message; of a batch either its index or, where plan says no, the whole at its end."""
-        entry.acknowledge(index)
-        if entry.batch_size is None or not entry.open or self._plan.batch_index_acks:
-            self._ack(INDIVIDUAL, entry.positions, entry)
-
-    def acknowledge_cumulative(self, entry: Entry, index: int | None) -> None:
-        """This message and all before it."""
-        entry.acknowledge(index, and_before=True)
-        if entry.batch_size is None or not entry.open or self._plan.batch_index_acks:
-            self._cumulative = entry.positions[-1]
-            self._ack(CUMULATIVE, entry.positions[-1:], entry)
-        elif entry.before is not None and entry.before != self._cumulative:
-            self._cumulative = entry.before
-            self._ack(CUMULATIVE, (entry.before,))
-
-    def refuse(self, entry: Entry) -> None:
-        """Acknowledges what is corrupt, and says why."""
-        known = entry.corrupt in VALIDATION_ERRORS
-        error = VALIDATION_ERRORS.index(entry.corrupt) if known and entry.corrupt else None
-        self._ack(INDIVIDUAL, entry.positions, error=error)
-
     def redeliver(self, entry: Entry) -> None:
         """Asks for it again; in Exclusive and Failover the broker knows only: for everything."""
         if self._connection is None:
@@ -327,8 +305,7 @@ class Partition:
         self._closed = True
         if self._mending is not None:
             self._mending.cancel()
-        if self._connection is not None:
-            await self._receipts.wait(self._connection)
+        await self.acks.receipts.wait()
         try:
             await self._request(self._closing)
         except Lost:
@@ -350,24 +327,6 @@ class Partition:
             self._stirred_at = asyncio.get_running_loop().time()
             flow = wire.Flow(consumer_id=self._number, message_permits=permits)
             self._connection.send(wire.BaseCommand(type=CODES["FLOW"], flow=flow))
-
-    def _ack(
-        self,
-        ack_type: int,
-        positions: tuple[Position, ...],
-        entry: Entry | None = None,
-        error: int | None = None,
-    ) -> None:
-        partly = entry is not None and entry.batch_size is not None and bool(entry.open)
-        if ack_type == CUMULATIVE:
-            self._epochs.covered(positions[-1], partly=partly)
-        elif not partly:
-            self._epochs.acknowledged(positions)
-        ack = wire.Ack(consumer_id=self._number, ack_type=ack_type, validation_error=error)
-        for ledger_id, entry_id in positions:
-            open_words = entry.ack_set if entry and entry.batch_size is not None else []
-            ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id, ack_set=open_words)
-        self._receipts.say(ack, self._connection)
 
     def _ack_refused(self, error: BaseException) -> None:
         what = f"{self._plan.subscription} on {self.topic}"

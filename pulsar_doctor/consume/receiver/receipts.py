@@ -17,29 +17,39 @@ LOOK_SECONDS = 0.005
 
 
 class Receipts:
-    """Those of one consumer. refused: is told of a receipt that is an error."""
+    """Those of one consumer. connection: the one that there is now.
 
-    def __init__(self, refused: Callable[[BaseException], None]) -> None:
+    refused: is told of a receipt that is an error.
+    """
+
+    def __init__(
+        self,
+        connection: Callable[[], WireConnection | None],
+        refused: Callable[[BaseException], None],
+    ) -> None:
+        self._connection = connection
         self._refused = refused
         self._numbers = itertools.count()
         self._open: dict[int, wire.Ack] = {}
 
-    def say(self, ack: wire.Ack, connection: WireConnection | None) -> None:
+    def say(self, ack: wire.Ack) -> None:
         """Sends it now, or when there is a connection again."""
         number = next(self._numbers)
         self._open[number] = ack
-        if connection is not None:
+        if (connection := self._connection()) is not None:
             self._say(number, connection)
 
-    def say_again(self, connection: WireConnection) -> None:
+    def say_again(self) -> None:
         """All that have no receipt, in order."""
-        for number in list(self._open):
-            self._say(number, connection)
+        if (connection := self._connection()) is not None:
+            for number in list(self._open):
+                self._say(number, connection)
 
-    async def wait(self, connection: WireConnection) -> None:
+    async def wait(self) -> None:
         """For all of them, but not for ever."""
-        until = asyncio.get_running_loop().time() + RECEIPT_SECONDS
-        while self._open and not connection.over and asyncio.get_running_loop().time() < until:
+        connection, loop = self._connection(), asyncio.get_running_loop()
+        until = loop.time() + RECEIPT_SECONDS
+        while self._open and connection and not connection.over and loop.time() < until:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _say(self, number: int, connection: WireConnection) -> None:
