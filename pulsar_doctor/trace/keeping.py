@@ -1,11 +1,7 @@
 """What is kept of a ring: the ring as it is, made a trace of its own that stays when it goes on.
 
-It lies below _kept/, where neither Spark nor this program takes it for a part of the ring, and
-consists of hard links: it costs nothing until the ring has dropped what it holds. It has the
-trace_id of the ring and the same seq: whoever reads a ring and what was kept of it, or two that
-overlap, tells by these two that a row is the same.
-
-Files are counted by inode, in whole blocks of the disk.
+It lies below _kept/, where neither Spark nor this program takes it for a part of the ring, made of
+hard links: see docs/trace.md. Files are counted by inode, in whole blocks of the disk.
 """
 
 from __future__ import annotations

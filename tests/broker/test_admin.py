@@ -934,7 +934,7 @@ def test_a_real_topic_with_partitions_is_read_whole_and_in_parts(
 
 def test_a_real_cluster_lists_its_tenants_namespaces_and_brokers(broker):
     async def read(admin: Admin) -> tuple[Any, ...]:
-        return await admin.tenants(), await admin.namespaces(), await admin.brokers()
+        return await admin.tenants(), await admin.namespaces("public"), await admin.brokers()
 
     tenants, namespaces, brokers = ask(broker.admin_url, read)
     assert "public" in tenants

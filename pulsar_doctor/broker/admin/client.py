@@ -118,16 +118,9 @@ class Admin:
         """All tenants (needs a superuser)."""
         return await self._list("tenants", "the list of tenants")
 
-    async def namespaces(self, tenant: str | None = None) -> list[str]:
-        """The namespaces of a tenant, or of all (needs a superuser)."""
-        tenants = [tenant] if tenant else await self.tenants()
-        return [
-            namespace
-            for tenant in tenants
-            for namespace in await self._list(
-                f"namespaces/{encoded(tenant)}", f"the namespaces of {tenant}"
-            )
-        ]
+    async def namespaces(self, tenant: str) -> list[str]:
+        """The namespaces of a tenant."""
+        return await self._list(f"namespaces/{encoded(tenant)}", f"the namespaces of {tenant}")
 
     async def topics(self, namespace: str) -> NamespaceTopics:
         """All topics of a namespace, loaded or not, system topics too. Loads nothing.

@@ -1,10 +1,8 @@
 """How many entries of a subscription are not acknowledged, and whether the broker counts right.
 
-`msgBacklog` is a counter: entries added less entries consumed. It drifts, and nothing mends it as
-long as the topic stays loaded: a seek back forgets which entries were acknowledged one by one, and
-the counter has them for consumed (seen on 4.0.8: 10 of 20 acknowledged, a seek to the first, every
-second one acknowledged: counter 0, ten entries left). Where it is below 0 the broker counts anew
-and tells that, which is right; older ones tell the number below 0.
+`msgBacklog` is a counter, entries added less entries consumed, and drifts as long as the topic is
+loaded: docs/permits.md, part 7. Where it is below 0 the broker counts anew and tells that, which is
+right; older ones tell the number below 0.
 
 *Positions* do not drift: the entries from mark-delete to the last confirmed one, less those in
 acknowledged ranges. `getPreciseBacklog` is the same number.

@@ -7,21 +7,19 @@ counts such requests, its *consumer epoch* (PIP-84): SUBSCRIBE and REDELIVER tel
 carries that of the read it comes from, and a client drops what is of an older one: it was on its
 way before the request, and comes again. Mostly.
 
-The broker (PersistentDispatcherSingleActiveConsumer.internalRedeliverUnacknowledgedMessages) raises
-the epoch, cancels the read that waits for new entries without looking whether it could be
-cancelled, rewinds its cursor and reads. A read that is under way *survives*: its entries carry the
-old epoch, since that was fixed when it began, and when it is done it sets the cursor behind what it
-has read (OpReadEntry.updateReadPosition). Which comes first is chance:
+The broker raises the epoch, rewinds its cursor and reads; a read that is under way *survives*, with
+the old epoch, and sets the cursor behind what it has read (docs/permits.md, part 6, says where).
+Which comes first is chance:
 
 - the survivor sets the cursor after the rewind, or after the first new read: what lies between is
   read no more. Its own entries come in the old epoch, others not at all. A client that drops by
   epoch has lost them until it connects again;
 - a new read sets the cursor back after the survivor: entries come twice in one epoch.
 
-(See apache/pulsar#23345 and #25204. Permits are no part of it: a REDELIVER leaves them alone, so
-each MESSAGE that is not handed out gives its permits back at once.) The broker may also take no
-notice of a REDELIVER: it is not for the active consumer, or a rewind is due anyway. The epoch is
-raised all the same (#14716), and all comes again with the next rewind.
+Permits are no part of it: a REDELIVER leaves them alone, so each MESSAGE that is not handed out
+gives its permits back at once. The broker may also take no notice of a REDELIVER: it is not for the
+active consumer, or a rewind is due anyway. The epoch is raised all the same (#14716), and all comes
+again with the next rewind.
 
 So what was handed out and is not acknowledged is remembered, and REDELIVER drops none of it but
 *holds* it, as it holds what comes in an older epoch. What is held

@@ -106,15 +106,37 @@ def _verdict(consumer: LivingConsumer, signs: Signs) -> Text:
     return Text(f"{signs.status[status]} {what}", style=STYLES[status])
 
 
-def _gauge(consumer: LivingConsumer, signs: Signs) -> Text:
-    return gauge(consumer, signs)
+def gauge(consumer: LivingConsumer, signs: Signs) -> Text:
+    """The receiver queue as a bar: permits at the broker, what is on its way, queued or not known,
+    and unsent permits. Nothing where the size of the queue is not known.
+    """
+    size, available = consumer.receiver_queue_size, consumer.available_permits
+    if not size or available is None:
+        return Text("")
+    available = min(max(0, available), size)
+    unsent = min(consumer.unsent_permits_min or 0, size - available)
+    shown = (_share(available, size), 0, _share(unsent, size))
+    between = max(0, GAUGE_WIDTH - sum(shown))
+    bar = Text()
+    for sign, cells, style in zip(
+        signs.gauge, (shown[0], between, shown[2]), GAUGE_STYLES, strict=True
+    ):
+        bar.append(sign * cells, style=style)
+    return bar
+
+
+def _share(part: int, whole: int) -> int:
+    """Cells of a bar; of what is there, and not all, neither none nor all."""
+    if part in (0, whole):
+        return GAUGE_WIDTH * part // whole
+    return min(GAUGE_WIDTH - 1, max(1, round(GAUGE_WIDTH * part / whole)))
 
 
 COLUMNS = (
     ViewColumn("consumer", 16, 0, _who),
     ViewColumn("subscription on topic", 24, 6, _where),
     ViewColumn("queue", 5, 5, _number(lambda c: c.receiver_queue_size), right=True),
-    ViewColumn("permits", GAUGE_WIDTH, 4, _gauge),
+    ViewColumn("permits", GAUGE_WIDTH, 4, gauge),
     ViewColumn("available", 9, 1, _available, right=True),
     ViewColumn("unsent", 6, 2, _number(lambda c: c.unsent_permits_min), right=True),
     ViewColumn("FLOWs", 6, 7, _number(lambda c: c.flow_count), right=True),
@@ -124,32 +146,6 @@ COLUMNS = (
     ViewColumn("next FLOW after", 18, 4, _next_flow),
 )
 BY_RANK = sorted(COLUMNS, key=lambda column: column.rank)
-
-
-def gauge(consumer: LivingConsumer, signs: Signs, width: int = GAUGE_WIDTH) -> Text:
-    """The receiver queue as a bar: permits at the broker, what is on its way, queued or not known,
-    and unsent permits. Nothing where the size of the queue is not known.
-    """
-    size, available = consumer.receiver_queue_size, consumer.available_permits
-    if not size or available is None:
-        return Text("")
-    available = min(max(0, available), size)
-    unsent = min(consumer.unsent_permits_min or 0, size - available)
-    shown = (_share(available, size, width), 0, _share(unsent, size, width))
-    between = max(0, width - sum(shown))
-    bar = Text()
-    for sign, cells, style in zip(
-        signs.gauge, (shown[0], between, shown[2]), GAUGE_STYLES, strict=True
-    ):
-        bar.append(sign * cells, style=style)
-    return bar
-
-
-def _share(part: int, whole: int, width: int) -> int:
-    """Cells of a bar; of what is there, and not all, neither none nor all."""
-    if part in (0, whole):
-        return width * part // whole
-    return min(width - 1, max(1, round(width * part / whole)))
 
 
 def lines(
