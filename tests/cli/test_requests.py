@@ -27,6 +27,8 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
 
 
 COMMANDS = dict(commands(cli))
+# As in use: a command keeps its help option as the first context that it is given names it.
+PROGRAM = click.Context(cli, **cli.context_settings)
 NEEDED = {"analyze": ["DIR"], "trace show": ["DIR"], "trace summary": ["DIR"]}
 NEEDED |= {"trace verify": ["DIR"]}
 
@@ -40,6 +42,12 @@ SAMPLES = {  # of what an option takes, by the name of its type
     "spread": "20%",
     "time": "2026-08-01T12:00:00Z",
 }
+
+
+def typed(name: str, *arguments: str) -> dict[str, Any]:
+    """What the subcommand takes from these arguments, and from those that it needs."""
+    given = [*NEEDED.get(name, []), *arguments]
+    return COMMANDS[name].make_context(name, given, parent=PROGRAM).params
 
 
 def options(command: click.Command) -> list[click.Option]:
@@ -85,8 +93,7 @@ def test_there_is_a_field_for_each_option_and_no_other(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_is_not_typed_has_the_type_of_its_field(name: str) -> None:
     hints = takes(COMMANDS[name])
-    given = COMMANDS[name].make_context(name, [*NEEDED.get(name, [])]).params
-    wrong = {key: value for key, value in given.items() if not fits(value, hints[key])}
+    wrong = {key: value for key, value in typed(name).items() if not fits(value, hints[key])}
     assert wrong == {}
 
 
@@ -94,11 +101,10 @@ def test_what_is_not_typed_has_the_type_of_its_field(name: str) -> None:
 def test_what_is_typed_has_the_type_of_its_field(name: str) -> None:
     hints = takes(COMMANDS[name])
     for option in options(COMMANDS[name]):
-        typed = [] if option.is_flag else [SAMPLES.get(option.type.name, "a=b")]
+        sample = [] if option.is_flag else [SAMPLES.get(option.type.name, "a=b")]
         if isinstance(option.type, click.Choice):
-            typed = [option.type.choices[-1]]
-        arguments = [*NEEDED.get(name, []), option.opts[-1], *typed]
-        given = COMMANDS[name].make_context(name, arguments).params
+            sample = [option.type.choices[-1]]
+        given = typed(name, option.opts[-1], *sample)
         assert fits(given[option.name or ""], hints[option.name or ""]), option.name
 
 
@@ -110,3 +116,10 @@ def test_a_field_knows_all_choices_of_its_option(name: str) -> None:
         known = [one for one in (hint, *get_args(hint)) if get_origin(one) is Literal]
         if known and isinstance(option.type, click.Choice):
             assert set(get_args(known[0])) == set(option.type.choices), option.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_asks_for_help_is_the_same_everywhere(name: str) -> None:
+    option = COMMANDS[name].get_help_option(PROGRAM)
+    assert option is not None
+    assert option.opts == ["-h", "--help"]
