@@ -414,6 +414,7 @@ DOCUMENTS = [
     for document in (sample["stats"], sample["internal"])
     if document is not None
 ]
+DROPPING = stats_of("4.0.8-non-persistent")
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -484,6 +485,7 @@ def use(stats: TopicStats) -> None:
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, len(DOCUMENTS) - 1), st.lists(damage(), min_size=1, max_size=4))
 @example(0, [([], "replace", None)])
+@example(DOCUMENTS.index(DROPPING), [([list(DROPPING).index("msgDropRate")], "drop", None)])
 def test_a_damaged_document_is_read_or_refused(
     number: int, damages: list[tuple[list[int], str, Any]]
 ) -> None:

@@ -9,6 +9,7 @@ Two documents write zeros that mean nothing, and these are not told here:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object
@@ -62,9 +63,16 @@ def partitioned_stats(document: Any) -> PartitionedStats:
 
 
 def _topic(fields: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> TopicStats:
-    if "msgDropRate" in fields.document:  # only a non-persistent topic drops messages
+    if _is_non_persistent(fields.document):
         ignored = {kind: ignored.get(kind, frozenset()) | UNKEPT[kind] for kind in UNKEPT}
     stats = value_of(TopicStats, fields, ignored)
     if stats == TopicStats():
         raise InputError(f"{fields.path or ROOT} holds no field of a topic's stats")
     return stats
+
+
+def _is_non_persistent(document: Mapping[str, Any]) -> bool:
+    """Whether a topic is, as it or its subscriptions say: only such a topic drops messages."""
+    subscriptions = document.get("subscriptions")
+    those = subscriptions.values() if isinstance(subscriptions, dict) else ()
+    return any("msgDropRate" in each for each in (document, *those) if isinstance(each, dict))
