@@ -172,6 +172,7 @@ def _consumer(
         values[name] = getattr(newer, name)
         if still:
             values[name], contradicts = _narrowed(getattr(newer, name), getattr(older, name))
+            contradicts &= not values["blocked"]  # by the limit: FLOWs are set aside
             if contradicts and name == "permits" and _stood_still(older, SETTLED_MS):
                 told = (str(getattr(newer, name)), str(getattr(older, name)))
                 differ.append(Disagreement(newer.label, *told))
