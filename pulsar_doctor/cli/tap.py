@@ -26,6 +26,7 @@ from pulsar_doctor.errors import InputError
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.tap.broker_told import BrokerTold
     from pulsar_doctor.tap.events import End, Listening, Screen
     from pulsar_doctor.tap.own_trace import OwnTrace
     from pulsar_doctor.tap.relaying import Relay
@@ -53,7 +54,7 @@ not work, or a verdict is unknown. With CMD its own code, when that is not 0.
 @click.option(
     "--compare-broker", is_flag=True,
     help="Hold the permits of each consumer against what the broker's REST API says, and tell "
-    "the first command after which they part.",
+    "the first command after which they part. Verdicts, the last ones too, rest on both.",
 )  # fmt: skip
 @set_option
 @fail_on_option
@@ -156,7 +157,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
             begins += f"\n{own.promise}"
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
-    diagnoses = _diagnoses(folder, asked.changes)
+    diagnoses = _diagnoses(folder, asked.changes, outcome.broker)
     for diagnosis in diagnoses:
         if diagnosis.status != "healthy":
             outcome.note(diagnosis.status)
@@ -237,14 +238,15 @@ def _warn(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _diagnoses(folder: Path, changes: Sequence[str]) -> list[Diagnosis]:
-    from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
+def _diagnoses(folder: Path, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
+    from pulsar_doctor.diagnosis.weighing import diagnose, limits_of
     from pulsar_doctor.rules import load
     from pulsar_doctor.trace.sealing import open_trace
 
     rules = load()
+    limits = limits_of(rules, changes)
     subscriptions = open_trace(folder).timeline().subscriptions()
-    return diagnose_wire(subscriptions, rules, limits_of(rules, changes))
+    return [diagnose(broker.beside(wire), rules, limits) for wire in subscriptions]
 
 
 def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: Path | None) -> End:

@@ -83,6 +83,11 @@ class Subscription:
     now_us: int
     now_ns: int
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is left: then it is as it stood just before."""
+        return all(consumer.closed_us is not None for consumer in self.consumers)
+
 
 def split_partition(topic: str) -> tuple[str, int | None]:
     """A topic's name without its partition, and the partition; None where it has none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -35,10 +34,10 @@ class BrokerAnswer:
 
 
 class BrokerTold:
-    """The newest answers of each topic. Changed in place by `hear`."""
+    """The newest answers of each topic. Changed by `hear`, which another thread may call."""
 
     def __init__(self) -> None:
-        self._samples: dict[str, deque[Sample]] = {}
+        self._samples: dict[str, tuple[Sample, ...]] = {}
         self._limits: dict[str, ClusterLimits] = {}
 
     def hear(self, answers: Iterable[BrokerAnswer]) -> None:
@@ -48,16 +47,18 @@ class BrokerTold:
                 sample = Sample(answer.taken_ms, topic_stats(json.loads(answer.stats)))
             except (InputError, ValueError):
                 continue
-            kept = self._samples.setdefault(answer.topic, deque(maxlen=SAMPLES_KEPT))
+            kept = self._samples.get(answer.topic, ())
             if kept and (sample.now_ms or 0) < (kept[-1].now_ms or 0):
                 continue
-            kept.append(sample)
             self._limits[answer.topic] = ClusterLimits(answer.unacked_limit)
+            self._samples[answer.topic] = (*kept, sample)[-SAMPLES_KEPT:]
 
     def beside(self, wire: Subscription) -> SubscriptionView:
         """What is known of it from the wire, and from the broker where that was asked of late."""
         view, name = by_wire.subscription_view(wire), full_name(wire.topic, wire.partition)
-        samples = self._samples.get(name)
+        samples = self._samples.get(name, ())
+        if wire.is_over:
+            samples = _before_its_end(samples, wire)
         if not samples or abs(wire.now_us // 1000 - (samples[-1].now_ms or 0)) > STALE_MS:
             return view
         if wire.subscription not in (samples[-1].topic.subscriptions or {}):
@@ -66,7 +67,19 @@ class BrokerTold:
             wire.topic,
             wire.partition,
             wire.subscription,
-            Window(tuple(samples)),
+            Window(samples),
             self._limits[name],
         )
         return merged(by_stats.subscription_view(told), view)
+
+
+def _before_its_end(samples: tuple[Sample, ...], wire: Subscription) -> tuple[Sample, ...]:
+    """Up to the last that still lists all who were shut down: what came later is another state."""
+    those = {consumer.consumer_name for consumer in wire.consumers}
+    fits = [those <= _listed(sample, wire.subscription) for sample in samples]
+    return samples[: max((at for at, each in enumerate(fits, 1) if each), default=0)]
+
+
+def _listed(sample: Sample, subscription: str) -> set[str | None]:
+    found = (sample.topic.subscriptions or {}).get(subscription)
+    return {consumer.consumer_name for consumer in (found and found.consumers) or ()}

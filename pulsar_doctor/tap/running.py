@@ -22,10 +22,12 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.tap.broker_side import BrokerSide
+from pulsar_doctor.tap.broker_told import BrokerTold
 from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
 from pulsar_doctor.tap.observer.events import (
     Begin,
+    Compare,
     Counted,
     CountRows,
     Gap,
@@ -74,13 +76,14 @@ class TapPlan:
 class TapOutcome:
     """How a tap ended. code: the command's. dropped: commands that are missing in the trace.
 
-    seen: what was not healthy, each once, in a few words.
+    seen: what was not healthy, each once, in a few words. broker: what it told, where it was asked.
     """
 
     code: int = 0
     dropped: int = 0
     hidden: bool = False  # some are missing and nobody knows how many
     seen: list[str] = field(default_factory=list)
+    broker: BrokerTold = field(default_factory=BrokerTold)
 
     def note(self, what: str) -> None:
         """Something that is not healthy."""
@@ -269,13 +272,18 @@ class Tapping:
             self.plan.compare,
             topics=lambda: self._topics,
             settled=self.relay.flush,
-            tell=self.observing.ask,
+            tell=self._pass_on,
             say=self.screen.say,
         )
         try:
             yield
         finally:
             broker.stop()
+
+    def _pass_on(self, told: Compare) -> None:
+        """Called from the thread that asks the broker."""
+        self.outcome.broker.hear(told.answers)
+        self.observing.ask(told)
 
     @contextlib.contextmanager
     def _command(self) -> Iterator[subprocess.Popen[bytes] | None]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, Status, diagnose
-from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.broker_told import BrokerTold
@@ -54,7 +53,7 @@ class Verdicts:
     def judge(self, timeline: Timeline, is_over: Callable[[], bool]) -> list[Change]:
         """Begins a round, or goes on with it. is_over: asked after each subscription."""
         if not self._todo:
-            self._todo.extend((wire, not _over(wire)) for wire in timeline.subscriptions())
+            self._todo.extend((wire, not wire.is_over) for wire in timeline.subscriptions())
             self._forget()
         changes = []
         while self._todo:
@@ -81,8 +80,7 @@ class Verdicts:
             return []  # since the round began: the next one sees it as it is then
         else:
             wire = replace(wire, now_us=timeline.now_us, now_ns=timeline.now_ns)
-        view = self.broker.beside(wire) if lives else by_wire.subscription_view(wire)
-        diagnosis = diagnose(view, self._rules, self._limits)
+        diagnosis = diagnose(self.broker.beside(wire), self._rules, self._limits)
         self._standing[key] = diagnosis
         if diagnosis.status != "unknown" or not lives:
             self._doubted_since.pop(key, None)
@@ -96,10 +94,6 @@ class Verdicts:
             return []
         self._told[key] = diagnosis.status
         return [Change(before, diagnosis)]
-
-
-def _over(wire: Subscription) -> bool:
-    return all(consumer.closed_us is not None for consumer in wire.consumers)
 
 
 def key_of(wire: Subscription | Diagnosis) -> Key:

@@ -135,6 +135,13 @@ def found(tap: Tap) -> list[str]:
     ]
 
 
+def last(tap: Tap) -> tuple[int, str, list[str]]:
+    """The exit code of a tap that has ended, and its last verdict on its one subscription."""
+    (end,) = tap.of("end")
+    (only,) = end["subscriptions"]
+    return end["exit_code"], only["status"], [finding["code"] for finding in only["findings"]]
+
+
 KINDS = [pulsar.ConsumerType.Exclusive, SHARED]
 
 
@@ -160,9 +167,10 @@ def test_a_flow_that_never_reaches_the_broker_is_named(broker, client, topic, tm
             consumer.acknowledge(consumer.receive(timeout_millis=5000))
         parted = tap.wait_for("parted")
         eventually(lambda: "permits-differ" in found(tap), 45)
+        tap.end()  # it shuts its clients down
         through.close()
-        tap.end()
     assert stealing.stolen == 1
+    assert "permits-differ" in last(tap)[2]
     assert len(tap.of("parted")) == 1
     assert (parted["tap_available_permits"], parted["broker_available_permits"]) == (5, 0)
     assert parted["consumer_name"] == "c"
@@ -210,5 +218,7 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
         eventually(lambda: "blocked-on-unacked-consumer" in found(tap), 45)
         time.sleep(4)
         through.close()
-        tap.end()
+        code = tap.end()
     assert tap.of("parted") == []
+    assert last(tap) == (code, "stalled", ["blocked-on-unacked-consumer"])
+    assert code == 1
