@@ -1,6 +1,6 @@
 """What holds for every format of stall-check's report, whatever others have called their things.
 
-Each format has a test file beside this one, `test_report_NAME.py`, whose `read(text)` is that
+Each format has a test file beside this one, `test_NAME.py`, whose `read(text)` is that
 format's own reader. It fails where the text is not one whole report, and gives what the report
 carries: of a format for programs a list, for each subscription what it is told of it, then for
 each topic that could not be read; of one for people the text, with its escapes undone. `held(name)`
