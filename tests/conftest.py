@@ -70,6 +70,32 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """A thread that is still in a call of pulsar-client when Python ends aborts the process.
+
+    So nobody stays in one when a module has had its last test, with its fixtures; a pure one has
+    had no client.
+    """
+    try:
+        return (yield)
+    finally:
+        at_its_end = nextitem is None or nextitem.path != item.path
+        if at_its_end and item.get_closest_marker("pure") is None and "pulsar" in sys.modules:
+            gc.collect()  # clients that nobody has any more end now and not with Python
+            eventually(lambda: not _in_pulsar_client(), 30)
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects that stay: no garbage is looked for among them while tests run."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # what others have made in C ends with Python, or complains that it leaked
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What this machine lacks for some tests: one line, and not a list that nobody reads."""
     if line := untested(skipped(terminalreporter.stats.get("skipped", []))):
@@ -103,15 +129,6 @@ def either_broker(request: pytest.FixtureRequest, outside: None) -> Sandbox:
     """One that keeps acks of parts of batches, and one that drops them."""
     sandbox: Sandbox = request.getfixturevalue(request.param)
     return sandbox
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nobody_stays_in_pulsar_client() -> Iterator[None]:
-    """A thread that is still in a call of pulsar-client when Python ends aborts the process."""
-    yield
-    if "pulsar" in sys.modules:
-        gc.collect()  # clients that nobody has any more end now and not with Python
-        eventually(lambda: not _in_pulsar_client(), 30)
 
 
 def _in_pulsar_client() -> list[str]:
