@@ -19,7 +19,8 @@ back, there was no refill yet, and all that was granted is RQS.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.sample import Age
@@ -29,11 +30,40 @@ from pulsar_doctor.broker.stats.window import Course
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One consumer of the last sample."""
+    """One consumer of the last sample.
+
+    delivered: messages sent to it within the window. granted: permits that came with FLOWs within
+    it (or were set free). returned: messages that it acknowledged or gave back within it; Shared,
+    Key_Shared. acked: whether an ack came from it within it; None where not told. moved: whether
+    anything of it moved within it; None where one sample is all there is.
+    """
 
     observed: Observed
     course: Course[ConsumerStats]
     number: int
+    delivered: int | None = field(init=False)
+    granted: int | None = field(init=False)
+    returned: int | None = field(init=False)
+    acked: bool | None = field(init=False)
+    moved: bool | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        course, alone = self.course, self.observed.type in SINGLE_ACTIVE
+        delivered = course.growth(attrgetter("msg_out_counter"))
+        granted = _counted(course.change(granted_in_life))
+        returned = None if alone else _counted(course.change(returned_in_life))
+        acked = course.passed("last_acked_timestamp_ms")
+        moved = None if delivered is None and acked is None else False
+        if delivered or granted or returned or acked:
+            moved = True
+        for name, told in (  # once: nearly every question about a consumer asks for one of them
+            ("delivered", delivered),
+            ("granted", granted),
+            ("returned", returned),
+            ("acked", acked),
+            ("moved", moved),
+        ):
+            object.__setattr__(self, name, told)
 
     @property
     def now(self) -> ConsumerStats:
@@ -66,44 +96,14 @@ class Standing:
         return name is None or name == self.now.consumer_name
 
     @property
-    def delivered(self) -> int | None:
-        """Messages sent to it within the window."""
-        return self.course.growth(lambda c: c.msg_out_counter)
-
-    @property
-    def granted(self) -> int | None:
-        """Permits that came with FLOWs within the window (or were set free)."""
-        return _counted(self.course.change(granted_in_life))
-
-    @property
     def granted_in_life(self) -> int | None:
         """Permits of all its FLOWs since it connected."""
         return granted_in_life(self.now)
 
     @property
-    def returned(self) -> int | None:
-        """Messages that it acknowledged or gave back within the window; Shared, Key_Shared."""
-        if self.observed.type in SINGLE_ACTIVE:
-            return None
-        return _counted(self.course.change(returned_in_life))
-
-    @property
     def returned_in_life(self) -> int | None:
         """Messages that it acknowledged or gave back since it connected; Shared, Key_Shared."""
         return None if self.unacked is None else returned_in_life(self.now)
-
-    @property
-    def acked(self) -> bool | None:
-        """Whether an ack came from it within the window; None where not told."""
-        return self.course.passed("last_acked_timestamp_ms")
-
-    @property
-    def moved(self) -> bool | None:
-        """Whether anything of it moved within the window; None where one sample is all there is."""
-        signs = (self.delivered, self.granted, self.returned, self.acked)
-        if any(signs):
-            return True
-        return None if self.delivered is None and self.acked is None else False
 
     @property
     def silence(self) -> Age | None:

@@ -38,16 +38,17 @@ class Course(Generic[T]):
     """One subscription, consumer or cursor over a window.
 
     values: one for each sample that could tell, None where it was not there. reset: its counters
-    and moments started anew within the window.
+    and moments started anew within the window. broken: first and last cannot be compared, for a
+    reset, a gap, or fewer than two values.
     """
 
     values: tuple[T | None, ...]
     reset: bool = False
+    broken: bool = field(init=False)
 
-    @property
-    def broken(self) -> bool:
-        """Whether first and last cannot be compared: a reset, a gap, or fewer than two values."""
-        return self.reset or len(self.values) < 2 or None in self.values
+    def __post_init__(self) -> None:
+        broken = self.reset or len(self.values) < 2 or any(value is None for value in self.values)
+        object.__setattr__(self, "broken", broken)  # once: each difference asks for it
 
     def growth(self, read: Callable[[T], int | None]) -> int | None:
         """By how much a counter grew; None where not told, or where it fell on the way."""
