@@ -1,6 +1,7 @@
 """The verdict on one moment of an incident, by any sources: all that knows how rules are asked.
 
-Whoever rewrites evidence and rules changes the inside of `verdict`, and nothing else of incidents.
+Whoever rewrites evidence and rules changes the inside of `view` and `judged`, and nothing else of
+incidents.
 """
 
 from __future__ import annotations
@@ -63,17 +64,16 @@ class Samples:
         return f"[{kept}{''.join(more)}]"
 
 
-def verdict(sources: Sources, moment: Moment, samples: Samples) -> Diagnosis | None:
-    """What is said of this moment by these sources; None where they cannot be asked (yet).
-
-    None too where a source has nothing to show: a wire on which nobody subscribed.
-    """
-    seen = view(sources, moment, samples)
-    return None if seen is None else diagnose(seen, RULES, LIMITS)
+def judged(seen: SubscriptionView) -> Diagnosis:
+    """What is said of what is seen."""
+    return diagnose(seen, RULES, LIMITS)
 
 
 def view(sources: Sources, moment: Moment, samples: Samples) -> SubscriptionView | None:
-    """What these sources tell of this moment, joined; None likewise."""
+    """What these sources tell of this moment, joined; None where they cannot be asked (yet).
+
+    None too where a source has nothing to show: a wire on which nobody subscribed.
+    """
     wire = moment.wire(told=samples.told) if "wire" in sources else None
     stats = _observed(moment, samples, sources) if sources & {"stats", "internal"} else None
     views = [] if wire is None else [by_wire.subscription_view(wire)]

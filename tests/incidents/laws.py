@@ -12,7 +12,7 @@ from itertools import combinations
 
 from pulsar_doctor.evidence.answers import Finding, Measure
 from pulsar_doctor.evidence.values import Count
-from tests.incidents.asking import CODES, untellable, view
+from tests.incidents.asking import CODES, untellable
 from tests.incidents.moments import Moment, OfConsumer
 from tests.incidents.questions import INTERNAL, WIRE, Asked
 from tests.incidents.script import SECOND
@@ -209,18 +209,13 @@ def nulls(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
         for finding in asked.said.findings:
             for measure in finding.evidence:
                 key = (finding.code, measure.name, asked.who)
-                if (
-                    measure.value is None
-                    and key not in seen
-                    and _bounded(moment, asked, finding, measure)
-                ):
+                if measure.value is None and key not in seen and _bounded(asked, finding, measure):
                     seen.add(key)
                     yield _broken("5 null", finding.code, f"{measure.name} by {asked.who}")
 
 
-def _bounded(moment: Moment, asked: Asked, finding: Finding, measure: Measure) -> bool:
-    seen = view(asked.sources, moment, asked.samples)
-    of = [c for c in (seen.consumers if seen else None) or () if c.label == finding.consumer]
+def _bounded(asked: Asked, finding: Finding, measure: Measure) -> bool:
+    of = [c for c in asked.seen.consumers or () if c.label == finding.consumer]
     count = getattr(of[0], COUNTS.get(measure.name, ""), None) if len(of) == 1 else None
     return isinstance(count, Count) and (count.least, count.most) != (None, None)
 

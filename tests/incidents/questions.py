@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from tests.incidents.asking import Samples, Sources, verdict
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from tests.incidents.asking import Samples, Sources, judged, view
 from tests.incidents.moments import OFFSETS, Moment
 from tests.incidents.script import SECOND
 
@@ -18,10 +19,11 @@ ALL = WIRE | BOTH_STATS
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question and its answer."""
+    """One question, what these sources show of it, and the answer."""
 
     sources: Sources
     samples: Samples
+    seen: SubscriptionView
     said: Diagnosis
 
     @property
@@ -91,7 +93,13 @@ def answers(moment: Moment) -> list[Asked]:
         cut = replace(samples, offsets=tuple(o for o in samples.offsets if o in there))
         if (sources, cut) in found:
             continue
-        said = verdict(sources, moment, cut)
-        if said is not None:
-            found[sources, cut] = Asked(sources, cut, said)
+        asked = answer(sources, moment, cut)
+        if asked is not None:
+            found[sources, cut] = asked
     return list(found.values())
+
+
+def answer(sources: Sources, moment: Moment, samples: Samples) -> Asked | None:
+    """What is said of this moment by these sources; None where they show nothing of it."""
+    seen = view(sources, moment, samples)
+    return None if seen is None else Asked(sources, samples, seen, judged(seen))

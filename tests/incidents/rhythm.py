@@ -15,10 +15,10 @@ from random import Random
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.scenario import ProducedEntry
-from tests.incidents.asking import Samples, verdict
+from tests.incidents.asking import Samples
 from tests.incidents.laws import Broken
 from tests.incidents.moments import Incident, Moment, played
-from tests.incidents.questions import ALL, BOTH_STATS, STATS, WIRE, Asked
+from tests.incidents.questions import ALL, BOTH_STATS, STATS, WIRE, Asked, answer
 from tests.incidents.script import SECOND, Acks, Script, Worker
 
 PHASES = 50
@@ -95,9 +95,8 @@ def _said(incident: Incident) -> dict[str, list[tuple[Moment, Asked]]]:
     found: dict[str, list[tuple[Moment, Asked]]] = {}
     for moment in incident.moments:
         for sources, samples in QUESTIONS:
-            said = verdict(sources, moment, samples)
-            if said is not None:
-                asked = Asked(sources, samples, said)
+            asked = answer(sources, moment, samples)
+            if asked is not None:
                 found.setdefault(asked.who, []).append((moment, asked))
     return found
 
