@@ -105,7 +105,6 @@ ONE_OF_EACH = [evil(status, f"{EVIL}{number}") for number, status in enumerate(S
 MANY = [evil("stalled", f"{number}{EVIL}") for number in range(9)]
 
 
-@pytest.mark.parametrize("name", FORMATS)
 @settings(deadline=None)
 @given(diagnoses=different, unread=not_read, width=st.sampled_from(WIDTHS))
 @example(diagnoses=ONE_OF_EACH, unread=[(EVIL, EVIL)], width=WIDTHS[-1])
@@ -113,17 +112,27 @@ MANY = [evil("stalled", f"{number}{EVIL}") for number in range(9)]
 @example(diagnoses=MANY, unread=[], width=WIDTHS[0])
 @example(diagnoses=MANY, unread=[], width=WIDTHS[-1])
 def test_no_name_breaks_a_report_and_each_is_told(
-    name: str, diagnoses: list[Diagnosis], unread: Unread, width: int
+    diagnoses: list[Diagnosis], unread: Unread, width: int
 ) -> None:
+    """Of all formats in one: to draw the names takes longer than to write and read them."""
+    with patch.dict(os.environ, {"COLUMNS": str(width)}):
+        for name in FORMATS:
+            try:
+                assert_each_is_told(name, diagnoses, unread)
+            except Exception as error:
+                error.add_note(f"by the format {name!r}")
+                raise
+
+
+def assert_each_is_told(name: str, diagnoses: list[Diagnosis], unread: Unread) -> None:
     run = checkup(
         diagnoses,
         unreachable=unread,
         not_loaded=[topic for topic, _ in unread],
         notes=unread,
     )
-    with patch.dict(os.environ, {"COLUMNS": str(width)}):
-        text = written(name, run)
-        told = its(name).read(text)
+    text = written(name, run)
+    told = its(name).read(text)
     held = getattr(its(name), "held", str)
     if isinstance(told, str):
         assert all(line.isprintable() for line in text.split("\n")), "nothing acts on a terminal"
