@@ -183,9 +183,8 @@ class Script:
     def ack(self, name: str, count: str, *how: str) -> None:
         who = self.clients[name]
         them = self.returned if how == ("returned",) else who.held
-        held = sum(entry.open_bits.bit_count() for entry in them)
         ids = []
-        for _ in range(held if count == "all" else int(count)):
+        for _ in range(held_messages(them) if count == "all" else int(count)):
             entry = them[0]
             entry.acknowledge_one()
             ids.append(MessageId(1, entry.number, entry.ack_set))
@@ -245,6 +244,10 @@ class Script:
 
     def gap(self) -> None:
         self.put("GAP", dropped=3)
+
+
+def held_messages(entries: Iterable[Entry]) -> int:
+    return sum(entry.open_bits.bit_count() for entry in entries)
 
 
 VERBS: dict[str, Callable[..., None]] = {
