@@ -16,7 +16,7 @@ from pulsar_doctor.trace.folder import read_meta
 from tests.acks.lives import SUBSCRIPTION, tapped
 from tests.holes.holed import position
 from tests.ledger.test_permits_on_broker import send_batches
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered, pulsar_doctor
 
 BATCHES, SIZE = 4, 3
 IN_PARTS, WHOLE = (0, 2), 3  # entries; of the first two the last message as it came first
@@ -51,7 +51,7 @@ def is_part(message: pulsar.Message, *, last: bool) -> bool:
 
 
 def holes(*arguments: str, broker: Sandbox | None = None) -> dict[str, Any]:
-    done = pulsar_doctor("holes", "-s", SUBSCRIPTION, "-o", "json", *arguments, broker=broker)
+    done = answered("holes", "-s", SUBSCRIPTION, "-o", "json", *arguments, broker=broker)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["subscriptions"]
     return dict(found)
@@ -86,7 +86,7 @@ def test_a_trace_that_does_not_know_the_setting_tells_bounds_and_a_doubt(
     bounds = [(told[f"{name}_least"], told[f"{name}_most"]) for name in ("mark_delete", *NUMBERS)]
     assert bounds == [(f"{ledger}:-1", f"{ledger}:0"), (1, 1), (1, 2), (1, 1), (1, 3)]
     assert told["status"] == "healthy"
-    drawn = pulsar_doctor("holes", "-s", SUBSCRIPTION, "--trace", str(trace)).stdout
+    drawn = answered("holes", "-s", SUBSCRIPTION, "--trace", str(trace)).stdout
     assert f"{ledger}:-1 to {ledger}:0; how long" in drawn
     assert "1 range with 1 to 2 entries behind mark-delete" in drawn
     assert "1 hole with 1 to 3 entries" in drawn

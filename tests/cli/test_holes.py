@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered, pulsar_doctor
 
 RANGES = "[(7:10..7:19],(7:20..7:29],(7:30..7:39]]"
 
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> Any:
 
 
 def told(*arguments: str) -> dict[str, Any]:
-    done = pulsar_doctor("holes", *arguments, "-o", "json")
+    done = answered("holes", *arguments, "-o", "json")
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -108,7 +108,7 @@ def test_warnings_fail_only_when_asked(files: Any) -> None:
     many = ",".join(f"(7:{10 + 2 * n}..7:{11 + 2 * n}]" for n in range(10_002))
     (name,) = files(internal=internal(f"[{many}]"))
     for arguments, code in (((), 0), (("--fail-on", "warning"), 1), (("--fail-on", "never"), 0)):
-        done = pulsar_doctor("holes", "--internal-stats", name, *arguments)
+        done = answered("holes", "--internal-stats", name, *arguments)
         assert done.returncode == code, done.stderr
         assert "WARNING" in done.stdout
     (entry,) = told("--internal-stats", name)["subscriptions"]
@@ -139,7 +139,7 @@ def test_what_cannot_be_meant_is_refused(files: Any, arguments: tuple[str, ...],
             strict=True,
         )
     )
-    done = pulsar_doctor("holes", *(names.get(each, each) for each in arguments))
+    done = answered("holes", *(names.get(each, each) for each in arguments))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
@@ -147,7 +147,7 @@ def test_what_cannot_be_meant_is_refused(files: Any, arguments: tuple[str, ...],
 
 def test_a_subscription_that_is_not_there_is_an_error(files: Any) -> None:
     (name,) = files(internal=internal())
-    done = pulsar_doctor("holes", "--internal-stats", name, "-s", "billing")
+    done = answered("holes", "--internal-stats", name, "-s", "billing")
     assert done.returncode == 3
     assert "has a subscription 'billing'" in done.stderr
 

@@ -11,13 +11,13 @@ from pulsar_doctor.simulate.replaying import Seen, chosen, replay, seen
 from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Given
 from tests.ledger.rows import ack, attached, flow, message, row, taken
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 
 TOLD = {"c": {"receiver_queue_size": 4, "takes_told": True}}
 
 
 def simulate(*arguments: str) -> dict:
-    run = pulsar_doctor("simulate", *arguments, "-o", "json")
+    run = answered("simulate", *arguments, "-o", "json")
     assert run.returncode == 0, run.stderr
     document = json.loads(run.stdout)
     assert document["schema"] == "pulsar-doctor/simulate/1"
@@ -68,9 +68,7 @@ def test_different_delays_are_compared_with_the_queue_that_they_need():
 
 
 def test_a_table_for_a_person_says_what_is_recommended_and_why():
-    run = pulsar_doctor(
-        "simulate", "--backlog", "2000", "--process-time", "10m", "--batch-size", "9"
-    )
+    run = answered("simulate", "--backlog", "2000", "--process-time", "10m", "--batch-size", "9")
     assert run.returncode == 0, run.stderr
     assert "* 1" in run.stdout
     assert "0: not possible, a zero queue of pulsar-client loses or refuses batches" in run.stdout
@@ -97,7 +95,7 @@ def test_a_table_for_a_person_says_what_is_recommended_and_why():
     ],
 )
 def test_wrong_usage_is_said_in_a_sentence(arguments, said):
-    run = pulsar_doctor("simulate", *arguments)
+    run = answered("simulate", *arguments)
     assert run.returncode == 2
     assert said in run.stderr
     assert "Traceback" not in run.stderr

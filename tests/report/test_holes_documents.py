@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.broker.http_broker import Asked, Reply, serving
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 from tests.support.documented import bounded
 from tests.trace.journals import Wire, write_trace
 
@@ -138,7 +138,7 @@ def files(tmp_path: Path) -> Any:
 
 
 def document(*arguments: str, code: int = 0) -> Any:
-    done = pulsar_doctor("holes", *arguments, "-o", "json")
+    done = answered("holes", *arguments, "-o", "json")
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)
 
@@ -400,5 +400,5 @@ def test_a_live_topic_that_cannot_be_read_is_in_the_document_and_the_code_is_3()
 
 
 def test_wrong_usage_is_2_and_no_document() -> None:
-    done = pulsar_doctor("holes", "-o", "json")
+    done = answered("holes", "-o", "json")
     assert (done.returncode, done.stdout) == (2, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 from tests.support.documented import NOT_TOLD
 
 STOPPED = (
@@ -112,7 +112,7 @@ recommended: 4
 
 
 def simulated(*arguments: str) -> str:
-    run = pulsar_doctor("simulate", *arguments)
+    run = answered("simulate", *arguments)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
