@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from hypothesis import settings
 
 from tests import lanes
 from tests.support import eventually
@@ -37,6 +38,10 @@ FEW_RANGES = {  # so that a test reaches the limits, and does not wait for a cur
 }
 
 GUARD = lanes.Guard()
+
+# A busy machine breaks no property. All else stays as Hypothesis has it, here or in CI.
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
