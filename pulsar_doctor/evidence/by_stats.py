@@ -285,7 +285,7 @@ def _batch_for_one(consumer: Starving) -> bool:
 def _asked_after_the_batch(standing: Standing) -> bool:
     """Whether its last FLOW came after what it was sent; RQS 2 asks for both at once, before."""
     flow, sent = standing.last_flow_ms, standing.now.last_consumed_timestamp_ms
-    return flow is not None and sent is not None and flow > sent
+    return flow is not None and sent is not None and flow >= sent
 
 
 def _idle(standing: Standing) -> Age | None:
