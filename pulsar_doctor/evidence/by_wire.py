@@ -165,7 +165,7 @@ def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
     """The pace is that of now, as long as it keeps its rhythm, and acks as it did."""
     quiet_ms = max(0, now_ns - max(ledger.last_message_ns or 0, ledger.last_ack_ns or 0)) // 10**6
     usual = None if ledger.last_ack_ns is None else ledger.pace()
-    seconds = now.seconds if now and ledger.in_rhythm(now_ns) else None
+    seconds = now.seconds if usual and now and ledger.in_rhythm(now_ns) else None
     each = ledger.messages / max(1, ledger.entries)  # a client may acknowledge whole batches only
     if seconds is not None and not in_rhythm(quiet_ms, seconds * each):
         seconds = None
