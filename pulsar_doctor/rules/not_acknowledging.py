@@ -44,18 +44,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     nothing_left = _nothing_left(view)
     for consumer in view.consumers or ():
-        if nothing_left and _holds_with_permits(consumer):
-            yield from _silent(consumer, limits)
         silent = consumer.quiet_for(limits["silent_for"]) and not consumer.works
-        if not silent and _never_acks(view, consumer):
-            yield from _goes_on(view, consumer, 2 * limits["silent_for"])
-
-
-def _silent(consumer: ConsumerView, limits: Limits) -> Answers:
-    if consumer.quiet_for(limits["silent_for"]):
-        yield _finding(consumer)
-    elif consumer.never_acked and consumer.quiet is not None and not consumer.quiet.exact:
-        yield _since_when(consumer)
+        rests = nothing_left and _holds_with_permits(consumer)
+        if rests and silent:
+            yield _finding(consumer)
+        elif _never_acks(view, consumer) and not (silent and consumer.without_permits):
+            yield from _none_of_many(view, consumer, 2 * limits["silent_for"])
+        elif rests and consumer.never_acked and consumer.quiet and not consumer.quiet.exact:
+            yield _since_when(consumer)
 
 
 def _since_when(consumer: ConsumerView) -> Unknown:
@@ -78,8 +74,8 @@ def _kept(view: SubscriptionView, consumer: ConsumerView) -> int:
     return max(least(consumer.held) or 0, sent or 0)
 
 
-def _goes_on(view: SubscriptionView, consumer: ConsumerView, patience: float) -> Answers:
-    """Of one that has never acknowledged any of many, and has not been silent for long."""
+def _none_of_many(view: SubscriptionView, consumer: ConsumerView, patience: float) -> Answers:
+    """Of one that has never acknowledged any of many."""
     since, there = consumer.holds_since, consumer.connected
     if since is not None and since.seconds >= patience:
         yield _never_finding(_kept(view, consumer), consumer, since)
@@ -111,7 +107,7 @@ def _never_finding(kept: int, consumer: ConsumerView, since: Age) -> Finding:
         consumer=consumer.label,
         summary=(
             f"{consumer.label} has been sent messages for {since} and has never acknowledged any: "
-            f"it holds {kept} or more, and goes on"
+            f"it holds {kept} or more"
         ),
         evidence=(
             measured("available_permits", consumer.permits, "permits"),
