@@ -6,9 +6,9 @@ stops the whole group. A standby that waits while the active one works is as it 
 
 The active one is stuck when it holds messages of the backlog, has no permits left, and neither an
 ack nor a FLOW nor a delivery has shown for `refill_wait`; after `quiet_after` without any of them
-in the window it is a warning. With one message in hand, long work with a queue of 0 or 1 looks the
-same: that is unknown. It is gone when the broker names one that is not connected, for at least
-`switch_wait`, while messages wait and others have permits (a switch takes
+in the window it is a warning. With one message or one batch in hand, long work with a queue of 0 or
+1 looks the same: that is unknown. It is gone when the broker names one that is not connected, for
+at least `switch_wait`, while messages wait and others have permits (a switch takes
 activeConsumerFailoverDelayTimeMillis, 1 s by default).
 
 On Exclusive and Failover the broker counts no unacknowledged messages, so by its stats what the
@@ -117,7 +117,9 @@ def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | 
     """With no permits and no sign for refill_wait."""
     several = (least(active.held_entries) or 0) > 1
     never_acked = active.never_acked and (least(active.sent) or 0) > 1
-    certain = several or never_acked or active.below_zero
+    # With a queue of 0 or 1 it may work on the first message of the one batch that it has.
+    queued = not active.asks_singly and (never_acked or active.below_zero)
+    certain = several or queued
     if certain or not (active.all_in_hand or view.quiet_is_fine):
         sure = 0.8 if certain else 0.6
         return _stuck_finding(view, active, "stalled", active.sure(sure))
