@@ -21,6 +21,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, narrowed
 
@@ -62,6 +63,7 @@ def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
         consumers=consumers,
         unacked=newer.unacked if newer.backlog else older.unacked if older.backlog else None,
         quiet_is_fine=one.quiet_is_fine or other.quiet_is_fine,
+        hole=_hole(newer, older),
         circulation=_circulation(newer, older, labels),
         left=_left(joined, consumers),
         active=active[0] if joined.active is not None and len(active) == 1 else None,
@@ -98,6 +100,15 @@ def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) ->
         return left
     rest = max(0, entries - sum(known))
     return narrowed(left, Count(rest, rest)) or left
+
+
+def _hole(newer: SubscriptionView, older: SubscriptionView) -> AckHole | None:
+    """The broker knows every acknowledged range; a trace, not even of each ack what it passed."""
+    here, there = newer.hole, older.hole
+    if here is None or there is None or newer.backlog is not None:
+        return there if here is None else here
+    at_once = (newer.moment_ms or 0) - (older.moment_ms or 0) <= SETTLED_MS
+    return there if here.ranges <= 0 and at_once and older.backlog is not None else here
 
 
 def _circulation(

@@ -12,6 +12,7 @@ from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.merge import ASKING, merged
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
@@ -425,3 +426,18 @@ def test_what_is_left_is_not_told_where_somebody_elses_share_is_not(names: str) 
     stats = of_stats(*map(consumer, names), **told)
     wire = of_wire(consumer("a", held_entries=exactly(50)), type="Failover")
     assert merged(stats, wire).left == Count(0, 60)
+
+
+@pytest.mark.parametrize(("ago", "ranges"), [(1, 1), (60, 0)])
+def test_a_gap_that_the_broker_tells_of_the_same_moment_is_there(ago: float, ranges: int) -> None:
+    """A trace does not see it where whoever passed it holds something of its own."""
+    stats = of_stats(consumer(), ago=ago, hole=AckHole(1, LONG))
+    both = merged(of_wire(consumer(), hole=AckHole(0, LONG)), stats)
+    assert both.hole is not None
+    assert both.hole.ranges == ranges
+
+
+def test_a_gap_that_has_gone_is_gone() -> None:
+    stats, wire = of_stats(hole=AckHole(0, LONG)), of_wire(ago=1, hole=AckHole(1, LONG))
+    both = merged(stats, wire)
+    assert both.hole == AckHole(0, LONG)
