@@ -118,7 +118,7 @@ def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | 
     several = (least(active.held_entries) or 0) > 1
     never_acked = active.never_acked and (least(active.sent) or 0) > 1
     # With a queue of 0 or 1 it may work on the first message of the one batch that it has.
-    queued = not active.asks_singly and (never_acked or active.below_zero)
+    queued = not active.all_in_hand and (never_acked or active.below_zero)
     certain = several or queued
     if certain or not (active.all_in_hand or view.quiet_is_fine):
         sure = 0.8 if certain else 0.6
