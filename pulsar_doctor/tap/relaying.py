@@ -52,6 +52,9 @@ from pulsar_doctor.wire.columns import TAKEN
 START_SECONDS = 15.0
 STOP_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
+CONNECTIONS_MOST = 10_000
+JOURNAL_BYTES_MOST = 4 * 1024**3
+ROTATE_BYTES = 64 * 1024**2
 BoundReply = TypeVar("BoundReply", bound=Answer)
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
@@ -198,10 +201,10 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     listen_tls: tuple[Path, Path] | None = None,
     settings: Settings | None = None,
     allow_brokers: Sequence[str] = (),
-    max_connections: int | None = None,
+    max_connections: int = CONNECTIONS_MOST,
     seal_every_seconds: float = 60.0,
-    journal_bytes_most: int | None = None,
-    rotate_bytes: int | None = None,
+    journal_bytes_most: int = JOURNAL_BYTES_MOST,
+    rotate_bytes: int = ROTATE_BYTES,
     told: Mapping[str, Mapping[str, Any]] | None = None,
     probe: bool = False,
     say: Callable[[str], object] | None = None,
