@@ -47,12 +47,17 @@ class Starving:
 
     @property
     def working(self) -> bool:
-        """Whether it acknowledged something within the window, or just now where that is open."""
+        """Whether it acknowledged something within the window, or just now where that is open.
+
+        Without a clock: within the last full minute, of which the rates are.
+        """
         standing = self.standing
         if standing.moved is not None:
             return bool(standing.acked or standing.returned)
         since = standing.since(standing.now.last_acked_timestamp_ms)
-        return since is not None and since.exact and since.ms < JUST_NOW_MS
+        if since is not None and since.exact:
+            return since.ms < JUST_NOW_MS
+        return bool(standing.now.message_ack_rate)
 
     @property
     def pace_seconds(self) -> float | None:

@@ -50,13 +50,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(consumer)
         elif _never_acks(view, consumer) and not (silent and consumer.without_permits):
             yield from _none_of_many(view, consumer, 2 * limits["silent_for"])
-        elif rests and consumer.never_acked and consumer.quiet and not consumer.quiet.exact:
+        elif rests and consumer.quiet and not consumer.quiet.exact:
             yield _since_when(consumer)
 
 
 def _since_when(consumer: ConsumerView) -> Unknown:
     return Unknown(
-        f"{consumer.label} holds {consumer.held} messages and has never acknowledged any; "
+        f"{consumer.label} holds {consumer.held} messages and has "
+        f"{'never acknowledged any' if consumer.never_acked else 'not moved'}; "
         f"since when is not told: {consumer.unseen or 'take a longer window'}",
         consumer.label,
     )
