@@ -119,7 +119,9 @@ def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
         return None
     if full is not None and full.exact and full.seconds < limits["quiet_after"]:
         return None  # its queue has just been filled, as every queue is
-    if soon is not None and soon <= limits["refill_wait"]:
+    asked = consumer.since_flow.seconds if consumer.since_flow else 0.0
+    as_ever = soon is not None and asked <= 2 * soon + limits["quiet_after"]
+    if soon is not None and soon <= limits["refill_wait"] and as_ever:
         return None
     return _cannot_tell(consumer, f"it works, but its pace is not told; {consumer.outlook}")
 
@@ -145,7 +147,9 @@ def _idle(
 ) -> Finding | Unknown | None:
     """Of a consumer that holds nothing and asks for nothing, while messages wait for it alone."""
     others = any(
-        ((other.permits and other.permits.most) or 0) > 0 for other in view.consumers or ()
+        ((other.permits and other.permits.most) or 0) > 0
+        for other in view.consumers or ()
+        if other.active is not False
     )
     left = view.left
     if others or consumer.below_zero or (left is not None and left.most == 0):
