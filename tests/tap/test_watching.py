@@ -67,7 +67,7 @@ STALLED = {  # a queue of four, of which one was acknowledged
         {"name": "msg_out_counter", "value": 4, "unit": "messages"},
         {"name": "next_flow_after", "value": 1, "unit": "messages", "bound": "at most"},
         {"name": "next_flow_in", "value": None, "unit": "seconds"},
-        {"name": "permits_after", "value": 1, "unit": "messages", "bound": "at most"},
+        {"name": "permits_after", "value": 1, "unit": "messages"},
         {"name": "pace", "value": None, "unit": "seconds/message"},
         {"name": "pace_source", "value": "cannot tell", "unit": ""},
         {"name": "quiet_for", "value": NUMBER, "unit": "seconds"},
