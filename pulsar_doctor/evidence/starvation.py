@@ -52,12 +52,12 @@ class Starving:
         Without a clock: within the last full minute, of which the rates are.
         """
         standing = self.standing
-        if standing.moved is not None:
-            return bool(standing.acked or standing.returned)
+        if standing.acked or standing.returned:
+            return True
         since = standing.since(standing.now.last_acked_timestamp_ms)
-        if since is not None and since.exact:
-            return since.ms < JUST_NOW_MS
-        return bool(standing.now.message_ack_rate)
+        if since is None or not since.exact:
+            return bool(standing.now.message_ack_rate)
+        return standing.moved is None and since.ms < JUST_NOW_MS
 
     @property
     def pace_seconds(self) -> float | None:
