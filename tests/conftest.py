@@ -60,6 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("broker")
         if lanes.is_pure(item) and item.get_closest_marker("slow") is None:
             item.add_marker("pure")
+        item.add_marker(pytest.mark.xdist_group(lanes.together(item)))
     items.sort(key=lambda item: item.get_closest_marker("pure") is None)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -39,6 +40,19 @@ def is_pure(item: pytest.Item) -> bool:
     if OUTSIDE in getattr(item, "fixturenames", ()):
         return False
     return not any(goes_outside(each) for each in _made_of(item))
+
+
+def together(item: pytest.Item) -> str:
+    """With whom it runs in one process where several share the tests: there is one broker for all
+    that use one, and one Spark; the rest keeps to its file."""
+    if item.get_closest_marker("broker") or "sandbox" in _text_of(item.path):
+        return "broker"
+    return "spark" if "pyspark" in _text_of(item.path) else item.nodeid.partition("::")[0]
+
+
+@cache
+def _text_of(file: Path) -> str:
+    return file.read_text()
 
 
 def _made_of(item: pytest.Item) -> Iterator[object]:

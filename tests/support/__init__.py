@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(predicate: Callable[[], T | None], timeout: float = 10.0) -> T:
+def eventually(predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
     """The first true answer of predicate within `timeout` seconds; else the test fails."""
     deadline = time.monotonic() + timeout
     while True:
