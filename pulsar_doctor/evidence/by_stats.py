@@ -7,7 +7,6 @@ otherwise it is below twice what is held without permits, so that the next FLOW 
 
 from __future__ import annotations
 
-from itertools import pairwise
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
@@ -23,14 +22,19 @@ from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
 from pulsar_doctor.evidence.stats_circulation import circulation_of
 from pulsar_doctor.evidence.stats_hole import hole_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
+from pulsar_doctor.evidence.stats_pace import (
+    delivered_again,
+    in_rhythm,
+    pace_least,
+    pace_most,
+    pace_of_flows,
+    until_sending,
+)
 from pulsar_doctor.evidence.stats_reading import reads_of
 from pulsar_doctor.evidence.stats_throttling import throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
-
-LIFE_NEEDS = 3  # messages, before a life says anything of a rhythm
-RHYTHM_MOST_MS = 150_000
 
 
 def subscription_view(observed: Observed) -> SubscriptionView:
@@ -76,7 +80,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
     now = standing.now
     held = held_by(standing)
     starving = Starving(standing, standing.permits or 0, held)
-    pace = starving.pace_seconds or _pace_of_flows(standing)
+    pace = starving.pace_seconds or pace_of_flows(standing)
     return ConsumerView(
         label=standing.label,
         number=standing.number,
@@ -98,11 +102,11 @@ def consumer_view(standing: Standing) -> ConsumerView:
         all_in_hand=starving.one_by_one,
         batch_for_one=_batch_for_one(starving),
         until_flow=at_most(starving.until_flow) if starving.until_flow else None,
-        until_sending=_until_sending(starving),
+        until_sending=until_sending(starving),
         pace=None if pace is None else Pace(pace, "measured"),
-        pace_least=_pace_least(standing),
-        pace_most=_pace_most(standing),
-        works=starving.working or _in_rhythm(standing),
+        pace_least=pace_least(standing),
+        pace_most=pace_most(standing),
+        works=starving.working or in_rhythm(standing),
         done=_done(standing),
         done_in_life=returned_in_life(now),
         never_acked=_never_acked(now),
@@ -121,7 +125,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         idle=_idle(standing),
         acks=acks_of(standing),
         delivered=standing.delivered,
-        delivered_again=_delivered_again(standing),
+        delivered_again=delivered_again(standing),
         unacked_limit=standing.observed.limits.max_unacked_messages_per_consumer,
         blocked_throughout=_blocked_throughout(standing),
         watched=standing.moved is not None,
@@ -152,24 +156,6 @@ def _blocked_throughout(standing: Standing) -> bool:
     return all(c.blocked_consumer_on_unacked_msgs for c in values if c is not None)
 
 
-def _in_rhythm(standing: Standing) -> bool:
-    """Whether its silence is no longer than twice the time of a message over its life.
-
-    That average has idle times in it, so it excuses no silence of RHYTHM_MOST_MS.
-    """
-    quiet, done = standing.silence, _done_in_life(standing)
-    life = standing.since(standing.now.connected_since_ms)
-    if quiet is None or life is None or not (quiet.exact and life.exact) or done < LIFE_NEEDS:
-        return False
-    return quiet.ms <= min(2 * life.ms / done, RHYTHM_MOST_MS)
-
-
-def _done_in_life(standing: Standing) -> int:
-    """Messages that it finished since it connected, at least."""
-    sent, held = standing.now.msg_out_counter, held_by(standing)
-    return 0 if sent is None or held is None else max(0, sent - held.most)
-
-
 def _never_acked(now: ConsumerStats) -> bool | None:
     if now.last_acked_timestamp_ms is not None:
         return False
@@ -180,61 +166,6 @@ def _holds_since(standing: Standing) -> Age | None:
     """What it was sent first is no younger than what it was sent last."""
     since = standing.since(standing.now.last_consumed_timestamp_ms)
     return None if since is None else Age(since.ms, exact=False)
-
-
-def _until_sending(starving: Starving) -> Count | None:
-    """Below zero each message gives one permit back, and FLOWs come by half a queue.
-
-    At most: only where one came in the window; then it is not the next FLOW that is waited for.
-    """
-    permits, until = starving.permits, starving.until_flow
-    if permits >= 0 or starving.standing.now.blocked_consumer_on_unacked_msgs:
-        return None
-    most = until - permits if until and starving.asked else None
-    return Count(max(1, 1 - permits - _unsent_most(starving)), most)
-
-
-def _delivered_again(standing: Standing) -> bool:
-    told = [consumer.msg_out_counter for consumer in standing.course.values if consumer is not None]
-    steps = [later > earlier for earlier, later in pairwise(n for n in told if n is not None)]
-    return sum(steps) > 1
-
-
-def _unsent_most(starving: Starving) -> int:
-    """Taken and not asked for again: less than half of a queue, which is no more than was granted,
-    and less than twice what is left of it."""
-    sizes = [starving.standing.granted_in_life]
-    if starving.held is not None:
-        sizes.append(2 * (starving.held.most + starving.permits) - 1)
-    refills = [starving.refill, *(size // 2 for size in sizes if size is not None)]
-    told = [refill for refill in refills if refill is not None]
-    return max(0, min(told) - 1) if told else -starving.permits
-
-
-def _pace_least(standing: Standing) -> float | None:
-    """Without permits its queue has not been empty since the last delivery, and what it took since
-    then is no more than was ever granted."""
-    granted, permits = standing.granted_in_life, standing.permits
-    since = standing.since(standing.now.last_consumed_timestamp_ms)
-    if permits is None or permits > 0 or not granted or granted < 1 or since is None:
-        return None
-    return since.seconds / granted
-
-
-def _pace_most(standing: Standing) -> float | None:
-    """By its life, or by the rate of its acks within the last full minute; not of single messages
-    on Exclusive and Failover, where one ack may stand for many."""
-    now, life = standing.now, standing.since(standing.now.connected_since_ms)
-    done, rate = _done_in_life(standing), now.message_ack_rate
-    paces = [life.seconds / done] if life is not None and life.exact and done > 0 else []
-    return min([*paces, *([1 / rate] if rate and rate > 0 else [])], default=None)
-
-
-def _pace_of_flows(standing: Standing) -> float | None:
-    """Seconds for a message, by the permits that came back in the window."""
-    granted, span_ms = standing.granted, standing.observed.window.span_ms
-    below = (standing.permits or 0) < 0
-    return span_ms / granted / 1000 if below and granted and span_ms else None
 
 
 def _entries(standing: Standing) -> Count | None:
