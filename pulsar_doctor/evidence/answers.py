@@ -8,6 +8,8 @@ from typing import Literal
 
 Severity = Literal["stalled", "warning", "info"]
 BoundSide = Literal["at least", "at most"]
+Urgency = Literal["now", "today", "later"]
+WHENS: tuple[Urgency, ...] = ("now", "today", "later")
 SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
 
 WIRE = "a trace of the wire"
@@ -30,6 +32,34 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do about a finding.
+
+    when: "now" frees it in a second, or shows what it is; "today" is a setting; "later" is design.
+    command: a whole line for a shell. side_effect, undo: None where there is none. check: a whole
+    line that shows whether it worked, and behind a # what it prints then.
+    """
+
+    when: Urgency
+    text: str
+    command: str | None = None
+    side_effect: str | None = None
+    undo: str | None = None
+    check: str | None = None
+
+    def document(self) -> dict[str, str | None]:
+        """As every JSON has it."""
+        return {
+            "when": self.when,
+            "text": self.text,
+            "command": self.command,
+            "side_effect": self.side_effect,
+            "undo": self.undo,
+            "check": self.check,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One root cause, with its numbers and what to do. confidence: from 0 to 1."""
 
@@ -40,6 +70,7 @@ class Finding:
     summary: str
     evidence: tuple[Measure, ...]
     remedy: str
+    actions: tuple[Action, ...] = ()
 
     @property
     def explain(self) -> str:

@@ -25,12 +25,29 @@ Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMar
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, NotTold, Unknown
+import re
+from collections.abc import Iterator
+
+from pulsar_doctor.evidence.answers import (
+    STATS,
+    WIRE,
+    Action,
+    Answers,
+    Finding,
+    Measure,
+    NotTold,
+    Unknown,
+)
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.consumers import AGAIN
+from pulsar_doctor.remedies.lines import admin
+from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.settings import DEAD_LETTERS, setting
 from pulsar_doctor.wording.durations import duration
 
+POSITION = re.compile(r"\d+:-?\d+")
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
 
 THRESHOLDS = (
@@ -109,7 +126,39 @@ def _finding(view: SubscriptionView, hole: AckHole, stood: float, confidence: fl
             Measure("mark_delete_position", position, ""),
         ),
         remedy=REMEDY,
+        actions=tuple(_actions(view, position)),
     )
+
+
+def _actions(view: SubscriptionView, mark_delete: str | None) -> Iterator[Action]:
+    if mark_delete is not None and POSITION.fullmatch(mark_delete):
+        ledger, entry = mark_delete.split(":")
+        where = ("-l", ledger, "-e", str(int(entry) + 1))
+        yield Action(
+            "now",
+            "See the message that nobody has acknowledged, to know whose work it is.",
+            command=admin(view, "topics get-message-by-id", *where),
+        )
+    yield Action(
+        "now",
+        "Restart the consumer that holds it, so that it comes again; see who holds something.",
+        command=admin(view, "topics stats"),
+        side_effect=AGAIN,
+        check=check_line(view, "mark-delete has moved on"),
+    )
+    known = setting(_version(view), DEAD_LETTERS, 10)
+    if known is not None:
+        yield Action(
+            "today",
+            f"Put away what fails again and again: {known}.",
+            side_effect="somebody has to look at the topic where it goes",
+            undo="take the setting out, and restart the consumer",
+            check=check_line(view, "mark-delete has moved on"),
+        )
+
+
+def _version(view: SubscriptionView) -> str | None:
+    return view.consumers[0].client_version if view.consumers else None
 
 
 def _unacked(view: SubscriptionView) -> int | None:

@@ -23,14 +23,17 @@ Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; a
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold
+from pulsar_doctor.evidence.answers import STATS, Action, Answers, Finding, Measure, NotTold
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.consumers import HEALTHY, unload
+from pulsar_doctor.remedies.lines import admin
+from pulsar_doctor.remedies.lines import check as check_line
 
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
-    "Unload the topic (`pulsar-admin topics unload {topic}`): the counter is computed anew when it "
+    "Unload the topic (`pulsar-admin topics unload{topic}`): the counter is computed anew when it "
     "is loaded. All its consumers and producers reconnect, and what was sent and not acknowledged "
     "is sent again. Until then ask for the precise backlog (--get-precise-backlog)."
 )
@@ -54,7 +57,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _finding(view: SubscriptionView) -> Finding:
     backlog = view.backlog
     assert backlog is not None
-    topic = view.full_topic if view.persistent is not None else "TOPIC"
+    topic = f" {view.full_topic}" if "://" in view.topic else ""
     return Finding(
         code="backlog-counter-wrong",
         severity="warning",
@@ -71,6 +74,16 @@ def _finding(view: SubscriptionView) -> Finding:
             Measure("samples", backlog.shown_wrong, "samples"),
         ),
         remedy=REMEDY.format(topic=topic),
+        actions=(
+            Action(
+                "now",
+                "Ask for the backlog by positions, which is right, before anybody acts on it.",
+                command=admin(view, "topics stats", "--get-precise-backlog"),
+                side_effect="the broker looks through its ledgers: not every second",
+                check=check_line(view, "backlog tells the same number"),
+            ),
+            unload(view, "When it can be afforded, unload", HEALTHY),
+        ),
     )
 
 

@@ -36,6 +36,8 @@ from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.values import told
+from pulsar_doctor.remedies.consumers import freeing, more_workers
+from pulsar_doctor.remedies.limits import raised_limit
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = RELEASE_WAITS
@@ -83,7 +85,7 @@ def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> 
         if isinstance(verdict, Unknown):
             yield _unknown(consumer, f"it is blocked with {held} unacked; {verdict.reason}")
         elif verdict is not None:
-            yield _finding(consumer, wait, verdict, held)
+            yield _finding(view, consumer, wait, verdict)
 
 
 def _not_told(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotTold:
@@ -116,8 +118,10 @@ def _unknown(consumer: ConsumerView, why: str) -> Unknown:
     return Unknown(f"{consumer.label}: {why}", consumer.label)
 
 
-def _finding(consumer: ConsumerView, wait: AckWait, severity: Severity, held: int) -> Finding:
-    quiet = wait.acks.quiet
+def _finding(
+    view: SubscriptionView, consumer: ConsumerView, wait: AckWait, severity: Severity
+) -> Finding:
+    quiet, held = wait.acks.quiet, told(consumer.held)
     at = "at its limit" if wait.seconds is None else "at its limit most of the time"
     return Finding(
         code="blocked-on-unacked-consumer",
@@ -139,6 +143,11 @@ def _finding(consumer: ConsumerView, wait: AckWait, severity: Severity, held: in
             Measure("acknowledged", wait.acks.acknowledged, "messages"),
         ),
         remedy=REMEDY,
+        actions=(
+            *freeing(view, consumer),
+            raised_limit(view, "consumer", consumer.unacked_limit),
+            more_workers(view),
+        ),
     )
 
 

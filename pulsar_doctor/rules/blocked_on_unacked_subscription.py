@@ -27,6 +27,8 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.remedies.consumers import freeing, more_workers
+from pulsar_doctor.remedies.limits import raised_limit
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = RELEASE_WAITS
@@ -119,14 +121,24 @@ def _finding(
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
         remedy=REMEDY,
+        actions=(
+            *(action for worst in _most_first(view)[:1] for action in freeing(view, worst)),
+            raised_limit(view, "subscription", limit.most),
+            more_workers(view),
+        ),
     )
 
 
-def _holders(view: SubscriptionView) -> str:
-    def holds(consumer: ConsumerView) -> int:
-        return least(consumer.held) or 0
+def _holds(consumer: ConsumerView) -> int:
+    return least(consumer.held) or 0
 
-    most_first = sorted(view.consumers or (), key=holds, reverse=True)
-    named = [f"{consumer.label} ({holds(consumer)})" for consumer in most_first[:NAMED_MOST]]
+
+def _most_first(view: SubscriptionView) -> list[ConsumerView]:
+    return sorted(view.consumers or (), key=_holds, reverse=True)
+
+
+def _holders(view: SubscriptionView) -> str:
+    most_first = _most_first(view)
+    named = [f"{consumer.label} ({_holds(consumer)})" for consumer in most_first[:NAMED_MOST]]
     others = len(most_first) - len(named)
     return ", ".join(named) + (f" and {others} more" if others else "")

@@ -33,11 +33,11 @@ Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Unknown
+from pulsar_doctor.evidence.answers import STATS, Action, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
     rounded,
@@ -48,6 +48,9 @@ from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import told
+from pulsar_doctor.remedies.consumers import HEALTHY, unload
+from pulsar_doctor.remedies.limits import healing
+from pulsar_doctor.remedies.lines import admin
 from pulsar_doctor.wording.durations import duration
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
@@ -59,7 +62,7 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 REMEDY = (
-    "Unload the topic (`pulsar-admin topics unload TOPIC`): it loads again with a fresh dispatcher "
+    "Unload the topic (`pulsar-admin topics unload`): it loads again with a fresh dispatcher "
     "and nothing is lost; keep both stats for a bug report, and see the broker's log for failed "
     "reads first. unblockStuckSubscriptionEnabled=true heals the case with no read pending."
 )
@@ -331,7 +334,18 @@ def _finding(case: Case) -> Finding:
             Measure("stands_for_least", rounded(case.stands), "seconds"),
         ),
         remedy=REMEDY,
+        actions=tuple(_actions(case.view)),
     )
+
+
+def _actions(view: SubscriptionView) -> Iterator[Action]:
+    yield Action(
+        "now",
+        "Keep what the broker tells now, for a report of the bug: an unload wipes it out.",
+        command=admin(view, "topics stats-internal"),
+    )
+    yield unload(view, "Unload", HEALTHY)
+    yield healing(view)
 
 
 def _flag(flag: bool | None) -> str | None:

@@ -19,10 +19,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold, Unknown
+from pulsar_doctor.evidence.answers import (
+    STATS,
+    Action,
+    Answers,
+    Finding,
+    Measure,
+    NotTold,
+    Unknown,
+)
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import told
+from pulsar_doctor.remedies.lines import admin
+from pulsar_doctor.remedies.lines import check as check_line
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
 NEEDS = frozenset({STATS})
@@ -60,4 +70,18 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
             Measure("due_entries", others, "entries"),
         ),
         remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                "See what the first of them is, if the delay may be a mistake; nothing to do else.",
+                command=admin(view, "topics peek-messages", "-n", "1", "-s", view.subscription),
+                check=check_line(view, "fewer entries that are not due"),
+            ),
+            Action(
+                "later",
+                "If nobody means the delay, let the producer send without deliverAfter and "
+                "deliverAt.",
+                check=check_line(view, "nothing is delayed any more"),
+            ),
+        ),
     )

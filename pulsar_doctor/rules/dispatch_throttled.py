@@ -25,6 +25,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 from pulsar_doctor.evidence.values import told
+from pulsar_doctor.remedies.limits import raised_rate
 
 SETTINGS = {
     "subscription": "set-subscription-dispatch-rate of `pulsar-admin topicPolicies` or namespaces",
@@ -104,4 +105,5 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], least: int) -> 
             Measure("messages_delivered", view.delivered, "messages"),
         ),
         remedy=f"Raise the limit or accept its pace: {'; '.join(SETTINGS[w] for w in whose)}.",
+        actions=tuple(action for each in whose for action in raised_rate(view, each)),
     )

@@ -28,6 +28,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.remedies.consumers import look, restart, unload
 from pulsar_doctor.wording.durations import duration
 
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
@@ -152,4 +153,9 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
             Measure("silent_for", silence.seconds, "seconds"),
         ),
         remedy=REMEDY,
+        actions=(
+            look(view, older),
+            restart(view, older),
+            unload(view, "If that process is gone, unload"),
+        ),
     )

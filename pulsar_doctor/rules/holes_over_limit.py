@@ -23,10 +23,14 @@ Source: ManagedCursorImpl.buildIndividualDeletedMessageRanges (it stops after li
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold
+from collections.abc import Iterator
+
+from pulsar_doctor.evidence.answers import STATS, Action, Answers, Finding, Measure, NotTold
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.lines import holes
 
 DEFAULT = 10_000.0
 
@@ -84,4 +88,24 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
             ),
         ),
         remedy=REMEDY,
+        actions=tuple(_actions(view, ranges)),
+    )
+
+
+def _actions(view: SubscriptionView, ranges: AckedRanges) -> Iterator[Action]:
+    yield Action(
+        "now",
+        "Unload nothing and restart no broker before the gaps are acknowledged; see where they "
+        "come from.",
+        command=holes(view),
+        check=check_line(view, "fewer acknowledged ranges"),
+    )
+    yield Action(
+        "later",
+        "Let brokers keep more: managedLedgerMaxUnackedRangesToPersist in broker.conf, at "
+        f"{2 * ranges.count} or more.",
+        side_effect="it takes a restart of the brokers, which forgets once what is over the limit "
+        "today; and larger records in the ledgers of cursors",
+        undo="set it back, and restart the brokers",
+        check=check_line(view, "no such finding any more"),
     )

@@ -27,6 +27,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.remedies.consumers import HEALTHY, treatment, unload
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -159,6 +160,7 @@ def _stuck_finding(
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
         remedy=REMEDY_STUCK,
+        actions=treatment(view, active),
     )
 
 
@@ -184,4 +186,5 @@ def _gone_finding(
             Measure("gone_for", lasted, "seconds"),
         ),
         remedy=REMEDY_GONE,
+        actions=(unload(view, "Unload", HEALTHY),),
     )

@@ -37,6 +37,7 @@ from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import JUST_NOW, Limits, Threshold
 from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.remedies.consumers import treatment
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -219,4 +220,5 @@ def _finding(
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
         remedy=REMEDY,
+        actions=treatment(view, consumer),
     )

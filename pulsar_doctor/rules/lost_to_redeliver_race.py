@@ -26,10 +26,12 @@ OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch 
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import WIRE, Answers, Finding, Measure
+from pulsar_doctor.evidence.answers import WIRE, Action, Answers, Finding, Measure
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.consumers import restart, unload
+from pulsar_doctor.remedies.lines import check as check_line
 
 THRESHOLDS = (
     Threshold("settle", 5.0, "seconds", "what has changed more recently may still be under way"),
@@ -49,10 +51,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     for consumer in view.consumers or ():
         passed = consumer.passed_over
         if passed is not None and passed.settled_seconds >= limits["settle"]:
-            yield _finding(consumer, passed)
+            yield _finding(view, consumer, passed)
 
 
-def _finding(consumer: ConsumerView, passed: PassedOver) -> Finding:
+def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver) -> Finding:
     entries = "1 entry" if passed.entries == 1 else f"{passed.entries} entries"
     unsent = "1 message is" if passed.messages == 1 else f"{passed.messages} messages are"
     return Finding(
@@ -73,4 +75,14 @@ def _finding(consumer: ConsumerView, passed: PassedOver) -> Finding:
             Measure("late_entries", passed.late_entries, "entries"),
         ),
         remedy=REMEDY,
+        actions=(
+            restart(view, consumer),
+            unload(view),
+            Action(
+                "later",
+                "Use Shared where the order does not matter, or acknowledge nothing cumulatively: "
+                "there messages are given back one by one.",
+                check=check_line(view, "no such finding any more"),
+            ),
+        ),
     )

@@ -22,6 +22,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
 from pulsar_doctor.evidence.thresholds import REFILL_WAIT, Limits
 from pulsar_doctor.evidence.values import Count, least, told
+from pulsar_doctor.remedies.consumers import anew
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (REFILL_WAIT,)
@@ -91,6 +92,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
             Measure("left_entries_least", left, "entries"),
         ),
         remedy=REMEDY,
+        actions=anew(view, consumer),
     )
 
 

@@ -15,9 +15,19 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, NotTold, Unknown
+from pulsar_doctor.evidence.answers import (
+    STATS,
+    Action,
+    Answers,
+    Finding,
+    Measure,
+    NotTold,
+    Unknown,
+)
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.lines import admin, checked
+from pulsar_doctor.remedies.lines import check as check_line
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -76,4 +86,19 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
             Measure("nobody_for", alone.seconds, "seconds"),
         ),
         remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                "Start the application that consumes this subscription.",
+                check=check_line(view, "healthy, and the backlog falls"),
+            ),
+            Action(
+                "later",
+                "This deletes the subscription and its backlog for good: only if nobody needs it.",
+                command=admin(view, "topics unsubscribe", "-s", view.subscription),
+                side_effect="what it has not consumed is gone for it; storage is freed",
+                undo="none: a new subscription begins without that backlog",
+                check=checked(admin(view, "topics subscriptions"), "it is not in the list"),
+            ),
+        ),
     )

@@ -19,13 +19,17 @@ Source: Consumer.messageAcked and flowPermits in the broker.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
+from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least
+from pulsar_doctor.remedies.consumers import in_order, look, more_workers, place, treatment
+from pulsar_doctor.remedies.lines import check as check_line
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),)
@@ -47,7 +51,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         silent = consumer.quiet_for(limits["silent_for"]) and not consumer.works
         rests = nothing_left and _holds_with_permits(consumer)
         if rests and silent:
-            yield _finding(consumer)
+            yield _finding(view, consumer)
         elif _never_acks(view, consumer) and not (silent and consumer.without_permits):
             yield from _none_of_many(view, consumer, 2 * limits["silent_for"])
         elif rests and consumer.quiet and not consumer.quiet.exact:
@@ -79,7 +83,7 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, patience: floa
     """Of one that has never acknowledged any of many."""
     since, there = consumer.holds_since, consumer.connected
     if since is not None and since.seconds >= patience:
-        yield _never_finding(_kept(view, consumer), consumer, since)
+        yield _never_finding(view, consumer, since)
     elif since is not None and since.exact:
         return
     elif there is None or not there.exact or there.seconds >= patience:
@@ -100,7 +104,8 @@ def _holds_with_permits(consumer: ConsumerView) -> bool:
     return not (consumer.moved or consumer.works or consumer.resting)
 
 
-def _never_finding(kept: int, consumer: ConsumerView, since: Age) -> Finding:
+def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Finding:
+    kept = _kept(view, consumer)
     return Finding(
         code="not-acknowledging",
         severity="warning",
@@ -116,10 +121,11 @@ def _never_finding(kept: int, consumer: ConsumerView, since: Age) -> Finding:
             Measure("holds_since", round(since.seconds, 3), "seconds ago"),
         ),
         remedy=REMEDY,
+        actions=(look(view, consumer), *_acknowledge(view, consumer), more_workers(view)),
     )
 
 
-def _finding(consumer: ConsumerView) -> Finding:
+def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     silent = consumer.quiet.seconds if consumer.quiet else 0.0
     held, permits = least(consumer.held), least(consumer.permits)
     return Finding(
@@ -137,4 +143,16 @@ def _finding(consumer: ConsumerView) -> Finding:
             Measure("silent_for", round(silent, 3), "seconds"),
         ),
         remedy=REMEDY,
+        actions=in_order((*treatment(view, consumer), *_acknowledge(view, consumer))),
+    )
+
+
+def _acknowledge(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    if not consumer.never_acked:
+        return
+    yield Action(
+        "today",
+        f"See in the application {place(consumer)} that each message is acknowledged when its "
+        "work is done: it takes them and has never acknowledged one.",
+        check=check_line(view, "it has acknowledged, and holds fewer"),
     )

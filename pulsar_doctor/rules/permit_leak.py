@@ -29,6 +29,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least, most
+from pulsar_doctor.remedies.consumers import anew
 from pulsar_doctor.wording.durations import duration
 
 JAVA = "Pulsar-Java"
@@ -48,19 +49,19 @@ REMEDY = (
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that owes more than a FLOW's worth and sends none."""
     for consumer in view.consumers or ():
-        yield from _judge(consumer, limits)
+        yield from _judge(view, consumer, limits)
 
 
-def _judge(consumer: ConsumerView, limits: Limits) -> Answers:
+def _judge(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
     owed, threshold, since = least(consumer.owed), consumer.refill_threshold, consumer.since_flow
     if owed is None or threshold is None or owed <= threshold or since is None:
         return
     if since.seconds < limits["overdue"]:
         return
     if not _may_pause(consumer):
-        yield _finding(consumer, owed, _severity(consumer, limits), 0.85)
+        yield _finding(view, consumer, _severity(consumer, limits), 0.85)
     elif since.seconds >= limits["paused_for"]:
-        yield _finding(consumer, owed, _severity(consumer, limits), 0.6)
+        yield _finding(view, consumer, _severity(consumer, limits), 0.6)
     else:
         yield Unknown(
             f"{consumer.label} owes {owed} permits and has sent no FLOW for "
@@ -79,8 +80,10 @@ def _severity(consumer: ConsumerView, limits: Limits) -> Severity:
     return "stalled" if still else "warning"
 
 
-def _finding(consumer: ConsumerView, owed: int, severity: Severity, confidence: float) -> Finding:
-    waited = consumer.since_flow.seconds if consumer.since_flow else 0.0
+def _finding(
+    view: SubscriptionView, consumer: ConsumerView, severity: Severity, confidence: float
+) -> Finding:
+    owed, waited = least(consumer.owed), consumer.since_flow.seconds if consumer.since_flow else 0.0
     return Finding(
         code="permit-leak",
         severity=severity,
@@ -99,4 +102,5 @@ def _finding(consumer: ConsumerView, owed: int, severity: Severity, confidence: 
             *consumer.measures(),
         ),
         remedy=REMEDY,
+        actions=anew(view, consumer),
     )

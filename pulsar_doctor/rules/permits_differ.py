@@ -16,9 +16,14 @@ Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trac
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure
+from collections.abc import Iterator
+
+from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding, Measure
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits
+from pulsar_doctor.remedies.consumers import restart
+from pulsar_doctor.remedies.lines import admin
+from pulsar_doctor.remedies.lines import check as check_line
 
 THRESHOLDS = ()
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
@@ -30,10 +35,10 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each number that both sides tell exactly, and differently."""
-    return map(_finding, view.disagreements)
+    return (_finding(view, differ) for differ in view.disagreements)
 
 
-def _finding(differ: Disagreement) -> Finding:
+def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
     return Finding(
         code="permits-differ",
         severity="warning",
@@ -48,4 +53,17 @@ def _finding(differ: Disagreement) -> Finding:
             Measure("permits_older", differ.older, "permits"),
         ),
         remedy=REMEDY,
+        actions=tuple(_actions(view, differ)),
     )
+
+
+def _actions(view: SubscriptionView, differ: Disagreement) -> Iterator[Action]:
+    yield Action(
+        "now",
+        "Keep the trace and what the broker tells now, and report them.",
+        command=admin(view, "topics stats"),
+        check=check_line(view, "with --trace too: whether both sides still differ"),
+    )
+    for consumer in view.consumers or ():
+        if consumer.label == differ.consumer:
+            yield restart(view, consumer)

@@ -30,17 +30,21 @@ Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in t
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Severity, Unknown
+from collections.abc import Iterator
+
+from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
 from pulsar_doctor.evidence.thresholds import QUIET_AFTER, RECEIVER_QUEUE_SIZE, REFILL_WAIT, Limits
+from pulsar_doctor.remedies.consumers import hangs, place, treatment
+from pulsar_doctor.remedies.lines import check as check_line
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole"})
 IN_HAND = "it asks for one message at a time: working and hanging look the same"
 REMEDY = (
-    "Give this consumer a smaller receiver queue (0 or 1 for slow work), so that it asks for more "
+    "Give this consumer a smaller receiver queue (1 for slow work), so that it asks for more "
     "after each message; if it takes nothing at all, see whether it hangs or is paused."
 )
 
@@ -91,12 +95,12 @@ def _waiting(
     patience, quiet = limits["refill_wait"], consumer.quiet
     long = consumer.quiet_for(patience)
     if consumer.seconds_until_sending_least > patience:
-        return _finding(consumer, "stalled", _sure_of_flow(consumer))
+        return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and consumer.asks_singly:
         return None
     far = not consumer.all_in_hand and (consumer.seconds_until_sending or 0) > patience
     if far and (consumer.works or not long):
-        return _finding(consumer, "stalled", _sure_of_flow(consumer))
+        return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and not long:
         return _goes_on(consumer, limits)
     if quiet is None:
@@ -104,11 +108,11 @@ def _waiting(
     if consumer.all_in_hand:
         return None if quiet.exact and not long else _cannot_tell(consumer, IN_HAND)
     if long:
-        return _finding(consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
+        return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
     if not quiet.exact:
         return _cannot_tell(consumer, consumer.unseen or "when that was is not told")
     if quiet.seconds >= limits["quiet_after"]:
-        return _finding(consumer, "warning", 0.6)
+        return _finding(view, consumer, "warning", 0.6)
     return _goes_on(consumer, limits)
 
 
@@ -159,7 +163,7 @@ def _idle(
     if view.backlog is None and not consumer.never_asked:
         return None
     if consumer.never_asked and left is not None and (left.least or 0) > 0:
-        return _finding(consumer, "stalled", 0.7)
+        return _finding(view, consumer, "stalled", 0.7)
     if consumer.never_asked:
         return _cannot_tell(consumer, "it has never asked for a message; is there any for it?")
     return _cannot_tell(
@@ -180,7 +184,9 @@ def _cannot_tell(consumer: ConsumerView, why: str) -> Unknown:
     return Unknown(f"{consumer.label} has {consumer.permits} permits{since}: {why}", consumer.label)
 
 
-def _finding(consumer: ConsumerView, severity: Severity, confidence: float) -> Finding:
+def _finding(
+    view: SubscriptionView, consumer: ConsumerView, severity: Severity, confidence: float
+) -> Finding:
     quiet, held = consumer.quiet, consumer.held
     holds = "" if held is None else f", holds {held} unacknowledged messages"
     if consumer.never_asked:
@@ -198,4 +204,17 @@ def _finding(consumer: ConsumerView, severity: Severity, confidence: float) -> F
         ),
         evidence=consumer.measures(),
         remedy=REMEDY,
+        actions=tuple(_actions(view, consumer)),
     )
+
+
+def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    if consumer.never_asked:
+        yield Action(
+            "now",
+            f"See whether the consumer {place(consumer)} is paused, or was never told to receive.",
+            check=check_line(view, "it has permits, or holds messages"),
+        )
+        yield from hangs(view, consumer)
+    else:
+        yield from treatment(view, consumer)

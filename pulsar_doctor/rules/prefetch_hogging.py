@@ -26,11 +26,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Severity, Unknown
+from pulsar_doctor.evidence.answers import (
+    STATS,
+    WIRE,
+    Action,
+    Answers,
+    Finding,
+    Measure,
+    Severity,
+    Unknown,
+)
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import REFILL_WAIT, SLOW_WAIT, Limits, Threshold
 from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.remedies.consumers import going, restart, slow, treatment, unload
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -44,7 +54,7 @@ NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
 PACE_NEEDS = 2  # messages, before a life says anything of a pace
 REMEDY = (
-    "Give the slow consumer a receiver queue of 0 or 1, so that it takes a message only when it "
+    "Give the slow consumer a receiver queue of 1, so that it takes a message only when it "
     "can work on it; to free what it holds now, close it: its messages go to the others at once."
 )
 
@@ -131,7 +141,7 @@ def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
             hog.label,
         )
     elif hog.queued.least or hoard.held > limits["in_hand"]:
-        yield _finding(hoard, wait, limits)
+        yield _finding(view, hoard, wait, limits)
     elif wait >= limits["refill_wait"]:
         yield Unknown(
             f"{hog.label} holds {hoard.held} messages with {hog.permits} permits "
@@ -174,7 +184,7 @@ def _drain(hoard: Hoard, limits: Limits) -> float | None:
     return max(hog.queued.least or 0, hoard.held - limits["in_hand"], 0) * hog.pace.seconds
 
 
-def _finding(hoard: Hoard, wait: float, limits: Limits) -> Finding:
+def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) -> Finding:
     hog, permits = hoard.hog, sum(least(neighbour.permits) or 0 for neighbour in hoard.idle)
     worst: Severity = "warning" if hog.asks_singly or hoard.held <= 2 else "stalled"
     confidence = 0.9 if hog.queued.least else 0.7
@@ -201,7 +211,15 @@ def _finding(hoard: Hoard, wait: float, limits: Limits) -> Finding:
             *_neighbours(hoard, limits, permits),
         ),
         remedy=REMEDY,
+        actions=_actions(view, hog),
     )
+
+
+def _actions(view: SubscriptionView, hog: ConsumerView) -> tuple[Action, ...]:
+    """What it holds is freed by its restart; that it does not take as many again, by its queue."""
+    if going(hog) != "slow":
+        return treatment(view, hog)
+    return (restart(view, hog), unload(view), *slow(view, hog))
 
 
 def _names(idle: Sequence[ConsumerView]) -> str:

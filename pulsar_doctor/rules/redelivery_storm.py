@@ -24,10 +24,31 @@ latter; PersistentDispatcherSingleActiveConsumer rewinds the cursor.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, NotTold, Unknown
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pulsar_doctor.evidence.answers import (
+    STATS,
+    WIRE,
+    Action,
+    Answers,
+    Finding,
+    Measure,
+    NotTold,
+    Unknown,
+)
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.lines import admin
+from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.settings import (
+    ACK_TIMEOUT,
+    BATCH_INDEX_ACKS,
+    DEAD_LETTERS,
+    NACK_DELAY,
+    setting,
+)
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -44,6 +65,33 @@ REMEDY = (
     "short, or an ack timeout below its processing time. A dead-letter policy ends the circle."
 )
 
+SETTINGS = (
+    (
+        DEAD_LETTERS,
+        10,
+        "End the circle after ten deliveries",
+        "what has failed so often goes to a topic of its own, where somebody has to look",
+    ),
+    (
+        NACK_DELAY,
+        60,
+        "Let a minute pass before what is given back comes again",
+        "a message that would succeed at the next try waits so long too",
+    ),
+    (
+        ACK_TIMEOUT,
+        3600,
+        "If an ack timeout is set, keep it well above the longest work",
+        "what a hung consumer holds comes back so much later",
+    ),
+    (
+        BATCH_INDEX_ACKS,
+        "",
+        "Where messages come in batches, let those that are acknowledged not come again",
+        "none by itself; brokers need acknowledgmentAtBatchIndexLevelEnabled=true",
+    ),
+)
+
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the subscription as a whole."""
@@ -51,10 +99,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if circulation is None or view.durable is False:
         return
     lately = circulation.lately(limits["window"])
+    answers: Answers = iter(())
     if lately is not None:
-        yield from _by_messages(circulation, lately, limits)
+        answers = _by_messages(circulation, lately, limits)
     elif view.backlog is None or not view.backlog.empty:
-        yield from _by_counters(circulation, limits)
+        answers = _by_counters(circulation, limits)
+    actions = tuple(_actions(view))
+    for answer in answers:
+        yield replace(answer, actions=actions) if isinstance(answer, Finding) else answer
 
 
 def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Answers:
@@ -155,3 +207,29 @@ def _finding(sent: Sent, within: str, confidence: float, most: int | None = None
         ),
         remedy=REMEDY,
     )
+
+
+def _actions(view: SubscriptionView) -> Iterator[Action]:
+    """Its settings by the clients that are there."""
+    versions = {consumer.client_version for consumer in view.consumers or ()}
+    yield Action(
+        "now",
+        "See in the log of the application why it gives messages back: what fails fails at once.",
+        command=admin(view, "topics peek-messages", "-n", "1", "-s", view.subscription),
+        check=check_line(view, "messages are acknowledged, and few come back"),
+    )
+    for version in sorted(versions, key=str):
+        yield from _settings(view, version)
+
+
+def _settings(view: SubscriptionView, version: str | None) -> Iterator[Action]:
+    for name, value, text, effect in SETTINGS:
+        known = setting(version, name, value)
+        if known is not None:
+            yield Action(
+                "today",
+                f"{text}: {known}.",
+                side_effect=effect,
+                undo="set it back, and restart the consumer",
+                check=check_line(view, "fewer messages come back"),
+            )

@@ -18,6 +18,7 @@ from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measur
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
 from pulsar_doctor.evidence.thresholds import RECEIVER_QUEUE_SIZE, SLOW_WAIT, Limits
+from pulsar_doctor.remedies.consumers import slow
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
@@ -32,7 +33,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that works and whose next permits are further away than slow_wait."""
     for consumer in starving(view, limits):
         if consumer.works and not consumer.resting and _is_slow(consumer, limits["slow_wait"]):
-            yield _finding(consumer)
+            yield _finding(view, consumer)
 
 
 def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
@@ -49,7 +50,7 @@ def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
     return since_flow is not None and since_flow.seconds > slow_wait
 
 
-def _finding(consumer: ConsumerView) -> Finding:
+def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     pace, held = consumer.pace, consumer.held
     each = None if pace is None else pace.seconds
     drain = None if each is None or held is None or held.most is None else held.most * each
@@ -73,4 +74,5 @@ def _finding(consumer: ConsumerView) -> Finding:
             Measure("time_to_drain", drain, "seconds"),
         ),
         remedy=REMEDY,
+        actions=tuple(slow(view, consumer)),
     )

@@ -23,10 +23,15 @@ num_messages_in_batch.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
+from collections.abc import Iterator
+
+from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
+from pulsar_doctor.remedies.consumers import restart
+from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.settings import BATCHING_OFF, RECEIVER_QUEUE, setting, setting_of_any
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE, STATS})
@@ -45,19 +50,19 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if not consumer.batch_for_one or consumer.active is False or consumer.holds_nothing:
             continue
         if consumer.zero_queue:
-            yield _finding(consumer, 0.95)
+            yield _finding(view, consumer, 0.95)
         elif consumer.closed_on_batch:
-            yield _finding(consumer, 0.8)
+            yield _finding(view, consumer, 0.8)
         elif consumer.without_permits and not consumer.works:
-            yield from _by_silence(consumer, limits)
+            yield from _by_silence(view, consumer, limits)
 
 
-def _by_silence(consumer: ConsumerView, limits: Limits) -> Answers:
+def _by_silence(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
     quiet = consumer.quiet
     if quiet is None or (quiet.exact and quiet.seconds < limits["quiet_after"]):
         return
     if quiet.seconds >= limits["refill_wait"] and consumer.below_zero:
-        yield _finding(consumer, 0.6)
+        yield _finding(view, consumer, 0.6)
     else:
         yield Unknown(
             f"{consumer.label} asks for one message at a time, was sent a batch and has been "
@@ -66,7 +71,7 @@ def _by_silence(consumer: ConsumerView, limits: Limits) -> Answers:
         )
 
 
-def _finding(consumer: ConsumerView, confidence: float) -> Finding:
+def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) -> Finding:
     batch = consumer.largest_batch
     of = "" if batch is None else f" of {batch}"
     held = "" if consumer.held is None else f", {consumer.held} messages delivered"
@@ -82,4 +87,25 @@ def _finding(consumer: ConsumerView, confidence: float) -> Finding:
         ),
         evidence=(Measure("largest_batch", batch, "messages"), *consumer.measures()),
         remedy=REMEDY,
+        actions=tuple(_actions(view, consumer)),
+    )
+
+
+def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    yield restart(view, consumer)
+    known = setting(consumer.client_version, RECEIVER_QUEUE, 1)
+    if known is not None:
+        yield Action(
+            "today",
+            f"Use a receiver queue of 1 instead of 0, which takes batches: {known}.",
+            side_effect="one message waits in its queue while it works on another",
+            undo="set it back, and restart the consumer",
+            check=check_line(view, "healthy, and messages are acknowledged"),
+        )
+    yield Action(
+        "later",
+        f"Or let producers send without batches: {setting_of_any(BATCHING_OFF)}.",
+        side_effect="more requests and more entries for the same messages",
+        undo="turn batches on again",
+        check=check_line(view, "healthy, and messages are acknowledged"),
     )

@@ -13,7 +13,7 @@ from pulsar_doctor.simulate.consumer import Flow, Queued, SimulatedConsumer
 from pulsar_doctor.simulate.scenario import ProducedEntry, Scenario
 from pulsar_doctor.wire.columns import Row
 
-Action = Callable[[Any], None]
+Movement = Callable[[Any], None]
 OnRow = Callable[[Row, SimulatedConsumer], None]
 
 
@@ -41,7 +41,7 @@ class Simulation:
         told = {"receiver_queue_size": receiver_queue_size, "takes_told": True}
         self.timeline = Timeline(told={c.name: self._told(c, told) for c in self.consumers})
         self._on_row = on_row
-        self._events: list[tuple[int, int, Action, Any]] = []
+        self._events: list[tuple[int, int, Movement, Any]] = []
         self._number = 0
         self._open = [entry.messages for entry in scenario.entries]
         self._idle: set[int] = set()  # consumers whose application waits for a message
@@ -75,7 +75,7 @@ class Simulation:
             "delay_from": self.scenario.delay_from,
         }
 
-    def _later(self, at_ns: int, step: Action, what: Any) -> None:
+    def _later(self, at_ns: int, step: Movement, what: Any) -> None:
         self._number += 1
         heappush(self._events, (at_ns, self._number, step, what))
 

@@ -14,7 +14,7 @@ from pulsar_doctor.cli import run
 from pulsar_doctor.rules import load
 from pulsar_doctor.wire.columns import TO_BROKER
 from tests.support.command_line import environment, pulsar_doctor
-from tests.support.documented import MOMENT, NOT_TOLD
+from tests.support.documented import MOMENT, NOT_TOLD, Like
 from tests.trace.journals import TOPIC, Wire, record, write_trace
 
 CONSUMER_BUSY = 5
@@ -58,6 +58,46 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return found
 
 
+CHECK = "pulsar-doctor stall-check persistent://public/default/orders -s billing  # "
+AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
+ACTIONS = [
+    {
+        "when": "now",
+        "text": "Restart the process at 10.0.0.7:5000: its messages go to the other consumers at "
+        "once, or to it when it is back.",
+        "command": None,
+        "side_effect": AGAIN,
+        "undo": None,
+        "check": f"{CHECK}no such finding any more",
+    },
+    {
+        "when": "now",
+        "text": "If that process cannot be reached, unload the topic: all its consumers and "
+        "producers are disconnected and come back.",
+        "command": "pulsar-admin topics unload persistent://public/default/orders",
+        "side_effect": "what any of its consumers holds unacknowledged is delivered again, and a "
+        "client that comes back as it was takes its share of it again",
+        "undo": None,
+        "check": f"{CHECK}no such finding, or it is back and holds its share only",
+    },
+    {
+        "when": "today",
+        "text": Like("Give this consumer a receiver queue of 1, .*: .*"),
+        "command": None,
+        "side_effect": Like("one round trip for each message: .*"),
+        "undo": "set it back, and restart the consumer",
+        "check": f"{CHECK}it holds few messages, and nobody idles beside it",
+    },
+    {
+        "when": "later",
+        "text": "Shorten the work of one message, or add consumers until they keep up with what "
+        "comes.",
+        "command": None,
+        "side_effect": None,
+        "undo": None,
+        "check": f"{CHECK}the backlog falls",
+    },
+]
 HOGGING = {
     "code": "prefetch-hogging", "severity": "stalled", "confidence": 0.9, "consumer": "slow",
     "summary": (
@@ -89,10 +129,10 @@ HOGGING = {
         {"name": "idle_for", "value": 60.005, "unit": "seconds"},
     ],
     "remedy": (
-        "Give the slow consumer a receiver queue of 0 or 1, so that it takes a message only when "
-        "it can work on it; to free what it holds now, close it: its messages go to the others at "
-        "once."
+        "Give the slow consumer a receiver queue of 1, so that it takes a message only when it can "
+        "work on it; to free what it holds now, close it: its messages go to the others at once."
     ),
+    "actions": ACTIONS,
     "explain": "pulsar-doctor explain prefetch-hogging",
 }  # fmt: skip
 WHOLE = {
@@ -146,7 +186,8 @@ def test_the_table_fits_a_narrow_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     _, out, _ = checked(capsys, "--trace", stalled)
-    assert max(len(line) for line in out.splitlines()) <= 60
+    folded = [line for line in out.splitlines() if not line.startswith(("  run ", "  check "))]
+    assert max(map(len, folded)) <= 60
     assert "next FLOW after at most 500" in " ".join(out.split())
     assert "pulsar-doctor explain prefetch-hogging" in out
 

@@ -27,6 +27,7 @@ FINDING = {
         {"name": "last_ack", "value": 720, "unit": "seconds"},
     ],
     "remedy": "Give this consumer a smaller receiver queue.",
+    "actions": [],
     "explain": "pulsar-doctor explain permits-exhausted",
 }
 DELAY = {

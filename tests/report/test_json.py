@@ -62,6 +62,7 @@ def test_a_whole_document() -> None:
                             {"name": "last_ack", "value": 720, "unit": "seconds"},
                         ],
                         "remedy": "Give this consumer a smaller receiver queue.",
+                        "actions": [],
                         "explain": "pulsar-doctor explain permits-exhausted",
                     }
                 ],

@@ -39,6 +39,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "summary": finding.summary,
         "evidence": [measure.document() for measure in finding.evidence],
         "remedy": finding.remedy,
+        "actions": [action.document() for action in finding.actions],
         "explain": finding.explain,
     }
 

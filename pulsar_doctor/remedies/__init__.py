@@ -1,0 +1,1 @@
+"""What to do about a finding: the words, lines and settings that rules share."""

@@ -1,0 +1,220 @@
+"""What to do with one consumer: look what it does, restart it, give it less to hold.
+
+A consumer that hangs and one that is slow look alike from afar and need different things. It is
+slow where acks come, however far apart: then less may wait in its queue, or more workers are
+needed. It hangs where nothing comes that should have: then a dump of its threads tells why, and
+only a new process helps. Where the view does not tell, the dump comes first: it harms nothing.
+
+No line of pulsar-admin closes one consumer. Its process can be restarted, or the topic unloaded,
+which disconnects everybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from pulsar_doctor.evidence.answers import WHENS, Action
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import most
+from pulsar_doctor.remedies.lines import admin, check
+from pulsar_doctor.remedies.settings import (
+    ACK_TIMEOUT,
+    DOTNET,
+    GO,
+    JAVA,
+    PYTHON,
+    RECEIVER_QUEUE,
+    RUST,
+    clients_of,
+    setting,
+)
+
+Going = Literal["slow", "hangs", "unclear"]
+SILENT_FOR = 60.0  # seconds, before a consumer that never acknowledged is said to hang
+ACK_TIMEOUT_SECONDS = 3600
+PORT = re.compile(r":(\d{1,5})$")
+DUMPS = {
+    JAVA: "jcmd's Thread.print",
+    PYTHON: "py-spy dump for Python, gdb for C++",
+    GO: "its pprof page of goroutines",
+    RUST: "gdb",
+    DOTNET: "dotnet-stack report",
+}
+AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
+ELSEWHERE = "its messages go to the other consumers at once, or to it when it is back"
+TAKEN_OVER = {
+    "Exclusive": "its messages come again when it is back",
+    "Failover": "a standby takes over at once and gets its messages",
+    "Key_Shared": "its keys and messages go to the others at once, or to it when it is back",
+}
+UNREACHABLE = "If that process cannot be reached, unload"
+HEALTHY = "no such finding any more"
+ITS_SHARE = "no such finding, or it is back and holds its share only"
+
+
+def going(consumer: ConsumerView) -> Going:
+    """Whether it works slowly or not at all, as far as the view tells."""
+    if consumer.works or consumer.acked or _in_its_rhythm(consumer):
+        return "slow"
+    silent = consumer.quiet_for(SILENT_FOR) and not consumer.asked
+    if silent and (consumer.never_acked or consumer.works is False):
+        return "hangs"
+    return "unclear"
+
+
+def _in_its_rhythm(consumer: ConsumerView) -> bool:
+    """Whether its pace is known, and its silence is no longer than two of its messages take."""
+    pace, quiet = consumer.pace, consumer.quiet
+    return pace is not None and quiet is not None and quiet.seconds <= 2 * pace.seconds
+
+
+def treatment(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
+    """All of it, in order: for one that is slow, one that hangs, and where nobody can tell."""
+    return tuple(TREATMENTS[going(consumer)](view, consumer))
+
+
+def slow(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one whose acks come, far apart."""
+    yield from smaller_queue(view, consumer)
+    yield more_workers(view)
+
+
+def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one of which nothing comes."""
+    yield look(view, consumer)
+    yield restart(view, consumer)
+    yield unload(view)
+    yield from ack_timeout(view, consumer)
+    yield Action(
+        "later",
+        "Give each step of the work a time limit of its own, so that it fails instead of hanging.",
+        check=check(view, HEALTHY),
+    )
+
+
+def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one that may hang or be slow."""
+    yield look(view, consumer)
+    yield restart(view, consumer)
+    yield unload(view)
+    yield from smaller_queue(view, consumer, "If the dump shows that it works, only slowly: ")
+    yield more_workers(view)
+
+
+TREATMENTS = {"slow": slow, "hangs": hangs, "unclear": unclear}
+
+
+def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """What frees it first, then settings, then design."""
+    return tuple(sorted(actions, key=lambda action: WHENS.index(action.when)))
+
+
+def freeing(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
+    """What gives its messages to others now; of one that may hang, after a look at it."""
+    seen = () if going(consumer) == "slow" else (look(view, consumer),)
+    return (*seen, restart(view, consumer), unload(view))
+
+
+def anew(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
+    """Of one whose permits are lost: only a new SUBSCRIBE counts from the beginning."""
+    version = consumer.client_version
+    which = f"its client, {version}, " if version else "its client "
+    return (
+        restart(view, consumer),
+        unload(view),
+        Action(
+            "later",
+            f"Update {which}and if it happens again, report the trace to that client's project.",
+            check=check(view, HEALTHY),
+        ),
+    )
+
+
+def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
+    """Finds its process; says how its threads are dumped."""
+    clients, port = clients_of(consumer.client_version), PORT.search(consumer.address or "")
+    dump = next(DUMPS[each] for each in clients if each in DUMPS)
+    where = "; on that host this line tells which process it is" if port else ""
+    return Action(
+        "now",
+        f"See what the process {place(consumer)} does, by a dump of its threads ({dump}){where}.",
+        command=f"ss -tnp 'sport = :{port[1]}'" if port else None,
+        check=check(view, "while it hangs, its numbers stay and its silence grows"),
+    )
+
+
+def restart(view: SubscriptionView, consumer: ConsumerView) -> Action:
+    """What frees it; there is no line for it."""
+    others = TAKEN_OVER.get(view.type or "", ELSEWHERE)
+    return Action(
+        "now",
+        f"Restart the process {place(consumer)}: {others}.",
+        side_effect=AGAIN,
+        check=check(view, HEALTHY),
+    )
+
+
+def unload(view: SubscriptionView, why: str = UNREACHABLE, expect: str = ITS_SHARE) -> Action:
+    """Disconnects everybody; with a line."""
+    return Action(
+        "now",
+        f"{why} the topic: all its consumers and producers are disconnected and come back.",
+        command=admin(view, "topics unload"),
+        side_effect="what any of its consumers holds unacknowledged is delivered again, and a "
+        "client that comes back as it was takes its share of it again",
+        check=check(view, expect),
+    )
+
+
+def smaller_queue(
+    view: SubscriptionView, consumer: ConsumerView, condition: str = ""
+) -> Iterator[Action]:
+    """A queue of 1, which takes batches too; nothing where it has that, or no such setting."""
+    known, size = setting(consumer.client_version, RECEIVER_QUEUE, 1), most(consumer.queue_size)
+    if known is None or consumer.one_by_one or (size is not None and size <= 1):
+        return
+    give = "give" if condition else "Give"
+    text = f"{condition}{give} this consumer a receiver queue of 1, so that little waits behind it"
+    effect = "one round trip for each message: too slow for messages that take milliseconds"
+    if GO in clients_of(consumer.client_version):
+        effect += "; Go's client still asks for ten more ahead"
+    yield Action(
+        "today",
+        f"{text}: {known}.",
+        side_effect=effect,
+        undo="set it back, and restart the consumer",
+        check=check(view, "it holds few messages, and nobody idles beside it"),
+    )
+
+
+def ack_timeout(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """What lets messages go on without it; nothing where its client has no such setting."""
+    known = setting(consumer.client_version, ACK_TIMEOUT, ACK_TIMEOUT_SECONDS)
+    if known is not None:
+        yield Action(
+            "today",
+            f"Let it give back what it does not acknowledge in an hour: {known}.",
+            side_effect="longer work is delivered twice: keep it well above the longest message",
+            undo="take the setting out, and restart the consumer",
+            check=check(view, "its silence stays below an hour"),
+        )
+
+
+def more_workers(view: SubscriptionView) -> Action:
+    """Where the work itself takes so long."""
+    text = "Shorten the work of one message, or add consumers until they keep up with what comes."
+    if view.type in ("Exclusive", "Failover"):
+        text = (
+            "Shorten the work of one message: on this type one consumer does all of it; on Shared "
+            "or Key_Shared, or with more partitions, several do."
+        )
+    return Action("later", text, check=check(view, "the backlog falls"))
+
+
+def place(consumer: ConsumerView) -> str:
+    """`at 10.0.3.7:51494`, or who it is where no address is told."""
+    address = (consumer.address or "").lstrip("/")
+    return f"at {address}" if address else f"of {consumer.label} (its address is not told)"

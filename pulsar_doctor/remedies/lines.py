@@ -1,0 +1,82 @@
+"""Whole lines to paste into a shell: pulsar-admin's and our own, for a topic and its subscription.
+
+Topics and subscriptions are named by others. A name stands in a line so that a shell takes it for
+one word, whatever is in it; what cannot be seen is written as $'\\033', as bash and zsh read it.
+Where a file does not name its topic there is no line.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+
+def admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
+    """A pulsar-admin line on the topic, or on the partition. subcommand: `topics unload`."""
+    if "://" not in view.topic:
+        return None
+    return _line(["pulsar-admin", *subcommand.split(), *options, view.full_topic])
+
+
+def policy_admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
+    """The same on the whole topic: a partition has no policies of its own."""
+    if "://" not in view.topic:
+        return None
+    return _line(["pulsar-admin", "topicPolicies", *subcommand.split(), *options, view.topic])
+
+
+def namespace_admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
+    """A pulsar-admin line on the topic's namespace."""
+    namespace = namespace_of(view)
+    if namespace is None:
+        return None
+    return _line(["pulsar-admin", "namespaces", *subcommand.split(), *options, namespace])
+
+
+def check(view: SubscriptionView, expect: str) -> str | None:
+    """Our own line that looks again, and what it prints where the remedy worked."""
+    return checked(_doctor(view, "stall-check"), expect)
+
+
+def holes(view: SubscriptionView) -> str | None:
+    """Our own line that shows what lies behind mark-delete."""
+    return _doctor(view, "holes")
+
+
+def checked(line: str | None, expect: str) -> str | None:
+    """Another line that looks, and what it prints then."""
+    return None if line is None else f"{line}  # {expect}"
+
+
+def namespace_of(view: SubscriptionView) -> str | None:
+    """`tenant/namespace`, or with a cluster between them; None where the topic is not named."""
+    _, named, rest = view.topic.partition("://")
+    parts = rest.split("/", 3)
+    return "/".join(parts[:-1]) if named and len(parts) > 2 else None
+
+
+def quoted(word: str) -> str:
+    """One word of a shell, and one visible line."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return f"$'{''.join(map(_escaped, word))}'"
+
+
+def _doctor(view: SubscriptionView, subcommand: str) -> str | None:
+    if "://" not in view.topic:
+        return None
+    return _line(["pulsar-doctor", subcommand, view.full_topic, "-s", view.subscription])
+
+
+def _escaped(char: str) -> str:
+    if char in "'\\":
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _line(words: Iterable[str]) -> str:
+    return " ".join(map(quoted, words))

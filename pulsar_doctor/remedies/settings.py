@@ -1,0 +1,101 @@
+"""What a setting is called in the client at hand, as far as its version tells which client it is.
+
+The C++ client and those that are built on it (Python, Node.js) tell the same version, so all three
+names are given. Java clients before 2.11 tell a bare version; pulsar-rs tells that of a Java client
+of 2018. Where nothing is told it is taken for Java. A client that has no such setting has no name
+here, and nothing is said of it. The sources of the names are in docs/remedies.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+JAVA, CPP, PYTHON, NODE = "Java", "C++", "Python", "Node.js"
+GO, RUST, DOTNET = "Go", "Rust", ".NET"
+RUST_VERSION = "2.0.1-incubating"
+VERSIONS = (  # how a version begins, and whose it may be
+    ("Pulsar-Java", (JAVA,)),
+    ("Pulsar-CPP", (CPP, PYTHON, NODE)),
+    ("Pulsar-Go", (GO,)),
+    ("Pulsar Go", (GO,)),
+    ("DotPulsar", (DOTNET,)),
+    (RUST_VERSION, (RUST,)),
+)
+
+RECEIVER_QUEUE = "receiver queue"
+ACK_TIMEOUT = "ack timeout"  # seconds
+NACK_DELAY = "negative-ack delay"  # seconds
+DEAD_LETTERS = "dead letters"  # deliveries
+BATCH_INDEX_ACKS = "batch-index acks"
+BATCHING_OFF = "batching off"  # of a producer
+SETTINGS: Mapping[str, Mapping[str, str]] = {
+    RECEIVER_QUEUE: {
+        JAVA: ".receiverQueueSize({})",
+        CPP: "setReceiverQueueSize({})",
+        PYTHON: "receiver_queue_size={}",
+        NODE: "receiverQueueSize: {}",
+        GO: "ReceiverQueueSize: {}",
+        RUST: ".with_batch_size({})",
+        DOTNET: ".MessagePrefetchCount({})",
+    },
+    ACK_TIMEOUT: {
+        JAVA: ".ackTimeout({}, TimeUnit.SECONDS)",
+        CPP: "setUnAckedMessagesTimeoutMs({}000)",
+        PYTHON: "unacked_messages_timeout_ms={}000",
+        NODE: "ackTimeoutMs: {}000",
+        RUST: ".with_unacked_message_resend_delay(Some(Duration::from_secs({})))",
+    },
+    NACK_DELAY: {
+        JAVA: ".negativeAckRedeliveryDelay({}, TimeUnit.SECONDS)",
+        CPP: "setNegativeAckRedeliveryDelayMs({}000)",
+        PYTHON: "negative_ack_redelivery_delay_ms={}000",
+        NODE: "nAckRedeliverTimeoutMs: {}000",
+        GO: "NackRedeliveryDelay: {} * time.Second",
+    },
+    DEAD_LETTERS: {
+        JAVA: ".deadLetterPolicy(DeadLetterPolicy.builder().maxRedeliverCount({}).build())",
+        CPP: "setDeadLetterPolicy(DeadLetterPolicyBuilder().maxRedeliverCount({}).build())",
+        PYTHON: "dead_letter_policy=pulsar.ConsumerDeadLetterPolicy({})",
+        NODE: "maxRedeliverCount: {} in deadLetterPolicy",
+        GO: "MaxDeliveries: {} in DLQ",
+        RUST: "max_redeliver_count: {} in .with_dead_letter_policy",
+    },
+    BATCH_INDEX_ACKS: {
+        JAVA: ".enableBatchIndexAcknowledgment(true)",
+        CPP: "setBatchIndexAckEnabled(true)",
+        PYTHON: "batch_index_ack_enabled=True",
+        NODE: "batchIndexAckEnabled: true",
+        GO: "EnableBatchIndexAcknowledgment: true",
+    },
+    BATCHING_OFF: {
+        JAVA: ".enableBatching(false)",
+        CPP: "setBatchingEnabled(false)",
+        PYTHON: "batching_enabled=False",
+        NODE: "batchingEnabled: false",
+        GO: "DisableBatching: true",
+    },
+}
+
+
+def clients_of(version: str | None) -> tuple[str, ...]:
+    """Whose this version may be; Java where it is not told or not known."""
+    for beginning, clients in VERSIONS:
+        if version is not None and version.startswith(beginning):
+            return clients
+    return (JAVA,)
+
+
+def setting(version: str | None, name: str, value: int | str = "") -> str | None:
+    """As it is written there, `receiver_queue_size=1 (Python)`; None where that client has none."""
+    return _spelled(name, value, clients_of(version))
+
+
+def setting_of_any(name: str, value: int | str = "") -> str:
+    """For each client that has it, where nothing tells which client it is."""
+    return _spelled(name, value, tuple(SETTINGS[name])) or ""
+
+
+def _spelled(name: str, value: int | str, clients: tuple[str, ...]) -> str | None:
+    names = SETTINGS[name]
+    spelled = [f"{names[each].format(value)} ({each})" for each in clients if each in names]
+    return ", ".join(spelled) or None

@@ -1,0 +1,97 @@
+"""One that hangs is looked at and restarted; one that is slow gets less to hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.evidence.answers import Action
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.values import exactly
+from pulsar_doctor.ledger.balance import Pace
+from pulsar_doctor.remedies.consumers import going, look, smaller_queue, treatment
+from tests.remedies.test_lines import view
+
+ONE = ConsumerView(
+    label="worker-1",
+    address="/10.0.3.7:51494",
+    client_version="Pulsar-Java-v4.0.8",
+    quiet=Age(120_000, exact=True),
+    works=False,
+)
+
+
+def texts(actions: tuple[Action, ...]) -> str:
+    return "\n".join(action.text for action in actions)
+
+
+@pytest.mark.parametrize(
+    ("consumer", "how"),
+    [
+        (replace(ONE, works=True), "slow"),
+        (replace(ONE, acked=True), "slow"),
+        (replace(ONE, never_acked=True), "hangs"),
+        (ONE, "hangs"),
+        (replace(ONE, works=None), "unclear"),
+        (replace(ONE, works=None, never_acked=True), "hangs"),
+        (replace(ONE, quiet=Age(20_000, exact=True), never_acked=True), "unclear"),
+        (replace(ONE, asked=True), "unclear"),
+        (replace(ONE, never_acked=True, pace=Pace(100.0, "as told")), "slow"),
+        (replace(ONE, never_acked=True, pace=Pace(10.0, "as told")), "hangs"),
+    ],
+)
+def test_hanging_and_slow_are_told_apart_where_the_view_does(
+    consumer: ConsumerView, how: str
+) -> None:
+    assert going(consumer) == how
+
+
+def test_what_hangs_is_looked_at_and_restarted_and_gets_no_smaller_queue() -> None:
+    first, second, *_ = actions = treatment(view(), ONE)
+    assert "at 10.0.3.7:51494" in first.text
+    assert "jcmd" in first.text
+    assert first.command == "ss -tnp 'sport = :51494'"
+    assert second.text.startswith("Restart the process at 10.0.3.7:51494")
+    assert "delivered again" in (second.side_effect or "")
+    assert "receiver queue" not in texts(actions)
+
+
+def test_what_is_slow_gets_less_to_hold_and_no_dump() -> None:
+    actions = treatment(view(), replace(ONE, works=True))
+    assert [action.when for action in actions] == ["today", "later"]
+    assert ".receiverQueueSize(1) (Java)" in actions[0].text
+    assert "dump" not in texts(actions)
+
+
+def test_where_nobody_can_tell_the_dump_comes_first_and_decides() -> None:
+    actions = treatment(view(), replace(ONE, works=None))
+    assert "dump" in actions[0].text
+    assert "If the dump shows" in texts(actions)
+    assert [action.when for action in actions] == ["now", "now", "now", "today", "later"]
+
+
+@pytest.mark.parametrize(
+    "no_smaller",
+    [
+        replace(ONE, queue_size=exactly(1)),
+        replace(ONE, queue_size=exactly(0)),
+        replace(ONE, one_by_one=True),
+    ],
+)
+def test_a_queue_that_cannot_be_smaller_is_not_spoken_of(no_smaller: ConsumerView) -> None:
+    assert list(smaller_queue(view(), no_smaller)) == []
+    assert "receiver queue" not in texts(treatment(view(), replace(no_smaller, works=True)))
+
+
+def test_an_address_that_is_not_told_leaves_no_hole() -> None:
+    action = look(view(), replace(ONE, address=None))
+    assert action.command is None
+    assert "of worker-1 (its address is not told)" in action.text
+
+
+def test_an_ipv6_address_has_its_port_at_the_end() -> None:
+    action = look(view(), replace(ONE, address="/[2001:db8::7]:6650"))
+    assert action.command == "ss -tnp 'sport = :6650'"
+    assert "[2001:db8::7]:6650" in action.text
