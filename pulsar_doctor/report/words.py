@@ -8,7 +8,7 @@ from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import Finding, Measure
+from pulsar_doctor.evidence.answers import Action, Finding, Measure
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
@@ -67,13 +67,34 @@ def _numbers(evidence: Iterable[Measure]) -> Iterator[str]:
         yield f"{measure.name.replace('_', ' ')} {bound}{said}{' a ' + per if per else ''}"
 
 
-def in_detail(diagnosis: Diagnosis) -> Iterator[str]:
-    """A verdict in plain lines: each finding with its numbers and remedy, or what is in the way."""
+def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
+    """All its actions in order: when and what, then the line to run and what goes with it.
+
+    A check that holds for several actions in a row stands below the last of them.
+    """
+    for number, action in enumerate(finding.actions, start=1):
+        yield action.when, printable(action.text)
+        last = action.check not in {after.check for after in finding.actions[number : number + 1]}
+        yield from _with_it(action, action.check if last else None)
+
+
+def _with_it(action: Action, check: str | None) -> Iterator[tuple[str, str]]:
+    said = {"run": action.command, "but": action.side_effect, "undo": action.undo, "check": check}
+    yield from ((name, printable(text)) for name, text in said.items() if text)
+
+
+def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[str]:
+    """A verdict in plain lines: each finding with its numbers and remedy, or what is in the way.
+
+    with_actions: with all that can be done, in its order.
+    """
     for finding in diagnosis.findings:
         yield f"{culprit(finding)}: {printable(finding.summary)}"
         if finding.evidence:
             yield f"Numbers: {numbers(finding.evidence)}"
         yield f"Remedy: {printable(finding.remedy)}"
+        if with_actions:
+            yield from (f"{name.capitalize()}: {text}" for name, text in what_to_do(finding))
         yield f"More: {finding.explain}"
     if diagnosis.status == "unknown":
         yield from (f"Not told: {printable(reason)}" for reason in diagnosis.not_told)

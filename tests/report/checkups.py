@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import Finding, Measure, Severity, Unknown
+from pulsar_doctor.evidence.answers import Action, Finding, Measure, Severity, Unknown
+from pulsar_doctor.remedies.lines import quoted
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
@@ -35,9 +36,10 @@ def finding(
     severity: Severity = "stalled",
     consumer: str | None = "worker-3",
     summary: str = "worker-3 holds 500 messages and has 0 permits",
+    actions: tuple[Action, ...] = (),
 ) -> Finding:
     numbers = (Measure("available_permits", 0, "permits"), Measure("last_ack", 720, "seconds"))
-    return Finding(code, severity, 0.9, consumer, summary, numbers, REMEDY)
+    return Finding(code, severity, 0.9, consumer, summary, numbers, REMEDY, actions)
 
 
 def verdict(
@@ -75,6 +77,18 @@ def written(name: str, run: Checkup, **wanted: Any) -> str:
     return out.getvalue()
 
 
+def actions_on(name: str) -> tuple[Action, ...]:
+    """Two, with lines that name it, as rules write them."""
+    unload = f"pulsar-admin topics unload {quoted(name)}"
+    check = f"pulsar-doctor stall-check {quoted(name)}  # healthy"
+    text = f"Restart the process of {name}."
+    return (
+        Action("now", text, None, "what it holds comes again", None, check),
+        Action("now", "Unload the topic.", unload, "all come back", None, check),
+        Action("today", "Set a smaller queue.", undo="set it back"),
+    )
+
+
 @st.composite
 def any_verdict(draw: st.DrawFn) -> Diagnosis:
     """One with names of any characters."""
@@ -83,6 +97,7 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         severity="warning" if status == "warning" else "stalled",
         consumer=draw(st.none() | names),
         summary=draw(texts),
+        actions=actions_on(draw(names)) if draw(st.booleans()) else (),
     )
     return verdict(
         status,

@@ -35,6 +35,7 @@ from pulsar_doctor.wording.printable import printable
 from tests.report.checkups import (
     HOSTILE,
     STATUSES,
+    actions_on,
     any_verdict,
     checkup,
     finding,
@@ -96,7 +97,8 @@ EVIL = "".join(HOSTILE)
 
 def evil(status: Status, which: str) -> Diagnosis:
     severity: Severity = "warning" if status == "warning" else "stalled"
-    found = (finding(severity=severity, consumer=EVIL, summary=EVIL),)
+    actions = actions_on(EVIL)
+    found = (finding(severity=severity, consumer=EVIL, summary=EVIL, actions=actions),)
     ill = status in ("stalled", "warning")
     return verdict(status, which, EVIL, findings=found if ill else (), not_told=(EVIL,))
 

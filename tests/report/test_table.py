@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.answers import Unknown
-from tests.report.checkups import checkup, finding, verdict, written
+from tests.report.checkups import actions_on, checkup, finding, verdict, written
 
 MANY = """
 verdict     subscription   topic                       culprit    cause                   backlog
@@ -38,9 +38,10 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(text: str) -> str:
-    """Lines that fit the width of the terminal."""
+    """Lines that fit the width of the terminal, but those that are pasted, which nothing breaks."""
     width = int(os.environ.get("COLUMNS", "20000"))
-    assert all(cell_len(line) <= width for line in text.split("\n"))
+    folded = [line for line in text.split("\n") if not line.startswith(("  run ", "  check "))]
+    assert all(cell_len(line) <= width for line in folded)
     return text
 
 
@@ -90,6 +91,25 @@ def test_a_few_in_detail_the_worst_first() -> None:
         "1 topic could not be read:",
         "  persistent://a/b/gone: 404: no such topic",
     ]
+
+
+def test_what_to_do_stands_in_order_and_lines_to_paste_are_whole_at_any_width(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    topic = f"persistent://public/default/{'a long name ' * 9}"
+    stalled = verdict("stalled", findings=(finding(actions=actions_on(topic)),))
+    lines = table([stalled])
+    start = next(number for number, line in enumerate(lines) if line.startswith("  now"))
+    pasted = [line for line in lines if line.startswith(("  run", "  check"))]
+    assert [line.split()[0] for line in lines[start:] if line[2:5].strip()][:8] == [
+        "now", "but", "now", "run", "but", "check", "today", "undo",
+    ]  # fmt: skip
+    assert pasted == [
+        f"  run      pulsar-admin topics unload '{topic}'",
+        f"  check    pulsar-doctor stall-check '{topic}'  # healthy",
+    ]
+    assert not any("remedy" in line for line in lines), "in its place"
 
 
 @pytest.mark.usefixtures("wide")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,10 +15,11 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
-from pulsar_doctor.report.words import backlog, culprit, numbers
+from pulsar_doctor.report.words import backlog, culprit, numbers, what_to_do
 from pulsar_doctor.wording.printable import printable
 
 NOT_TOLD_SHOWN_MOST = 3
+PASTED = ("run", "check")  # lines that no terminal may break
 STYLES = {
     "stalled": "bold red",
     "warning": "bold yellow",
@@ -47,11 +49,20 @@ class Pen:
 def print_block(pen: Pen, alike: Alike) -> None:
     """Draws all that is known of partitions that stand still for the same causes."""
     pen.console.print(_heading(pen, alike))
-    pen.console.print(block_parts(pen, alike))
+    lines = list(_lines(pen, alike, with_actions=True))
+    widest = max(7, *(len(name) for name, _ in lines))
+    for to_paste, some in groupby(lines, lambda line: line[0] in PASTED):
+        if not to_paste:
+            pen.console.print(_indented(some, below=0, width=widest))
+            continue
+        for name, text in some:
+            line = Text.assemble((f"  {name:<{widest}}  ", "dim"), text)
+            pen.console.print(line, soft_wrap=True)
+    pen.console.print()
 
 
 def block_parts(pen: Pen, alike: Alike) -> Padding:
-    """What stands below the heading."""
+    """What stands below the heading, in short."""
     return _indented(_lines(pen, alike))
 
 
@@ -76,13 +87,13 @@ def _where(folded: Folded, which: str) -> str:
     return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
 
 
-def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
+def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tuple[str, Text]]:
     shown = alike.shown
     if len(alike.diagnoses) > 1:
         why = ", the largest backlog of them" if shown.backlog else ""
         yield "shown", Text(f"partition {shown.partition}{why}")
     for finding in shown.findings:
-        yield from _finding_lines(finding)
+        yield from _finding_lines(finding, with_actions=with_actions)
     if alike.of.topic.startswith(NON_PERSISTENT):
         yield "backlog", Text("none: a non-persistent topic keeps nothing")
     elif pen.tells_backlog:
@@ -93,13 +104,16 @@ def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
     yield from _not_told(pen, shown)
 
 
-def _finding_lines(finding: Finding) -> Iterator[tuple[str, Text]]:
+def _finding_lines(finding: Finding, *, with_actions: bool) -> Iterator[tuple[str, Text]]:
     who = f" of {printable(finding.consumer)}" if finding.consumer else ""
     sure = f", {finding.confidence:.0%} sure"
     cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
     yield "cause", cause.append(f"{sure})")
     yield "seen", Text(printable(finding.summary))
-    yield "remedy", Text(printable(finding.remedy))
+    if with_actions and finding.actions:
+        yield from ((name, Text(text)) for name, text in what_to_do(finding))
+    else:
+        yield "remedy", Text(printable(finding.remedy))
     if finding.evidence:
         yield "numbers", Text(numbers(finding.evidence))
     yield "more", Text(finding.explain)
@@ -119,9 +133,9 @@ def _not_told(pen: Pen, shown: Diagnosis) -> Iterator[tuple[str, Text]]:
         yield "not told", Text(f"{len(shown.unknown)} not decided: see them with -v or -o json")
 
 
-def _indented(lines: Iterable[tuple[str, Text]], below: int = 1) -> Padding:
+def _indented(lines: Iterable[tuple[str, Text]], below: int = 1, width: int = 7) -> Padding:
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True, min_width=7)
+    grid.add_column(style="dim", no_wrap=True, min_width=width)
     grid.add_column(overflow="fold")
     for name, text in lines:
         grid.add_row(name, text)

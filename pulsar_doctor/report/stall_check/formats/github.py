@@ -36,7 +36,7 @@ def _title(alike: Alike) -> str:
 
 
 def _message(alike: Alike) -> str:
-    return "\n".join(in_detail(alike.shown))
+    return "\n".join(in_detail(alike.shown, with_actions=True))
 
 
 def _summary(tally: Tally) -> str:

@@ -22,7 +22,7 @@ from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.spool import pour, spool
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import cause, full_topic, in_detail
+from pulsar_doctor.report.words import cause, full_topic, in_detail, what_to_do
 
 NAME = "pulsar-doctor stall-check"
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -81,7 +81,7 @@ def _attributes(counts: Counter[str], checkup: Checkup) -> str:
 
 
 def _result(diagnosis: Diagnosis, wanted: Wanted) -> tuple[str, str]:
-    text = "\n".join(in_detail(diagnosis))
+    text = "\n".join(in_detail(diagnosis, with_actions=True))
     if diagnosis.status == "unknown":
         return "errors", _element("error", "unknown", cause(diagnosis), text)
     if diagnosis.status in wanted.fails:
@@ -97,6 +97,7 @@ def _notes(diagnosis: Diagnosis, wanted: Wanted) -> Iterator[str]:
         for finding in diagnosis.findings:
             said = f"{finding.severity}: {where}: {finding.code}: {finding.summary}"
             yield f"{_text(said)}\n{_text(finding.remedy)}\n"
+            yield from (f"{_text(f'{name}: {text}')}\n" for name, text in what_to_do(finding))
 
 
 def _element(tag: str, kind: str, message: str, text: str = "") -> str:
