@@ -20,6 +20,12 @@ def admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
     return _line(["pulsar-admin", *subcommand.split(), *options, view.full_topic])
 
 
+def subscription_admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
+    """The same on its subscription; none where pulsar-admin takes the name for an option."""
+    name = view.subscription
+    return None if name.startswith("-") else admin(view, subcommand, *options, "-s", name)
+
+
 def policy_admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
     """The same on the whole topic: a partition has no policies of its own."""
     if "://" not in view.topic:

@@ -31,8 +31,8 @@ from pulsar_doctor.evidence.answers import (
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import told
-from pulsar_doctor.remedies.lines import admin
 from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.lines import subscription_admin
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
 NEEDS = frozenset({STATS})
@@ -74,7 +74,7 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
             Action(
                 "now",
                 "See what the first of them is, if the delay may be a mistake; nothing to do else.",
-                command=admin(view, "topics peek-messages", "-n", "1", "-s", view.subscription),
+                command=subscription_admin(view, "topics peek-messages-n", "1"),
                 check=check_line(view, "fewer entries that are not due"),
             ),
             Action(

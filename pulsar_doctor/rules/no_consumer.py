@@ -26,7 +26,7 @@ from pulsar_doctor.evidence.answers import (
 )
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
-from pulsar_doctor.remedies.lines import admin, checked
+from pulsar_doctor.remedies.lines import admin, checked, subscription_admin
 from pulsar_doctor.remedies.lines import check as check_line
 from pulsar_doctor.wording.durations import duration
 
@@ -95,7 +95,7 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
             Action(
                 "later",
                 "This deletes the subscription and its backlog for good: only if nobody needs it.",
-                command=admin(view, "topics unsubscribe", "-s", view.subscription),
+                command=subscription_admin(view, "topics unsubscribe"),
                 side_effect="what it has not consumed is gone for it; storage is freed",
                 undo="none: a new subscription begins without that backlog",
                 check=checked(admin(view, "topics subscriptions"), "it is not in the list"),

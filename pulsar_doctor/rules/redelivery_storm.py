@@ -40,8 +40,8 @@ from pulsar_doctor.evidence.answers import (
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
-from pulsar_doctor.remedies.lines import admin
 from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.lines import subscription_admin
 from pulsar_doctor.remedies.settings import (
     ACK_TIMEOUT,
     BATCH_INDEX_ACKS,
@@ -215,7 +215,7 @@ def _actions(view: SubscriptionView) -> Iterator[Action]:
     yield Action(
         "now",
         "See in the log of the application why it gives messages back: what fails fails at once.",
-        command=admin(view, "topics peek-messages", "-n", "1", "-s", view.subscription),
+        command=subscription_admin(view, "topics peek-messages-n", "1"),
         check=check_line(view, "messages are acknowledged, and few come back"),
     )
     for version in sorted(versions, key=str):

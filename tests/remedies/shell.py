@@ -63,7 +63,8 @@ def _admin(arguments: list[str]) -> None:
         word = rest.pop(0)
         if word in takes.get("options", ()):
             assert rest, f"{word} has a value"
-            rest.pop(0)
+            value = rest.pop(0)
+            assert not value.startswith("-") or value[1:].isdecimal(), "taken for an option"
         elif word not in takes.get("flags", ()):
             assert not word.startswith("-"), word
             names += 1

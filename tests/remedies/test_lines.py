@@ -7,12 +7,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.remedies.lines import admin, check, holes, namespace_admin, policy_admin, quoted
+from pulsar_doctor.remedies.lines import (
+    admin,
+    check,
+    holes,
+    namespace_admin,
+    policy_admin,
+    quoted,
+    subscription_admin,
+)
 from tests.remedies.shell import assert_taken, plain_words, words
 from tests.report.checkups import HOSTILE, pieces
 
 TOPIC = "persistent://public/default/orders"
-SHELL = ("$(touch x)", "`id`", "; rm -rf /", "' '", "a'b", '"$HOME"', "!!", "~", "-x", "&&", "\\'")
+SHELL = (
+    "$(touch x)",
+    "-s x",
+    "`id`",
+    "; rm -rf /",
+    "' '",
+    "a'b",
+    '"$HOME"',
+    "!!",
+    "~",
+    "-x",
+    "&&",
+    "\\'",
+)
 names = st.lists(pieces | st.sampled_from(SHELL), min_size=1, max_size=8).map("".join)
 names = names.map(lambda name: name.replace("\0", "").replace("\1", "") or "x")
 
@@ -44,7 +65,7 @@ def test_lines_with_odd_names_are_taken_by_their_programs(name: str) -> None:
     odd = view(f"{TOPIC}{name}", name)
     lines = [
         admin(odd, "topics unload"),
-        admin(odd, "topics unsubscribe", "-s", name),
+        subscription_admin(odd, "topics unsubscribe") or admin(odd, "topics stats"),
         policy_admin(odd, "get-dispatch-rate", "-ap"),
         check(odd, "healthy"),
         holes(odd),
@@ -52,6 +73,12 @@ def test_lines_with_odd_names_are_taken_by_their_programs(name: str) -> None:
     for line in words([line or "" for line in lines]):
         assert_taken(line)
         assert name in "".join(line)
+
+
+def test_a_name_that_pulsar_admin_takes_for_an_option_has_no_line() -> None:
+    assert subscription_admin(view(subscription="-s x"), "topics unsubscribe") is None
+    line = subscription_admin(view(), "topics peek-messages", "-n", "1")
+    assert line == f"pulsar-admin topics peek-messages -n 1 -s billing {TOPIC}"
 
 
 def test_a_partition_is_unloaded_alone_and_has_the_policies_of_its_topic() -> None:
