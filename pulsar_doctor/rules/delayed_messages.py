@@ -74,7 +74,7 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
             Action(
                 "now",
                 "See what the first of them is, if the delay may be a mistake; nothing to do else.",
-                command=subscription_admin(view, "topics peek-messages-n", "1"),
+                command=subscription_admin(view, "topics peek-messages", "-n", "1"),
                 check=check_line(view, "fewer entries that are not due"),
             ),
             Action(

@@ -215,7 +215,7 @@ def _actions(view: SubscriptionView) -> Iterator[Action]:
     yield Action(
         "now",
         "See in the log of the application why it gives messages back: what fails fails at once.",
-        command=subscription_admin(view, "topics peek-messages-n", "1"),
+        command=subscription_admin(view, "topics peek-messages", "-n", "1"),
         check=check_line(view, "messages are acknowledged, and few come back"),
     )
     for version in sorted(versions, key=str):
