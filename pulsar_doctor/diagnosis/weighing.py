@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pulsar_doctor.diagnosis.telling import consumers_of, told_of
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
@@ -25,6 +26,7 @@ from pulsar_doctor.evidence.answers import (
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.wording.durations import seconds_of
@@ -57,6 +59,7 @@ class Diagnosis:
 
     unknown: what the evidence did not decide. incarnations: the consumers that were judged.
     backlog: entries, by positions where the broker's counter is wrong; None: not told.
+    backlog_change: in the window. consumers: everybody, well or not; None: not told.
     """
 
     topic: str
@@ -69,6 +72,8 @@ class Diagnosis:
     unknown: tuple[Unknown, ...] = ()
     incarnations: frozenset[int] = frozenset()
     backlog: int | None = None
+    backlog_change: int | None = None
+    consumers: tuple[ToldConsumer, ...] | None = None
 
     def judges(self, consumer: Consumer) -> bool:
         """Whether this is the verdict on that incarnation of a consumer."""
@@ -105,7 +110,8 @@ def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) 
     weighed = _Weighed()
     for rule in rules:
         weighed.add(rule, _ask(rule, view, limits[rule.code]))
-    findings = tuple(sorted(_root_causes(weighed.findings), key=_worst_first))
+    decided = sorted(_root_causes(weighed.findings), key=_worst_first)
+    findings = tuple(told_of(view, finding) for finding in decided)
     not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
     return Diagnosis(
         topic=view.topic,
@@ -118,6 +124,8 @@ def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) 
         unknown=tuple(unknown for _, unknown in weighed.unknown),
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
+        backlog_change=view.backlog_change,
+        consumers=consumers_of(view),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from pulsar_doctor.evidence.told import Whereabouts
+
 Severity = Literal["stalled", "warning", "info"]
 BoundSide = Literal["at least", "at most"]
 Urgency = Literal["now", "today", "later"]
@@ -61,7 +63,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One root cause, with its numbers and what to do. confidence: from 0 to 1."""
+    """One root cause, with its numbers and what to do. confidence: from 0 to 1.
+
+    since: at the latest, RFC 3339. where, since, impact: told by the view, not by a rule; None:
+    not told.
+    """
 
     code: str
     severity: Severity
@@ -71,6 +77,9 @@ class Finding:
     evidence: tuple[Measure, ...]
     remedy: str
     actions: tuple[Action, ...] = ()
+    since: str | None = None
+    where: Whereabouts | None = None
+    impact: str | None = None
 
     @property
     def explain(self) -> str:

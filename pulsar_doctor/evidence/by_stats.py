@@ -62,6 +62,8 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         hole=hole_of(observed),
         circulation=circulation_of(observed),
         watched=not observed.one_sample,
+        watched_seconds=_watched_seconds(observed),
+        backlog_change=_backlog_change(observed),
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
         since_delivery=observed.window.last.age(observed.now.last_consumed_timestamp_ms),
         delayed=exactly(observed.now.msg_delayed),
@@ -116,6 +118,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         asked_lately=_asked_lately(starving),
         quiet=standing.silence,
         since_flow=standing.starved,
+        since_ack=standing.since(now.last_acked_timestamp_ms),
         since_work=standing.without_work,
         last_sign=standing.since(_last_sign(now)),
         connection_sign=_connection_sign(standing),
@@ -135,9 +138,29 @@ def consumer_view(standing: Standing) -> ConsumerView:
         may_receive_throughout=_may_receive_throughout(standing),
         since_request=_since_request(standing),
         sent_bytes=exactly(now.bytes_out_counter),
+        msg_rate_out=_rate_out(standing),
         draining=draining_of(standing),
         waits_from=waits_from(standing),
     )
+
+
+def _watched_seconds(observed: Observed) -> float | None:
+    span_ms = None if observed.one_sample else observed.window.span_ms
+    return None if span_ms is None else span_ms / 1000
+
+
+def _backlog_change(observed: Observed) -> int | None:
+    """By the broker's counter, unless that is wrong."""
+    return None if observed.backlog.wrong else observed.course.change(attrgetter("msg_backlog"))
+
+
+def _rate_out(standing: Standing) -> float | None:
+    """By the window; otherwise the broker's, which is 0 until its first full minute is over."""
+    delivered = standing.delivered
+    seconds = None if delivered is None else _watched_seconds(standing.observed)
+    if delivered is None or not seconds:
+        return standing.now.msg_rate_out or None
+    return round(delivered / seconds, 3)
 
 
 def _done(standing: Standing) -> int | None:

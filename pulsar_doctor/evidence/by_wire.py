@@ -154,6 +154,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         resting=now_ns < ledger.due_ns,
         quiet=quiet,
         since_flow=_age(ledger.last_flow_ns, now_ns),
+        since_ack=_age(ledger.last_ack_ns, now_ns),
         since_work=since_work,
         last_sign=since_work,
         passed_over=_passed_over(ledger, now_ns),

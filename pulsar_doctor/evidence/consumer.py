@@ -80,6 +80,7 @@ class ConsumerView:
 
     may_receive_throughout: whether the broker could send to it in every sample. since_request:
     since its last FLOW, or since it connected if none came later. sent_bytes: since it connected.
+    msg_rate_out: messages a second that it was sent, in the window or a full minute.
     draining: hashes of keys that wait for its acks. waits_from: the position at which it joined,
     where it is sent nothing before mark-delete is there.
     """
@@ -134,6 +135,7 @@ class ConsumerView:
     quiet: Age | None = None
     since_delivery: Age | None = None
     since_flow: Age | None = None
+    since_ack: Age | None = None
     since_work: Age | None = None
     last_sign: Age | None = None
     connection_sign: Age | None = None
@@ -152,6 +154,7 @@ class ConsumerView:
     may_receive_throughout: bool | None = None
     since_request: Age | None = None
     sent_bytes: Count | None = None
+    msg_rate_out: float | None = None
     draining: Draining | None = None
     waits_from: str | None = None
 

@@ -38,8 +38,8 @@ ASKING = (
 LASTING = ("queue_size", "refill_threshold", "one_by_one", "largest_batch")
 COUNTED = ("permits", "held", "held_entries", "sent", "granted", "parked")
 AGES = (
-    "quiet", "since_flow", "since_work", "since_delivery", "since_request", "last_sign",
-    "connection_sign", "holds_since",
+    "quiet", "since_ack", "since_flow", "since_work", "since_delivery", "since_request",
+    "last_sign", "connection_sign", "holds_since",
 )  # fmt: skip
 
 

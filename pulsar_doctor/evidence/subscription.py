@@ -88,7 +88,8 @@ class SubscriptionView:
     which of `consumers` is the active one of Failover. gone: that one, where it is not connected.
 
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
-    none. delivered: messages, within that time. since_delivery: since it sent any, or tried to.
+    none. watched_seconds: with how much earlier ones; None where not told. backlog_change: entries,
+    within that time. delivered: messages, likewise. since_delivery: since it sent any, or tried to.
     delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
     nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
     attached now; None where that is not told. alone: where nobody is.
@@ -118,6 +119,8 @@ class SubscriptionView:
     hole: AckHole | None = None
     circulation: Circulation | None = None
     watched: bool | None = None
+    watched_seconds: float | None = None
+    backlog_change: int | None = None
     delivered: int | None = None
     since_delivery: Age | None = None
     delayed: Count | None = None

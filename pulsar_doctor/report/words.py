@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.evidence.answers import Action, Finding, Measure
+from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
+
+CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
 
 
 def survive(out: TextIO) -> None:
@@ -45,6 +49,23 @@ def cause(diagnosis: Diagnosis) -> str:
 def culprit(finding: Finding) -> str:
     """`permits-exhausted of worker-3`."""
     return f"{finding.code} of {printable(finding.consumer)}" if finding.consumer else finding.code
+
+
+def client(version: str) -> str:
+    """`Java 4.0.8` of `Pulsar-Java-v4.0.8`; what is written otherwise, as it is."""
+    told = CLIENT.fullmatch(version)
+    return printable(f"{told[1]} {told[2]}" if told else version)
+
+
+def whereabouts(where: Whereabouts, said: str = "") -> str:
+    """`10.0.3.7:51494, Java 4.0.8, connected 2 h`; without an address that was said before."""
+    connected = where.connected and f"connected {where.connected}"
+    parts = (
+        where.address.lstrip("/") if where.address and where.address not in said else None,
+        client(where.client_version) if where.client_version else None,
+        connected or (where.connected_since and f"connected since {where.connected_since}"),
+    )
+    return printable(", ".join(part for part in parts if part))
 
 
 def numbers(evidence: Iterable[Measure]) -> str:
@@ -90,6 +111,7 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
     """
     for finding in diagnosis.findings:
         yield f"{culprit(finding)}: {printable(finding.summary)}"
+        yield from _beside(finding)
         if finding.evidence:
             yield f"Numbers: {numbers(finding.evidence)}"
         yield f"Remedy: {printable(finding.remedy)}"
@@ -98,3 +120,10 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
         yield f"More: {finding.explain}"
     if diagnosis.status == "unknown":
         yield from (f"Not told: {printable(reason)}" for reason in diagnosis.not_told)
+
+
+def _beside(finding: Finding) -> Iterator[str]:
+    if finding.where and whereabouts(finding.where, finding.summary):
+        yield f"Where: {whereabouts(finding.where, finding.summary)}"
+    if finding.impact:
+        yield f"Impact: {printable(finding.impact)}"

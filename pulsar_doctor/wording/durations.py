@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # From how many seconds on which unit is used, and its seconds; hours up to a week.
@@ -24,3 +25,12 @@ def duration(seconds: float) -> str:
             number = seconds / size
             return f"{number:.0f} {unit}" if number >= 10 else f"{number:.3g} {unit}"
     raise ValueError(f"{seconds} is no length of time")
+
+
+def moment_of(ms: int) -> str | None:
+    """Epoch milliseconds as RFC 3339 in UTC; None where no calendar has such a day."""
+    try:
+        written = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return None
+    return written.replace("+00:00", "Z")

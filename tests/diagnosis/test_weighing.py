@@ -294,7 +294,7 @@ def test_what_a_source_can_never_tell_makes_nothing_unknown() -> None:
 
 
 def test_of_many_answers_a_finding_counts_first_then_doubt_then_what_is_not_told() -> None:
-    cause, doubt, silence = finding("cause", "stalled", "a"), Unknown("doubt"), NotTold("silence")
+    cause, doubt, silence = finding("cause", "stalled", None), Unknown("doubt"), NotTold("silence")
     verdict = judge(rule("x", [silence, doubt, cause]))
     assert (verdict.findings, verdict.not_told) == ((cause,), ())
     assert judge(rule("x", [silence, doubt, doubt])).not_told == ("x: doubt",)

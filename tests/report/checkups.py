@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
 
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.evidence.answers import Action, Finding, Measure, Severity, Unknown
+from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
+from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.remedies.lines import quoted
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.stall_check.wanted import Wanted
@@ -29,6 +33,8 @@ HOSTILE = (  # what means something to a terminal, to a log, to markup or to a f
 pieces = st.characters() | st.sampled_from(HOSTILE)  # any character, halves of characters too
 texts = st.lists(pieces, max_size=12).map("".join)
 names = st.lists(pieces, min_size=1, max_size=12).map("".join)
+ages = st.none() | st.builds(Age, st.integers(0, 10**15), st.booleans())
+counts = st.none() | st.builds(Count, st.integers(0, 9), st.none() | st.integers(9, 10**12))
 
 
 def finding(
@@ -40,6 +46,15 @@ def finding(
 ) -> Finding:
     numbers = (Measure("available_permits", 0, "permits"), Measure("last_ack", 720, "seconds"))
     return Finding(code, severity, 0.9, consumer, summary, numbers, REMEDY, actions)
+
+
+def located() -> Finding:
+    """One whose consumer has a place, and of which somebody suffers."""
+    where = Whereabouts(
+        "/10.0.3.7:51494", "Pulsar-Java-v4.0.8", "2026-05-01T10:00:00Z", Age(7_200_000, True)
+    )
+    since, impact = "2026-05-01T11:48:00.250Z", "40 entries wait to be sent"
+    return replace(finding(), where=where, since=since, impact=impact)
 
 
 def verdict(
@@ -99,6 +114,13 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         summary=draw(texts),
         actions=actions_on(draw(names)) if draw(st.booleans()) else (),
     )
+    told = st.none() | texts
+    found = replace(
+        found,
+        where=draw(st.builds(Whereabouts, told, told, told, ages)),
+        impact=draw(told),
+    )
+    there = st.builds(ToldConsumer, names, told, told, told, told, ages, held=counts)
     return verdict(
         status,
         draw(names),
@@ -107,4 +129,6 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         backlog=draw(st.none() | st.integers(-1, 10**12)),
         findings=(found,) if status in ("stalled", "warning") else (),
         not_told=(draw(texts),) if status == "unknown" else (),
+        consumers=draw(st.none() | st.lists(there, max_size=3).map(tuple)),
+        backlog_change=draw(st.none() | st.integers(-9, 9)),
     )

@@ -37,4 +37,5 @@ def test_whole_lines() -> None:
         "backlog": None,
         "findings": [],
         "not_told": ["404"],
+        "consumers": None,
     }

@@ -298,9 +298,9 @@ VERDICT = (
     '"type": "Shared", "status": "stalled", "backlog": null, "findings": [{"code": '
     '"permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow", "summary": '
     '"slow has 0 permits", "evidence": [{"name": "available_permits", "value": 0, "unit": '
-    '"permits"}], "remedy": "Give it a smaller queue.", "actions": [], "explain": '
-    '"pulsar-doctor explain permits-exhausted"}], "not_told": ["permit-leak: nobody knows", '
-    '"and more"]}'
+    '"permits"}], "since": null, "where": null, "impact": null, "remedy": "Give it a smaller '
+    'queue.", "actions": [], "explain": "pulsar-doctor explain permits-exhausted"}], "not_told": '
+    '["permit-leak: nobody knows", "and more"], "consumers": null}'
 )
 STALLED = verdict("stalled", None, finding("slow"))
 

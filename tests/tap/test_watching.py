@@ -49,7 +49,8 @@ SLOW = {  # the consumer, when it has three of four and has acknowledged one
 }  # fmt: skip
 HEALTHY = {
     "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Exclusive",
-    "status": "healthy", "backlog": None, "findings": [], "not_told": NOT_TOLD,
+    "status": "healthy", "backlog": None, "findings": [],
+    "not_told": NOT_TOLD, "consumers": Like(list),
 }  # fmt: skip
 STALLED = {  # a queue of four, of which one was acknowledged
     "code": "permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow",
@@ -73,6 +74,11 @@ STALLED = {  # a queue of four, of which one was acknowledged
         {"name": "quiet_for", "value": NUMBER, "unit": "seconds"},
         {"name": "since_last_flow", "value": NUMBER, "unit": "seconds"},
     ],
+    "since": MOMENT,
+    "where": {
+        "address": Like(r"127\.0\.0\.1:\d+"), "client_version": "client", "connected_since": MOMENT,
+    },
+    "impact": None,
     "remedy": Like("Give this consumer a smaller receiver queue .*"),
     "actions": Like(list),
     "explain": "pulsar-doctor explain permits-exhausted",

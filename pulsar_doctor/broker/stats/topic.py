@@ -43,6 +43,7 @@ class ConsumerStats:
     bytes_out_counter: int | None = None
     avg_messages_per_entry: int | None = None
     message_ack_rate: float | None = None
+    msg_rate_out: float | None = None
     last_acked_timestamp_ms: int | None = None
     last_consumed_timestamp_ms: int | None = None
     last_consumed_flow_timestamp_ms: int | None = None

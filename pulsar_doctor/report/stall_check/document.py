@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.answers import Finding
+from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
+from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
+
+TOLD = tuple(field.name for field in fields(ToldConsumer))
 
 
 def moment_json(checkup: Checkup) -> str:
@@ -26,6 +32,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "backlog": diagnosis.backlog,
         "findings": [finding_json(finding) for finding in diagnosis.findings],
         "not_told": list(diagnosis.not_told),
+        "consumers": _consumers(diagnosis),
     }
 
 
@@ -38,10 +45,38 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "consumer": finding.consumer,
         "summary": finding.summary,
         "evidence": [measure.document() for measure in finding.evidence],
+        "since": finding.since,
+        "where": finding.where and _where(finding.where),
+        "impact": finding.impact,
         "remedy": finding.remedy,
         "actions": [action.document() for action in finding.actions],
         "explain": finding.explain,
     }
+
+
+def _where(where: Whereabouts) -> dict[str, str | None]:
+    return {
+        "address": where.address,
+        "client_version": where.client_version,
+        "connected_since": where.connected_since,
+    }
+
+
+def _consumers(diagnosis: Diagnosis) -> list[dict[str, Any]] | None:
+    """Everybody; ages in seconds."""
+    if diagnosis.consumers is None:
+        return None
+    return [{name: _told(getattr(each, name)) for name in TOLD} for each in diagnosis.consumers]
+
+
+def _told(value: Any) -> Any:
+    """A number where it is exact; otherwise its bounds, of which None is one that is not known."""
+    if isinstance(value, Count):
+        exact, least, most = value.exact, value.least, value.most
+        return {"least": least, "most": most} if exact is None else exact
+    if isinstance(value, Age):
+        return value.seconds if value.exact else {"least": value.seconds, "most": None}
+    return value
 
 
 def without_permits_json(starvation: Starvation) -> dict[str, float | None]:

@@ -35,4 +35,5 @@ def _unread(topic: str, reason: str) -> dict[str, Any]:
         "backlog": None,
         "findings": [],
         "not_told": [reason],
+        "consumers": None,
     }

@@ -1,0 +1,224 @@
+"""What a view tells beside a finding: where, since when, and who suffers; and every consumer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.samples import read
+from pulsar_doctor.broker.stats.backlog import Backlog
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.diagnosis.judge import Judge
+from pulsar_doctor.diagnosis.telling import consumers_of, told_of
+from pulsar_doctor.diagnosis.weighing import limits_of
+from pulsar_doctor.evidence.answers import STATS, Finding, Measure
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.told import Whereabouts
+from pulsar_doctor.evidence.values import Count, at_least, exactly
+from pulsar_doctor.rules import load
+
+STATES = Path(__file__).parent.parent / "states" / "4.0.8"
+
+NOW_MS = 1_777_636_800_000  # 2026-05-01T12:00:00Z
+TWO_HOURS = Age(7_200_000, True)
+SAID = "worker-3 has 0 permits, holds 10 unacknowledged messages and has been quiet for 12 min"
+WORKER = ConsumerView(
+    label="worker-3",
+    name="worker-3",
+    address="/10.0.3.7:51494",
+    client_version="Pulsar-Java-v4.0.8",
+    connected_since="2026-05-01T10:00:00Z",
+    connected=TWO_HOURS,
+    held=exactly(10),
+    unacked_limit=50_000,
+)
+IDLE = ConsumerView(label="idle-1", idle=Age(12_000, True))
+
+
+def view(*consumers: ConsumerView, **told: Any) -> SubscriptionView:
+    known = {"type": "Shared", "backlog": Backlog(counter=615), "moment_ms": NOW_MS}
+    return SubscriptionView(
+        topic="t", partition=None, subscription="s", sources=frozenset({STATS}),
+        consumers=consumers, **known | told,
+    )  # fmt: skip
+
+
+def finding(summary: str = SAID, *evidence: Measure, **told: Any) -> Finding:
+    said = evidence or (Measure("quiet_for", 720.0, "seconds"),)
+    known = {"code": "permits-exhausted", "severity": "stalled", "confidence": 0.9,
+             "consumer": "worker-3", "remedy": "…"}  # fmt: skip
+    return Finding(summary=summary, evidence=said, **known | told)
+
+
+def impact(of: SubscriptionView, found: Finding | None = None) -> str | None:
+    return told_of(of, found or finding()).impact
+
+
+def test_where_is_that_of_the_consumer_that_is_named() -> None:
+    told = told_of(view(IDLE, WORKER), finding())
+    assert told.where == Whereabouts(
+        "/10.0.3.7:51494", "Pulsar-Java-v4.0.8", "2026-05-01T10:00:00Z", TWO_HOURS
+    )
+
+
+def test_of_two_with_one_name_it_is_the_one_whose_address_the_rule_tells() -> None:
+    newer = replace(WORKER, address="/10.0.3.7:60000")
+    both = view(WORKER, newer)
+    said = Measure("address", "/10.0.3.7:60000", "")
+    assert told_of(both, finding()).where is None
+    where = told_of(both, finding(SAID, said)).where
+    assert where is not None
+    assert where.address == "/10.0.3.7:60000"
+
+
+@pytest.mark.parametrize("found", [finding(consumer=None), finding(consumer="has-left")])
+def test_where_nobody_that_is_there_is_named_there_is_no_place(found: Finding) -> None:
+    assert told_of(view(WORKER), found).where is None
+
+
+def test_a_source_that_tells_no_place_gives_none() -> None:
+    assert told_of(view(ConsumerView(label="worker-3")), finding()).where is None
+
+
+def test_since_is_the_moment_less_the_age_of_the_trouble() -> None:
+    told = told_of(view(WORKER), finding())
+    assert told.since == "2026-05-01T11:48:00.000Z"
+    gap = finding(SAID, Measure("mark_delete_stood", 60, "seconds"), consumer=None)
+    assert told_of(view(WORKER), gap).since == "2026-05-01T11:59:00.000Z"
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        view(WORKER, moment_ms=None),
+        view(WORKER, moment_ms=10**18),
+        view(replace(WORKER, works=True)),
+    ],
+)
+def test_since_is_not_told_without_a_moment_or_of_a_silence_in_its_rhythm(
+    of: SubscriptionView,
+) -> None:
+    assert told_of(of, finding()).since is None
+
+
+def test_since_is_not_told_where_no_number_of_the_finding_is_an_age() -> None:
+    assert told_of(view(WORKER), finding(SAID, Measure("backlog", 3, "entries"))).since is None
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({}, "615 entries are not acknowledged"),
+        ({"left": exactly(605)}, "605 of the 615 entries in the backlog wait to be sent"),
+        ({"left": exactly(615)}, "615 entries in the backlog wait to be sent"),
+        ({"left": Count(400, 615)},
+         "at least 400 of the 615 entries in the backlog wait to be sent"),
+        ({"left": at_least(1), "backlog": None}, "at least 1 entry waits to be sent"),
+        ({"left": exactly(1), "backlog": None}, "1 entry waits to be sent"),
+        ({"replay": exactly(13)}, "615 entries are not acknowledged; 13 wait to be sent again"),
+        ({"left": Count(0, 615)}, "615 entries are not acknowledged"),
+        ({"backlog": None}, None),
+        ({"backlog": Backlog(counter=0)}, None),
+    ],
+)  # fmt: skip
+def test_what_waits_is_told_with_its_bounds(told: dict[str, Any], says: str | None) -> None:
+    assert impact(view(WORKER, **told)) == says
+
+
+def test_no_number_that_the_summary_has_said_is_said_again() -> None:
+    said = finding("worker-3 stands still, with a backlog of 615 entries")
+    assert impact(view(WORKER), said) is None
+    assert impact(view(WORKER, left=exactly(605)), said) == "605 entries wait to be sent"
+
+
+def test_a_digit_in_a_name_is_no_number_that_was_said() -> None:
+    assert impact(view(WORKER, backlog=Backlog(counter=3))) == "3 entries are not acknowledged"
+
+
+def test_those_that_are_idle_are_named_with_the_time_that_holds_of_all() -> None:
+    other = replace(IDLE, label="idle-2", idle=Age(5000, False))
+    says = impact(view(WORKER, IDLE, other))
+    assert says is not None
+    assert says.endswith("; idle-1 and idle-2 have had nothing to do for at least 5 s")
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        view(WORKER, replace(IDLE, active=False)),
+        view(WORKER, replace(IDLE, idle=Age(300, True))),
+        view(WORKER, IDLE, quiet_is_fine=True),
+        view(replace(WORKER, held=None), IDLE, backlog=None),
+        view(replace(WORKER, idle=Age(9000, True))),
+    ],
+    ids=("a standby", "a moment", "nothing needs to move", "nothing is known to wait", "itself"),
+)
+def test_nobody_is_called_idle_who_need_not_work(of: SubscriptionView) -> None:
+    assert "nothing to do" not in (impact(of) or "")
+
+
+def test_who_is_named_as_idle_by_the_summary_is_not_named_again() -> None:
+    said = finding("worker-3 holds all, while idle-1 has had nothing to do")
+    assert impact(view(WORKER, IDLE), said) == "615 entries are not acknowledged"
+
+
+HALF = "it has used 50% of its limit of 50000 unacknowledged messages"
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"held": exactly(25_000)}, HALF),
+        ({"held": at_least(5_000)},
+         "it has used at least 10% of its limit of 50000 unacknowledged messages"),
+        ({"held": exactly(25_000), "delivered": 100, "done": 50},
+         f"{HALF}, all of it in about 83 min "
+         "at the pace of now"),
+        ({"held": exactly(25_000), "delivered": 100, "acked": False},
+         f"{HALF}, all of it in about 42 min "
+         "at the pace of now"),
+        ({"held": exactly(25_000), "delivered": 50, "done": 50},
+         HALF),
+        ({"held": exactly(400)}, None),
+        ({"held": exactly(25_000), "blocked": True}, None),
+        ({"held": exactly(25_000), "unacked_limit": 0}, None),
+        ({"held": exactly(25_000), "unacked_limit": None}, None),
+        ({"drain_seconds": 400}, "what it holds takes it at least 6.67 min at its pace of now"),
+    ],
+)  # fmt: skip
+def test_what_is_used_up_is_told_and_when(told: dict[str, Any], says: str | None) -> None:
+    there = view(replace(WORKER, **told), backlog=None, watched_seconds=10.0)
+    assert impact(there) == says
+
+
+def test_a_limit_that_the_broker_does_not_enforce_is_not_told() -> None:
+    held = replace(WORKER, held=exactly(25_000))
+    assert impact(view(held, backlog=None, type="Failover")) is None
+
+
+def test_of_what_is_only_worth_knowing_nobody_suffers() -> None:
+    assert impact(view(WORKER), finding(severity="info")) is None
+
+
+def test_every_consumer_is_told_with_the_numbers_of_the_view() -> None:
+    told = consumers_of(view(IDLE, WORKER))
+    assert told is not None
+    assert [each.label for each in told] == ["idle-1", "worker-3"]
+    assert (told[1].held, told[1].connected, told[0].idle) == (exactly(10), TWO_HOURS, IDLE.idle)
+    assert consumers_of(replace(view(), consumers=None)) is None
+
+
+def test_of_a_real_state_who_works_has_its_last_ack_its_pace_and_the_backlog_its_trend() -> None:
+    [window] = read([str(STATES / "healthy-failover-working.jsonl.gz")]).windows
+    [verdict] = Judge(load(), limits_of(load())).verdicts(window)
+    assert verdict.consumers is not None
+    active, standby = verdict.consumers
+    assert active.since_ack == Age(1, True)
+    assert active.msg_rate_out is not None
+    assert active.msg_rate_out > 1
+    assert (standby.since_ack, standby.never_acked, standby.msg_rate_out) == (None, True, 0)
+    assert verdict.backlog_change == -72
