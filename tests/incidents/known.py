@@ -1,7 +1,8 @@
 """Laws that are broken today, by law, rule and sources: to be shortened, never lengthened.
 
-Written by `python -m tests.incidents --known tests/incidents/known.py`. A law, rule and pair of sources
-that is not in it fails the tests; one that is in it and does not occur any more fails the slow one.
+Written by `python -m tests.incidents --known tests/incidents/known.py`. A law, rule and pair of
+sources that is not in it fails the tests; one that is in it and does not occur any more fails the
+slow one.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,7 +16,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
-from pulsar_doctor.report.words import backlog, culprit, numbers, what_to_do
+from pulsar_doctor.report.words import backlog, culprit, numbers, what_to_do, whereabouts
 from pulsar_doctor.wording.printable import printable
 
 NOT_TOLD_SHOWN_MOST = 3
@@ -69,8 +70,9 @@ def block_parts(pen: Pen, alike: Alike) -> Padding:
 def print_healthy(pen: Pen, folded: Folded) -> None:
     """One line, and a second where there is something to know."""
     every = f", {folded.partitions} partitions" if folded.partitions > 1 else ""
-    where = _where(folded, every)
-    pen.console.print(Text.assemble(pen.badge("healthy"), "  ", where))
+    said = folded.info.summary if folded.info else ""
+    line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, said)}"
+    pen.console.print(Text.assemble(pen.badge("healthy"), "  ", line))
     if folded.info is not None:
         info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
         pen.console.print(_indented([("info", Text(info))], below=0))
@@ -96,12 +98,18 @@ def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tu
         yield from _finding_lines(finding, with_actions=with_actions)
     if alike.of.topic.startswith(NON_PERSISTENT):
         yield "backlog", Text("none: a non-persistent topic keeps nothing")
-    elif pen.tells_backlog:
+    elif pen.tells_backlog and not _says(alike, shown.backlog):
         entries = backlog(alike.of.backlog)
         unit = "" if alike.of.backlog is None else " entries"
         where = " in all partitions" if alike.of.partitions > 1 else ""
         yield "backlog", Text(f"{entries}{unit}{where}")
     yield from _not_told(pen, shown)
+
+
+def _says(alike: Alike, entries: int | None) -> bool:
+    """Whether who suffers has been told with this number."""
+    told = " ".join(finding.impact or "" for finding in alike.shown.findings)
+    return alike.of.partitions <= 1 and re.search(rf"\b{entries} entr", told) is not None
 
 
 def _finding_lines(finding: Finding, *, with_actions: bool) -> Iterator[tuple[str, Text]]:
@@ -110,6 +118,11 @@ def _finding_lines(finding: Finding, *, with_actions: bool) -> Iterator[tuple[st
     cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
     yield "cause", cause.append(f"{sure})")
     yield "seen", Text(printable(finding.summary))
+    where = whereabouts(finding.where, finding.summary) if finding.where else ""
+    if where:
+        yield "where", Text(where)
+    if finding.impact:
+        yield "impact", Text(printable(finding.impact))
     if with_actions and finding.actions:
         yield from ((name, Text(text)) for name, text in what_to_do(finding))
     else:

@@ -11,6 +11,7 @@ from pulsar_doctor.diagnosis.checkup import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.ledger.consumers import PERSISTENT
+from pulsar_doctor.report.stall_check.vitals import Vitals
 from pulsar_doctor.wording.printable import listed, printable
 
 HEALTHY_SHOWN_MOST = 10  # by name; more are only counted
@@ -32,12 +33,14 @@ class Folded:
     backlog: int | None = 0
     unwell: list[Diagnosis] = field(default_factory=list)
     info: Finding | None = None
+    vitals: Vitals = field(default_factory=Vitals)
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more partition, or the whole topic."""
         told = self.backlog is not None and diagnosis.backlog is not None
         self.backlog = (self.backlog or 0) + (diagnosis.backlog or 0) if told else None
         self.partitions += diagnosis.partition is not None
+        self.vitals.add(diagnosis)
         if diagnosis.status != "healthy":
             self.unwell.append(diagnosis)
         elif diagnosis.findings:
@@ -90,17 +93,17 @@ class FoldedFleet:
     def add(self, diagnosis: Diagnosis) -> None:
         """One more verdict."""
         key = (diagnosis.topic, diagnosis.subscription)
-        new = Folded(*key, diagnosis.type)
         if diagnosis.partition is not None:
-            self.partitioned.setdefault(key, new).add(diagnosis)
+            known = self.partitioned.get(key) or Folded(*key, diagnosis.type)
+            self.partitioned.setdefault(key, known).add(diagnosis)
             return
+        healthy = diagnosis.status == "healthy"
+        self.plain_healthy_count += healthy
+        if healthy and len(self.plain_healthy) >= HEALTHY_SHOWN_MOST:
+            return  # only counted
+        new = Folded(*key, diagnosis.type)
         new.add(diagnosis)
-        if diagnosis.status != "healthy":
-            self.plain_unwell.append(new)
-            return
-        self.plain_healthy_count += 1
-        if len(self.plain_healthy) < HEALTHY_SHOWN_MOST:
-            self.plain_healthy.append(new)
+        (self.plain_healthy if healthy else self.plain_unwell).append(new)
 
     @property
     def unwell(self) -> list[Folded]:

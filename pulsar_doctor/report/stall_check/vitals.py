@@ -1,0 +1,76 @@
+"""What a healthy subscription lives by, in one line: its backlog, its consumers, its last ack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.wording.printable import many
+
+NONE = Count(0, 0)
+
+
+@dataclass(slots=True)
+class Vitals:
+    """Of all partitions together; None where one of them does not tell. last_ack: the youngest."""
+
+    change: int | None = 0
+    consumers: int | None = 0
+    permits: Count | None = NONE
+    last_ack: Age | None = None
+
+    def add(self, diagnosis: Diagnosis) -> None:
+        """One more partition, or the whole topic."""
+        there, change = diagnosis.consumers, diagnosis.backlog_change
+        self.change = None if None in (self.change, change) else self.change + change  # type: ignore[operator]
+        if there is None or self.consumers is None:
+            self.consumers = self.permits = None
+            return
+        self.consumers += len(there)
+        for each in there:
+            self.permits = _sum(self.permits, each.permits)
+            if each.since_ack is not None:
+                youngest = min((self.last_ack or each.since_ack).ms, each.since_ack.ms)
+                self.last_ack = Age(youngest, each.since_ack.exact)
+
+    def words(self, backlog: int | None, said: str = "") -> str:
+        """`: backlog 3, falling by 2; 2 consumers with 1990 permits, last ack 2 s ago`.
+
+        said: what follows, whose numbers are left out here.
+        """
+        parts = [*self._backlog(backlog, said), *self._consumers()]
+        return f": {'; '.join(parts)}" if parts else ""
+
+    def _backlog(self, backlog: int | None, said: str) -> Iterator[str]:
+        if backlog is None or str(backlog) in re.findall(r"\d+", said):
+            return
+        way = ""
+        if self.change:
+            way = f", {'growing' if self.change > 0 else 'falling'} by {abs(self.change)}"
+        elif self.change == 0 and backlog > 0:
+            way = ", steady"
+        yield f"backlog {backlog}{way}"
+
+    def _consumers(self) -> Iterator[str]:
+        if self.consumers is None:
+            return
+        if not self.consumers:
+            yield "nobody attached"
+            return
+        permits = "" if self.permits is None else f" with {self.permits} permits"
+        acked = f", last ack {self.last_ack} ago" if self.last_ack else ""
+        yield f"{many(self.consumers, 'consumer')}{permits}{acked}"
+
+
+def _sum(one: Count | None, other: Count | None) -> Count | None:
+    if one is None or other is None:
+        return None
+    return Count(_plus(one.least, other.least), _plus(one.most, other.most))
+
+
+def _plus(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
