@@ -40,6 +40,7 @@ class StallCheckRequest:
     fail_on: FailOn
     watch: bool
     every_seconds: float
+    consumers: bool
     output: str  # one of report.formats.FORMATS
 
     @property
@@ -124,6 +125,12 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         raise InputError(
             "what is to be checked? Name a TOPIC, or give --namespace NS, --all, --stats FILE "
             "or --trace DIR"
+        )
+    if asked.consumers and (asked.watch or asked.output != "table"):
+        other = "--watch" if asked.watch else f"-o {asked.output}"
+        raise InputError(
+            f"--consumers prints a table after one check, which {other} has no place for; -o json "
+            "lists every consumer without it"
         )
     if asked.interval_seconds <= 0:
         raise InputError("samples cannot lie 0s apart; see --interval")

@@ -45,7 +45,12 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
     from pulsar_doctor.report.stall_check.unread import sentences
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
-    wanted = Wanted(_fails(asked), verbose=told("verbose"))
+    wanted = Wanted(
+        _fails(asked),
+        verbose=told("verbose"),
+        header=not told("quiet"),
+        consumers=asked.consumers,
+    )
     formats.write(asked.output, checkup, sys.stdout, wanted=wanted)
     if asked.output not in ("table", "json"):
         for _, note in checkup.notes:

@@ -89,6 +89,10 @@ def _say_unknown(why: str) -> None:
     "--every", "every_seconds", type=DURATION, default="30s", show_default=True,
     help="With --watch: from one check to the next, at least 5s.",
 )  # fmt: skip
+@click.option(
+    "--consumers", is_flag=True,
+    help="Print every consumer too, healthy or not: where it is, and its numbers.",
+)  # fmt: skip
 @output_option(*FORMATS)
 @connection_options
 @taking(StallCheckRequest)
@@ -105,6 +109,7 @@ def command(asked: StallCheckRequest) -> int:
     pulsar-doctor stall-check --namespace public/default -o json
     pulsar-doctor stall-check --all --watch --every 1m
     pulsar-doctor stall-check --all --watch -o jsonl | jq 'select(.status == "stalled")'
+    pulsar-doctor stall-check orders -s billing --consumers
     pulsar-doctor stall-check orders --save incident.gz
     pulsar-doctor stall-check --stats incident.gz
     pulsar-admin topics stats orders | pulsar-doctor stall-check orders --stats -
@@ -183,6 +188,7 @@ def _of_both(where: Settings, trace: ReadTrace, both: Judge, asked: StallCheckRe
         why = str(error)
     else:
         if checkup.diagnoses or not checkup.unreachable:
+            checkup.files = (str(trace.folder),)
             return checkup
         why = checkup.unreachable[0][1]
     say(f"the broker could not be asked, so this is by the trace alone: {why}")

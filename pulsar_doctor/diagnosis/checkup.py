@@ -19,6 +19,24 @@ def _now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """Who was asked. admin_url: without credentials; name, broker_version: None: not told."""
+
+    name: str | None
+    admin_url: str
+    broker_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """When files were taken, epoch ms by the broker's clock. exact: False: no sooner than that."""
+
+    first_ms: int
+    last_ms: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """How many subscriptions have which verdict, each partition apart, and what was not read."""
 
@@ -38,6 +56,7 @@ class Checkup:
 
     not_loaded: full names of topics. unreachable: (full name, reason). samples: 0 for a trace.
     notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
+    cluster: None where none was asked. files: names of what was read; taken: None: not told.
     """
 
     source: Source
@@ -48,6 +67,9 @@ class Checkup:
     unreachable: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     checked_at: datetime = field(default_factory=_now)
+    cluster: Cluster | None = None
+    files: tuple[str, ...] = ()
+    taken: Taken | None = None
     _counts: Counter[Status] = field(default_factory=Counter)
 
     def examined(self) -> Iterator[Diagnosis]:

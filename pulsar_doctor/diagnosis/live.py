@@ -20,7 +20,8 @@ from pulsar_doctor.broker.fleet import Fleet, Scope
 from pulsar_doctor.broker.samples import Recorder
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.diagnosis.checkup import Checkup, Source
+from pulsar_doctor.diagnosis.checkup import Checkup, Cluster, Source
+from pulsar_doctor.diagnosis.identity import identified
 from pulsar_doctor.diagnosis.judge import Judge, Triage, full
 from pulsar_doctor.diagnosis.named import kinds, sample_named
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -80,7 +81,7 @@ def of_topics(asking: Asking, topics: Sequence[str], judge: Judge) -> Checkup:
         stack.callback(asking.no_more_progress)
         keep = recorder.add if recorder else None
         watch = Watch(keep, judge.is_decided, asking.of_samples)
-        sampled = asyncio.run(_sample(admin, topics, asking.plan, watch))
+        sampled, cluster = asyncio.run(_sample(admin, topics, asking.plan, watch))
         if recorder:
             for window in sampled.windows:
                 recorder.limits(full(window), window.limits)
@@ -88,6 +89,7 @@ def of_topics(asking: Asking, topics: Sequence[str], judge: Judge) -> Checkup:
         asking.say(note)
     _say_missing(judge.missing(sampled.windows), asking, alone=not sampled.unread)
     checkup = _checkup(sampled, judge)
+    checkup.cluster = cluster
     checkup.not_loaded += sampled.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
     checkup.notes += kinds(sampled)
@@ -115,7 +117,7 @@ def _of_fleet(asking: Asking, scope: Scope, judge: Judge, checkup: Checkup) -> I
         stack.callback(asking.no_more_progress)
         triage, keep = Triage(judge), recorder.add if recorder else None
         fleet = Fleet(admin, scope, triage.is_healthy, asking.plan, keep, asking.progress)
-        for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder)):
+        for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder, checkup)):
             found = True
             yield diagnosis
     for note in fleet.notes:
@@ -153,14 +155,19 @@ def _say_missing(missing: str | None, asking: Asking, *, alone: bool) -> None:
 
 
 async def _judged(
-    fleet: Fleet, triage: Triage, recorder: Recorder | None
+    fleet: Fleet, triage: Triage, recorder: Recorder | None, checkup: Checkup
 ) -> AsyncGenerator[Diagnosis, None]:
-    async with fleet.admin, aclosing(fleet.windows()) as windows:
+    async with (
+        fleet.admin,
+        identified(fleet.admin) as identify,
+        aclosing(fleet.windows()) as windows,
+    ):
         async for window in windows:
             if recorder:
                 recorder.limits(full(window), window.limits)
             for diagnosis in triage.verdicts(window):
                 yield diagnosis
+        checkup.cluster = await identify()
 
 
 def _out_of_the_loop(coming: AsyncGenerator[Diagnosis, None]) -> Iterator[Diagnosis]:
@@ -194,9 +201,11 @@ async def _some(
     return some, None
 
 
-async def _sample(admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch) -> Sampled:
-    async with admin:
-        return await sample_named(admin, topics, plan, watch)
+async def _sample(
+    admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch
+) -> tuple[Sampled, Cluster]:
+    async with admin, identified(admin) as identify:
+        return await sample_named(admin, topics, plan, watch), await identify()
 
 
 def _checkup(sampled: Sampled, judge: Judge) -> Checkup:

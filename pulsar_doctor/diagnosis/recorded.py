@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.broker.samples import read as read_files
+from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.reading import is_called
-from pulsar_doctor.diagnosis.checkup import Checkup, Source
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.diagnosis.checkup import Checkup, Source, Taken
 from pulsar_doctor.diagnosis.judge import Judge, full, named
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.errors import DoctorError, needing
@@ -23,10 +25,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReadTrace:
-    """What a trace has shown of each subscription, and over how many seconds."""
+    """What a trace has shown of each subscription, until when, and over how many seconds."""
 
     folder: Path
     wires: Sequence[Subscription]
+    until_ms: int
     seconds: float
 
 
@@ -39,13 +42,16 @@ def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
     seconds = max(0, timeline.now_ns - began_ns) / 1e9
-    return ReadTrace(folder, timeline.subscriptions(), seconds)
+    return ReadTrace(folder, timeline.subscriptions(), timeline.now_us // 1000, seconds)
 
 
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     """The verdicts on what went over the wire. Raises DoctorError for what is not there."""
     wires = _asked_for(read.folder, read.wires, topics, judge.subscription)
-    return Checkup("trace", diagnose_wire(wires, judge.rules, judge.limits), read.seconds)
+    diagnoses = diagnose_wire(wires, judge.rules, judge.limits)
+    began_ms = read.until_ms - round(read.seconds * 1000)
+    taken = Taken(began_ms, read.until_ms, exact=True)
+    return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)
 
 
 def open_folder(folder: Path) -> Trace:
@@ -96,4 +102,15 @@ def of_files(
         raise DoctorError(missing)
     diagnoses = [each for window in read.windows for each in judge.verdicts(window)]
     source: Source = "files and trace" if judge.wires else "files"
-    return Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples)
+    names = tuple(called(name) for name in (*stats_files, *internal_files))
+    checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples, files=names)
+    checkup.taken = _taken(read.windows)
+    return checkup
+
+
+def _taken(windows: Sequence[TopicWindow]) -> Taken | None:
+    samples = [sample for each in windows for sample in each.window.samples]
+    moments = [sample.now_ms for sample in samples if sample.now_ms is not None]
+    if not moments:
+        return None
+    return Taken(min(moments), max(moments), all(sample.now_told for sample in samples))

@@ -112,8 +112,60 @@ def test_a_namespace_without_topics_is_nothing_to_worry_about(check: Check) -> N
         told = check(broker, "--namespace", "public/default", "-o", "json")
         assert (told.code, told.err) == (0, "")
         assert told.document["subscriptions"] == told.document["unreachable"] == []
-        told = check(broker, "--namespace", "public/default")
+        told = check(broker, "--namespace", "public/default", "-q")
     assert (told.code, told.err, told.out) == (0, "", "0 subscriptions\n")
+
+
+VERSION = "brokers/version"
+SETTINGS = Reply(document={"clusterName": "eu-1"})
+TELLING = {VERSION: Reply(body=b"4.0.8"), "brokers/configuration/runtime": SETTINGS}
+
+
+@pytest.mark.parametrize("asked", [("held", "quiet"), ("--namespace", "public/default")])
+def test_the_cluster_is_told_and_its_version_asked_for_once(
+    check: Check, asked: tuple[str, ...]
+) -> None:
+    with cluster({"held": stuck(), "quiet": states(HEALTHY)}, replies=TELLING) as broker:
+        told = check(broker, *asked, "-o", "json")
+        assert told.document["cluster"] == {
+            "name": "eu-1", "admin_url": broker.url, "broker_version": "4.0.8",
+        }  # fmt: skip
+        assert sum(each.path.endswith(VERSION) for each in broker.asked) == 1
+        head = check(broker, *asked).out.splitlines()[0]
+        assert head.startswith(f"eu-1 at {broker.url}, Pulsar 4.0.8; 20")
+        assert "eu-1" not in check(broker, *asked, "-q").out
+
+
+def test_a_version_that_is_refused_is_not_told_and_nothing_else(check: Check) -> None:
+    with cluster({"quiet": states(HEALTHY)}, replies={VERSION: NO_RIGHT}) as broker:
+        told = check(broker, "quiet", "-o", "json")
+    assert told.document["cluster"] == {
+        "name": None, "admin_url": broker.url, "broker_version": None,
+    }  # fmt: skip
+    assert (told.code, told.err) == (0, "")
+
+
+def test_every_consumer_is_listed_where_that_is_asked_for(check: Check) -> None:
+    with cluster({"held": stuck(), "quiet": states(HEALTHY)}) as broker:
+        lines = check(broker, "held", "quiet", "--consumers").out.splitlines()
+        found = check(broker, "held", "quiet", "-o", "json").document["subscriptions"]
+    assert sum(line.startswith("consumers of ") for line in lines) == 2
+    for each in found:
+        for consumer in each["consumers"]:
+            address = consumer["address"].lstrip("/")
+            assert any(consumer["label"] in line and address in line for line in lines)
+        for finding in each["findings"]:
+            named = [one for one in each["consumers"] if one["label"] == finding["consumer"]]
+            assert finding["where"].items() <= named[0].items()
+
+
+@pytest.mark.parametrize("more", [("-o", "json"), ("-o", "junit"), ("--watch",)])
+def test_a_table_of_consumers_is_refused_where_it_has_no_place(
+    check: Check, more: tuple[str, ...]
+) -> None:
+    told = check(None, "orders", "--consumers", *more)
+    assert (told.code, told.out) == (2, "")
+    assert told.sentence().startswith("--consumers prints a table after one check, which ")
 
 
 @pytest.mark.parametrize("path", ["brokers", "broker-stats/topics"])
@@ -151,7 +203,7 @@ def test_the_partitions_of_a_topic_are_judged_apart_and_shown_as_one(check: Chec
         assert [(one["partition"], one["status"]) for one in told.document["subscriptions"]] == [
             (0, "stalled"), (1, "healthy"), (2, "stalled"),
         ]  # fmt: skip
-        assert "partitions 0 and 2 of 3" in check(broker, "orders").out.splitlines()[0]
+        assert "partitions 0 and 2 of 3" in check(broker, "orders").out.splitlines()[1]
 
 
 def test_a_window_of_0_is_one_sample_and_less_sure(check: Check) -> None:

@@ -67,6 +67,24 @@ def test_the_broker_the_wire_and_both_say_the_same(broker, topic, hoarded: Path)
     ):
         code, document, _ = judged(broker, *arguments)
         assert (code, told(document), document["source"]) == (1, stalled, source)
+        assert_it_says_where(document["subscriptions"][0])
+        cluster = {"name": "standalone", "admin_url": broker.admin_url, "broker_version": "4.0.8"}
+        assert document["cluster"] == (None if source == "trace" else cluster)
+    lines = pulsar_doctor("stall-check", topic, *window, "--consumers", broker=broker).stdout
+    assert lines.startswith(f"standalone at {broker.admin_url}, Pulsar 4.0.8; 20")
+    assert f"consumers of s on {topic}" in lines
+
+
+def assert_it_says_where(row: dict[str, Any]) -> None:
+    """Of the consumer that is named, and of everybody: by the broker and by the wire."""
+    [finding] = row["findings"]
+    where = finding["where"]
+    assert where["address"].lstrip("/").startswith("127.0.0.1:")
+    assert where["client_version"].startswith("Pulsar-CPP-v")
+    assert where["connected_since"].startswith("20")
+    assert {each["name"]: each["held"] for each in row["consumers"]} == {"a": 20, "b": 0}
+    [a] = [each for each in row["consumers"] if each["name"] == "a"]
+    assert where.items() <= a.items()
 
 
 def test_a_trace_goes_with_files_too(broker, topic, hoarded: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.cli import stall_check
-from pulsar_doctor.diagnosis.checkup import Tally
+from pulsar_doctor.diagnosis.checkup import Cluster, Tally
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.evidence.answers import Severity
 from pulsar_doctor.report.stall_check.folding import Folded
@@ -133,7 +133,8 @@ def assert_each_is_told(name: str, diagnoses: list[Diagnosis], unread: Unread) -
         not_loaded=[topic for topic, _ in unread],
         notes=unread,
     )
-    text = written(name, run)
+    run.cluster, run.files = Cluster(EVIL, EVIL, EVIL), (EVIL,)
+    text = written(name, run, header=True, consumers=True)
     told = its(name).read(text)
     held = getattr(its(name), "held", str)
     if isinstance(told, str):

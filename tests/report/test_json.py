@@ -7,9 +7,53 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.diagnosis.checkup import Cluster
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.told import ToldConsumer
+from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.stall_check.formats import write
-from tests.report.checkups import checkup, verdict, written
+from tests.report.checkups import checkup, located, verdict, written
+
+HELD = ToldConsumer(
+    label="worker-3",
+    name="worker-3",
+    address="/10.0.3.7:51494",
+    connected=Age(7_200_000, True),
+    active=None,
+    queue_size=Count(0, 1),
+    permits=Count(0, 0),
+    held=Count(500, 500),
+    unacked_limit=50_000,
+    until_flow=Count(None, 250),
+    since_ack=Age(720_000, False),
+    since_flow=Age(7_200_000, True),
+)
+CONSUMER = {
+    "label": "worker-3",
+    "name": "worker-3",
+    "address": "/10.0.3.7:51494",
+    "client_version": None,
+    "connected_since": None,
+    "connected": 7200.0,
+    "active": None,
+    "queue_size": {"least": 0, "most": 1},
+    "permits": 0,
+    "held": 500,
+    "unacked_limit": 50_000,
+    "blocked": None,
+    "sent": None,
+    "granted": None,
+    "flows": None,
+    "until_flow": {"least": None, "most": 250},
+    "never_acked": None,
+    "since_ack": {"least": 720.0, "most": None},
+    "since_flow": 7200.0,
+    "since_delivery": None,
+    "quiet": None,
+    "idle": None,
+    "msg_rate_out": None,
+}
 
 
 def read(text: str) -> list[dict[str, Any]]:
@@ -30,7 +74,11 @@ def read(text: str) -> list[dict[str, Any]]:
 
 def test_a_whole_document() -> None:
     run = checkup(
-        [verdict("stalled", partition=3), verdict("unknown", "audit", backlog=None)],
+        [
+            verdict("stalled", partition=3, findings=(located(),), consumers=(HELD,)),
+            verdict("unknown", "audit", backlog=None),
+        ],
+        cluster=Cluster("eu", "http://broker:8080", None),
         not_loaded=["persistent://a/b/quiet"],
         unreachable=[("persistent://a/b/gone", "404: no such topic")],
     )
@@ -40,6 +88,11 @@ def test_a_whole_document() -> None:
         "schema": "pulsar-doctor/stall-check/1",
         "checked_at": "2026-05-01T12:00:00.250Z",
         "source": "broker",
+        "cluster": {
+            "name": "eu",
+            "admin_url": "http://broker:8080",
+            "broker_version": None,
+        },
         "window_seconds": 10.0,
         "samples": 11,
         "subscriptions": [
@@ -61,12 +114,20 @@ def test_a_whole_document() -> None:
                             {"name": "available_permits", "value": 0, "unit": "permits"},
                             {"name": "last_ack", "value": 720, "unit": "seconds"},
                         ],
+                        "since": "2026-05-01T11:48:00.250Z",
+                        "where": {
+                            "address": "/10.0.3.7:51494",
+                            "client_version": "Pulsar-Java-v4.0.8",
+                            "connected_since": "2026-05-01T10:00:00Z",
+                        },
+                        "impact": "40 entries wait to be sent",
                         "remedy": "Give this consumer a smaller receiver queue.",
                         "actions": [],
                         "explain": "pulsar-doctor explain permits-exhausted",
                     }
                 ],
                 "not_told": [],
+                "consumers": [CONSUMER],
             },
             {
                 "topic": "persistent://public/default/orders",
@@ -77,6 +138,7 @@ def test_a_whole_document() -> None:
                 "backlog": None,
                 "findings": [],
                 "not_told": ["broker-read-stuck: one sample does not show whether it moves"],
+                "consumers": None,
             },
         ],
         "not_loaded": ["persistent://a/b/quiet"],

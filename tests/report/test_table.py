@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.diagnosis.checkup import Cluster, Taken
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.answers import Unknown
-from tests.report.checkups import actions_on, checkup, finding, verdict, written
+from pulsar_doctor.evidence.told import ToldConsumer
+from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.report.words import client
+from tests.report.checkups import actions_on, checkup, finding, located, verdict, written
 
 MANY = """
 verdict     subscription   topic                       culprit    cause                   backlog
@@ -27,7 +34,7 @@ permits-exhausted: Give this consumer a smaller receiver queue.
 prefetch-hogging: Give this consumer a smaller receiver queue.
   pulsar-doctor explain prefetch-hogging
 
-✔ HEALTHY  search (Shared) on persistent://a/b/c
+✔ HEALTHY  search (Shared) on persistent://a/b/c: backlog 498
 8 subscriptions (107 with each partition apart): 5 stalled, 1 unknown, 1 warning, 1 healthy
 """
 
@@ -84,7 +91,7 @@ def test_a_few_in_detail_the_worst_first() -> None:
         "  backlog   not told",
         "  not told  broker-read-stuck: one sample does not show whether it moves",
         "",
-        "✔ HEALTHY  search (Shared) on persistent://public/default/orders",
+        "✔ HEALTHY  search (Shared) on persistent://public/default/orders: backlog 498",
         "3 subscriptions: 1 stalled, 1 unknown, 1 healthy",
         "1 topic not loaded by any broker, so not read (--load-topics reads them):"
         " persistent://a/b/quiet",
@@ -235,7 +242,7 @@ def test_a_healthy_one_says_what_is_worth_knowing_and_not_what_was_not_told() ->
         "  info     delayed-messages: 498 of 498 are not due yet",
     ]
     folds = table(folded({}, 3))
-    assert folds[0].endswith("on persistent://public/default/orders, 3 partitions")
+    assert folds[0].endswith("on persistent://public/default/orders, 3 partitions: backlog 30")
 
 
 @pytest.mark.usefixtures("wide")
@@ -273,3 +280,128 @@ def test_what_was_not_read_is_counted_and_five_are_named() -> None:
         *(f"  {topic}: 403" for topic in topics[:5]),
         "  and 2 more: -o json lists them all",
     ]
+
+
+@pytest.mark.usefixtures("wide")
+def test_where_a_consumer_is_and_who_suffers_stand_below_what_was_seen() -> None:
+    lines = table([verdict("stalled", findings=(located(),))])
+    assert lines[2:5] == [
+        "  seen     worker-3 holds 500 messages and has 0 permits",
+        "  where    10.0.3.7:51494, Java 4.0.8, connected 2 h",
+        "  impact   40 entries wait to be sent",
+    ]
+    assert "  backlog  498 entries" in lines
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_number_is_not_told_twice() -> None:
+    waiting = replace(located(), impact="40 of the 498 entries in the backlog wait to be sent")
+    assert not any("backlog  " in line for line in table([verdict("stalled", findings=(waiting,))]))
+    said = replace(located(), summary="a suspicion: worker-3 at /10.0.3.7:51494 is silent")
+    lines = table([verdict("stalled", findings=(said,))])
+    assert "  where    Java 4.0.8, connected 2 h" in lines
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("Pulsar-Java-v4.0.8", "Java 4.0.8"),
+        ("Pulsar-CPP-v3.7.0", "CPP 3.7.0"),
+        ("Pulsar Go 0.12.0", "Go 0.12.0"),
+        ("2.8.1", "2.8.1"),
+        ("mine\n", "mine\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_a_client_is_named_by_its_language_and_version(version: str, says: str) -> None:
+    assert client(version) == says
+
+
+CONSUMERS = (
+    ToldConsumer(label="a", permits=Count(10, 10), since_ack=Age(2000, True)),
+    ToldConsumer(label="b", permits=Count(5, 5), since_ack=Age(9000, True)),
+)
+
+
+@pytest.fixture
+def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.mark.usefixtures("very_wide")
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"consumers": CONSUMERS, "backlog_change": -12},
+         ": backlog 498, falling by 12; 2 consumers with 15 permits, last ack 2 s ago"),
+        ({"consumers": CONSUMERS[:1], "backlog_change": 0},
+         ": backlog 498, steady; 1 consumer with 10 permits, last ack 2 s ago"),
+        ({"backlog_change": 3}, ": backlog 498, growing by 3"),
+        ({"consumers": (), "backlog": 0, "backlog_change": 0}, ": backlog 0; nobody attached"),
+        ({"consumers": (*CONSUMERS, ToldConsumer(label="c"))},
+         ": backlog 498; 3 consumers, last ack 2 s ago"),
+        ({"backlog": None}, ""),
+    ],
+)  # fmt: skip
+def test_a_healthy_line_carries_its_numbers(told: dict[str, Any], says: str) -> None:
+    where = "✔ HEALTHY  billing (Shared) on persistent://public/default/orders"
+    assert table([verdict(**told)]) == [f"{where}{says}"]
+
+
+@pytest.mark.usefixtures("very_wide")
+def test_the_numbers_of_healthy_partitions_are_added_up() -> None:
+    each = {"consumers": CONSUMERS, "backlog_change": -2, "backlog": 4}
+    [line] = table([verdict(partition=number, **each) for number in range(3)])[:1]
+    assert line.endswith(
+        ", 3 partitions: backlog 12, falling by 6; 6 consumers with 45 permits, last ack 2 s ago"
+    )
+
+
+def headed(**more: Any) -> str:
+    return written("table", checkup([verdict()], **more), header=True).splitlines()[0]
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_header_tells_the_cluster_the_moment_and_how_long_it_was_watched() -> None:
+    cluster = Cluster("eu-1", "http://broker:8080", "4.0.8")
+    assert headed(cluster=cluster) == (
+        "eu-1 at http://broker:8080, Pulsar 4.0.8; 2026-05-01 12:00:00 UTC; "
+        "watched 10 s, 11 samples"
+    )
+    nothing = Cluster(None, "http://broker:8080", None)
+    assert headed(cluster=nothing, window_seconds=0.0, samples=1) == (
+        "http://broker:8080; 2026-05-01 12:00:00 UTC; 1 sample"
+    )
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_header_of_files_tells_their_names_and_their_moments() -> None:
+    first = 1_777_636_800_000
+    names = ("a.json", "b.json")
+    assert headed(files=names, taken=Taken(first, first + 10_000, exact=True)) == (
+        "a.json and b.json; 2026-05-01 12:00:00 to 12:00:10 UTC; watched 10 s, 11 samples"
+    )
+    one = {"files": names[:1], "window_seconds": 0.0, "samples": 1}
+    later = headed(**one, taken=Taken(first, first, exact=False))
+    assert later == "a.json; 2026-05-01 12:00:00 UTC or later; 1 sample"
+    assert headed(**one, taken=Taken(10**18, 10**18, exact=True)) == "a.json; 1 sample"
+
+
+def test_every_consumer_is_a_row_below_the_verdicts_where_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    slow = ToldConsumer(
+        label="slow", address="/10.0.3.7:51494", client_version="Pulsar-Java-v4.0.8",
+        connected=Age(7_200_000, True), queue_size=Count(1000, 1000), permits=Count(0, 0),
+        held=Count(7, None), never_acked=True, since_flow=Age(12_000, False), msg_rate_out=0.5,
+    )  # fmt: skip
+    run = checkup([verdict(consumers=(slow,)), verdict(subscription="audit", consumers=None)])
+    lines = [" ".join(line.split()) for line in written("table", run, consumers=True).splitlines()]
+    at = lines.index("consumers of billing on persistent://public/default/orders")
+    assert lines[at + 1] == (
+        "consumer address client connected queue size permits unacked last ack last FLOW msg/s"
+    )
+    assert lines[at + 3] == (
+        "slow 10.0.3.7:51494 Java 4.0.8 2 h 1000 0 at least 7 never at least 12 s ago 0.5"
+    )
+    assert lines[-2:] == ["consumers of audit on persistent://public/default/orders", "not told"]

@@ -181,6 +181,12 @@ class Admin:
                 self._conf = told if isinstance(told, dict) else {}
         return self._conf
 
+    @property
+    def cluster_name(self) -> str | None:
+        """As the broker's configuration has it, where that has been asked for anyway."""
+        name = (self._conf or {}).get("clusterName")
+        return name if isinstance(name, str) and name else None
+
     async def version(self) -> str | None:
         """Of the broker that answers, as it writes it; None where it is not told."""
         try:

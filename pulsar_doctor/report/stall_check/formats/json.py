@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup
@@ -29,6 +30,7 @@ def _head(checkup: Checkup) -> dict[str, Any]:
 def _tail(checkup: Checkup) -> dict[str, Any]:
     unreachable = [{"topic": topic, "reason": reason} for topic, reason in checkup.unreachable]
     return {
+        "cluster": checkup.cluster and asdict(checkup.cluster),
         "window_seconds": round(checkup.window_seconds, 3),
         "samples": checkup.samples,
         "not_loaded": checkup.not_loaded,

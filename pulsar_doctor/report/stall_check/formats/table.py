@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from rich.text import Text
+
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.stall_check.attached import ConsumerTables
 from pulsar_doctor.report.stall_check.folding import fold
+from pulsar_doctor.report.stall_check.header import header
 from pulsar_doctor.report.stall_check.verdict import print_fleet
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """The worst first, then what is healthy, how many there are, and what was not read."""
-    print_fleet(console_on(out), fold(checkup.examined()), checkup, wanted)
+    """Where and when, the worst, what is healthy, how many there are, and what was not read."""
+    console, attached = console_on(out), ConsumerTables()
+    diagnoses = checkup.examined()
+    fleet = fold(attached.through(diagnoses) if wanted.consumers else diagnoses)
+    if wanted.header and header(checkup):
+        console.print(Text(header(checkup), style="dim"))
+    print_fleet(console, fleet, checkup, wanted)
+    attached.print_on(console)

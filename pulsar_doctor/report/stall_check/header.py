@@ -1,0 +1,56 @@
+"""The line above the verdicts: which cluster or which files, when, and how long it was watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.checkup import Checkup, Cluster
+from pulsar_doctor.wording.durations import duration, moment_of
+from pulsar_doctor.wording.printable import listed, many, printable
+
+FILES_NAMED_MOST = 5
+
+
+def header(checkup: Checkup) -> str:
+    """`standalone at http://broker:8080, Pulsar 4.0.8; 2026-05-01 12:00:00 UTC; watched 10 s`."""
+    return printable("; ".join(_parts(checkup)))
+
+
+def _parts(checkup: Checkup) -> Iterator[str]:
+    if checkup.cluster is not None:
+        yield _cluster(checkup.cluster)
+    if checkup.files:
+        yield listed(checkup.files, FILES_NAMED_MOST)
+    yield from _when(checkup)
+    if checkup.window_seconds:
+        watched = f"watched {duration(checkup.window_seconds)}"
+        yield f"{watched}, {many(checkup.samples, 'sample')}" if checkup.samples else watched
+    elif checkup.samples:
+        yield many(checkup.samples, "sample")
+
+
+def _cluster(cluster: Cluster) -> str:
+    named = f"{cluster.name} at {cluster.admin_url}" if cluster.name else cluster.admin_url
+    return f"{named}, Pulsar {cluster.broker_version}" if cluster.broker_version else named
+
+
+def _when(checkup: Checkup) -> Iterator[str]:
+    """Of files when they were taken, by the broker's clock; otherwise when it was asked."""
+    if checkup.taken is not None:
+        first, last = (moment_of(ms) for ms in (checkup.taken.first_ms, checkup.taken.last_ms))
+        if first and last:
+            later = "" if checkup.taken.exact else " or later"
+            yield f"{_span(_read(first), _read(last))} UTC{later}"
+    elif checkup.cluster is not None:
+        yield f"{checkup.checked_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _span(first: str, last: str) -> str:
+    """The day once, where it is the same one."""
+    if first == last:
+        return first
+    return f"{first} to {last[11:] if first[:10] == last[:10] else last}"
+
+
+def _read(moment: str) -> str:
+    return moment[:19].replace("T", " ")
