@@ -1,8 +1,8 @@
 """What a setting is called in the client at hand, as far as its version tells which client it is.
 
 The C++ client and those that are built on it (Python, Node.js) tell the same version, so all three
-names are given. Java clients before 2.11 tell a bare version; pulsar-rs tells that of a Java client
-of 2018. Where nothing is told it is taken for Java. A client that has no such setting has no name
+names are given. Old Java clients tell a bare version; pulsar-rs tells that of a Java client of
+2018. Where nothing is told it is taken for Java. A client that has no such setting has no name
 here, and nothing is said of it. The sources of the names are in docs/remedies.md.
 """
 
