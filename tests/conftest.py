@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import secrets
 import signal
@@ -45,8 +46,13 @@ settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
-    """A run in the background may begin with SIGINT ignored, and what it starts inherits that."""
+    """A run in the background may begin with SIGINT ignored, and what it starts inherits that.
+
+    So it does the size of a screen, which a process among several is told and has not.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
 
 
 @pytest.hookimpl(tryfirst=True)

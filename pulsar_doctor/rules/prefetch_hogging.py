@@ -166,7 +166,8 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
         return "and nothing tells since when"
     just_now = hog.quiet.exact and hog.quiet.seconds < limits["idle_after"]
     if hog.acked or (hog.acked is None and just_now):
-        unsure = hoard.idle_for.seconds >= limits["slow_wait"] or not hoard.idle_for.exact
+        no_clock = not (hoard.idle_for.exact or hog.quiet.exact)
+        unsure = no_clock or hoard.idle_for.seconds >= limits["slow_wait"]
         return "and its pace is not known: take a longer window" if unsure else None
     # At one message in each such silence it would be done before anybody need wait.
     if quiet.seconds < limits["idle_after"] or quiet.seconds * hoard.held <= limits["slow_wait"]:

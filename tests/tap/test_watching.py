@@ -233,7 +233,7 @@ def test_without_a_terminal_changes_are_lines_after_the_address(tmp_path, more, 
     assert tap.out[0] == tap.service_url
     changed = next(n for n, line in enumerate(tap.out) if "STALLED" in line)
     assert tap.out[changed + 1].strip().startswith("permits-exhausted of slow: slow has 0 permits")
-    assert tap.out[changed + 2].strip().startswith("now: See what the process at 127.0.0.1:")
+    assert tap.out[changed + 2].strip().startswith("remedy: Give this consumer a smaller")
     assert sum("STALLED" in line for line in tap.out) == 2  # once as it happens, once in the end
     assert "\x1b" not in "".join(tap.out)
 

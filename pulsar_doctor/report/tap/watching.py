@@ -16,10 +16,9 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.checkup import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.words import counted, what_to_do
+from pulsar_doctor.report.words import counted
 from pulsar_doctor.tap.comparison import Move, Parted
 from pulsar_doctor.tap.events import Event
 from pulsar_doctor.tap.observer.events import LivingConsumer, Snapshot, Verdict
@@ -262,17 +261,10 @@ def change_lines(event: Verdict, signs: Signs) -> Iterator[Text]:
         yield Text(printable(f"{INDENT}{finding.code}{who}: {finding.summary}"))
     if len(shown) < len(diagnosis.findings):
         yield Text(f"{INDENT}and {len(diagnosis.findings) - len(shown)} more")
-    for said in dict.fromkeys(line for finding in shown for line in _remedy(finding)):
-        yield Text(printable(f"{INDENT}{said}"))
+    for remedy in dict.fromkeys(finding.remedy for finding in shown):
+        yield Text(printable(f"{INDENT}remedy: {remedy}"))
     if status == "unknown":
         yield from (Text(printable(f"{INDENT}{reason}")) for reason in diagnosis.not_told[:1])
-
-
-def _remedy(finding: Finding) -> Iterator[str]:
-    """All that can be done in its order, or the one sentence."""
-    if not finding.actions:
-        yield f"remedy: {finding.remedy}"
-    yield from (f"{name}: {text}" for name, text in what_to_do(finding))
 
 
 def parted_lines(event: Parted) -> Iterator[Text]:
