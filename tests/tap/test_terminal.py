@@ -71,7 +71,7 @@ def test_another_size_leaves_no_ghosts_and_what_was_said_is_still_there():
         played.stall()
         pane.says("STALLED  billing on orders")
         pane.says("✖ permits-exhausted")
-        for columns, lines in [(60, 24), (40, 24), (200, 24), (100, 12), (120, 30)]:
+        for columns, lines in [(60, 24), (40, 24), (200, 24), (100, 12), (120, 60)]:
             pane.resize(columns, lines)
             eventually(lambda columns=columns: _fits(pane, columns))
             _drawn_again(pane)
