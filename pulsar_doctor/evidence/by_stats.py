@@ -25,7 +25,6 @@ from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_f
 from pulsar_doctor.evidence.stats_pace import (
     delivered_again,
     in_rhythm,
-    pace_least,
     pace_most,
     pace_of_flows,
     until_sending,
@@ -106,7 +105,6 @@ def consumer_view(standing: Standing) -> ConsumerView:
         until_flow=at_most(starving.until_flow) if starving.until_flow else None,
         until_sending=until_sending(starving),
         pace=None if pace is None else Pace(pace, "measured"),
-        pace_least=pace_least(standing),
         pace_most=pace_most(standing),
         works=starving.working or in_rhythm(standing),
         done=_done(standing),

@@ -143,7 +143,6 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         until_flow=_until(ahead, ahead.messages) if ahead else None,
         until_sending=_until_sending(ledger, ahead) if ahead else None,
         pace=now,
-        pace_least=_pace_least(ledger, now_ns),
         works=works,
         done_in_life=ledger.messages - ledger.unacked,
         never_acked=ledger.last_ack_ns is None,
@@ -289,15 +288,6 @@ def pace(ledger: Ledger, now_ns: int) -> Pace | None:
         or _pace_since(ledger, ledger.last_message_ns or now_ns, now_ns)
         or ledger.pace()
     )
-
-
-def _pace_least(ledger: Ledger, now_ns: int) -> float | None:
-    """Without permits its queue has not been empty since the last delivery, and what it took since
-    then is no more than was ever granted."""
-    since_ns = ledger.last_message_ns
-    if ledger.available_permits > 0 or not ledger.granted or since_ns is None:
-        return None
-    return max(0, now_ns - since_ns) / ledger.granted / 1e9
 
 
 def _pace_since(ledger: Ledger, since_ns: int, now_ns: int) -> Pace | None:

@@ -56,8 +56,7 @@ class ConsumerView:
     blocked: on its limit of unacknowledged messages, throughout: in every sample; parked: permits
     that are set aside meanwhile. acks: how they come.
 
-    pace_least, pace_most: seconds for a message, by what shows that it took since it was sent any,
-    and by all its life or the last minute, idle times included.
+    pace_most: seconds for a message, by all its life or the last minute, idle times included.
 
     queue_size: its RQS. one_by_one: whether that may be 0 or 1. all_in_hand: whether all that it
     holds may be what its application works on just now, with such a queue. batch_for_one: whether
@@ -121,7 +120,6 @@ class ConsumerView:
     until_flow: Count | None = None
     until_sending: Count | None = None
     pace: Pace | None = None
-    pace_least: float | None = None
     pace_most: float | None = None
     works: bool | None = None
     asked_lately: Age | None = None
@@ -208,6 +206,18 @@ class ConsumerView:
     def seconds_until_sending(self) -> float | None:
         """Until the broker may send to it, at most; None where nothing tells."""
         return self._seconds(self._until_sending)
+
+    @property
+    def pace_least(self) -> float | None:
+        """Seconds for a message, at least; None where nothing tells.
+
+        Without permits its queue has not been empty since the last delivery, and what it took since
+        then is no more than was ever granted.
+        """
+        granted, since = told(self.granted), self.since_delivery
+        if not self.without_permits or not granted or granted < 1 or since is None:
+            return None
+        return since.seconds / granted
 
     @property
     def seconds_until_sending_least(self) -> float:

@@ -31,7 +31,7 @@ SAME_CONNECTION_MS = 5000
 ASKING = (
     "queue_size", "refill_threshold", "one_by_one", "all_in_hand", "largest_batch",
     "batch_for_one", "closed_on_batch", "flows", "refilled", "owed", "queued", "until_flow",
-    "until_sending", "pace", "pace_least", "pace_most", "works", "asked_lately", "resting",
+    "until_sending", "pace", "pace_most", "works", "asked_lately", "resting",
     "drain_seconds", "passed_over",
 )  # fmt: skip
 # Of these, what time does not change.

@@ -40,19 +40,6 @@ def pace_of_flows(standing: Standing) -> float | None:
     return span_ms / granted / 1000 if below and granted and span_ms else None
 
 
-def pace_least(standing: Standing) -> float | None:
-    """Seconds for a message, at least.
-
-    Without permits its queue has not been empty since the last delivery, and what it took since
-    then is no more than was ever granted.
-    """
-    granted, permits = standing.granted_in_life, standing.permits
-    since = standing.since(standing.now.last_consumed_timestamp_ms)
-    if permits is None or permits > 0 or not granted or granted < 1 or since is None:
-        return None
-    return since.seconds / granted
-
-
 def pace_most(standing: Standing) -> float | None:
     """By its life, or by the rate of its acks within the last full minute.
 
