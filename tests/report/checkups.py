@@ -104,6 +104,21 @@ def actions_on(name: str) -> tuple[Action, ...]:
     )
 
 
+def assert_actions_in_order(text: str) -> None:
+    """Those of `actions_on("persistent://a/b/c d")`, as plain lines tell them."""
+    told = [
+        "Now: Restart the process",
+        "But: what it holds comes again",
+        "Now: Unload the topic.",
+        "Run: pulsar-admin topics unload 'persistent://a/b/c d'",
+        "Check: pulsar-doctor stall-check 'persistent://a/b/c d'  # healthy",
+        "Today: Set a smaller queue.",
+        "Undo: set it back",
+    ]
+    places = [text.index(line) for line in told]
+    assert places == sorted(places)
+
+
 @st.composite
 def any_verdict(draw: st.DrawFn) -> Diagnosis:
     """One with names of any characters."""

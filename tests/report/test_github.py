@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-from tests.report.checkups import actions_on, checkup, finding, verdict, written
+from tests.report.checkups import (
+    actions_on,
+    assert_actions_in_order,
+    checkup,
+    finding,
+    verdict,
+    written,
+)
 
 COMMAND = re.compile(r"::(?:error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)")
 
@@ -83,14 +90,4 @@ def test_percent_signs_and_separators_are_escaped() -> None:
 def test_all_that_can_be_done_is_told_in_its_order() -> None:
     found = (finding(actions=actions_on("persistent://a/b/c d")),)
     text = read(written("github", checkup([verdict("stalled", findings=found)])))
-    told = [
-        "Now: Restart the process",
-        "But: what it holds comes again",
-        "Now: Unload the topic.",
-        "Run: pulsar-admin topics unload 'persistent://a/b/c d'",
-        "Check: pulsar-doctor stall-check 'persistent://a/b/c d'  # healthy",
-        "Today: Set a smaller queue.",
-        "Undo: set it back",
-    ]
-    places = [text.index(line) for line in told]
-    assert places == sorted(places)
+    assert_actions_in_order(text)

@@ -13,7 +13,14 @@ import xmlschema
 
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import FAILS
-from tests.report.checkups import actions_on, checkup, finding, verdict, written
+from tests.report.checkups import (
+    actions_on,
+    assert_actions_in_order,
+    checkup,
+    finding,
+    verdict,
+    written,
+)
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).with_name("junit.xsd"))
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -128,14 +135,4 @@ def test_all_that_can_be_done_is_told_in_its_order() -> None:
     found = (finding(actions=actions_on("persistent://a/b/c d")),)
     text = written("junit", checkup([verdict("stalled", findings=found)]))
     text = "".join(ElementTree.fromstring(text).itertext())
-    told = [
-        "Now: Restart the process",
-        "But: what it holds comes again",
-        "Now: Unload the topic.",
-        "Run: pulsar-admin topics unload 'persistent://a/b/c d'",
-        "Check: pulsar-doctor stall-check 'persistent://a/b/c d'  # healthy",
-        "Today: Set a smaller queue.",
-        "Undo: set it back",
-    ]
-    places = [text.index(line) for line in told]
-    assert places == sorted(places)
+    assert_actions_in_order(text)
