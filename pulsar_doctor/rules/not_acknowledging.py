@@ -106,44 +106,47 @@ def _holds_with_permits(consumer: ConsumerView) -> bool:
 
 def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Finding:
     kept = _kept(view, consumer)
-    return Finding(
-        code="not-acknowledging",
-        severity="warning",
-        confidence=0.6,
-        consumer=consumer.label,
-        summary=(
-            f"{consumer.label} has been sent messages for {since} and has never acknowledged any: "
-            f"it holds {kept} or more"
-        ),
-        evidence=(
-            measured("available_permits", consumer.permits, "permits"),
-            Measure("held_least", kept, "messages"),
-            Measure("holds_since", round(since.seconds, 3), "seconds ago"),
-        ),
-        remedy=REMEDY,
-        actions=(look(view, consumer), *_acknowledge(view, consumer), more_workers(view)),
+    evidence = (
+        measured("available_permits", consumer.permits, "permits"),
+        Measure("held_least", kept, "messages"),
+        Measure("holds_since", round(since.seconds, 3), "seconds ago"),
     )
+    said = (
+        f"has been sent messages for {since} and has never acknowledged any: "
+        f"it holds {kept} or more"
+    )
+    actions = (look(view, consumer), *_acknowledge(view, consumer), more_workers(view))
+    return _warning(consumer, said, evidence, actions)
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     silent = consumer.quiet.seconds if consumer.quiet else 0.0
     held, permits = least(consumer.held), least(consumer.permits)
+    evidence = (
+        Measure("available_permits", permits, "permits"),
+        Measure("held_least", held, "messages"),
+        Measure("silent_for", round(silent, 3), "seconds"),
+    )
+    said = (
+        f"holds {held} messages or more and has acknowledged nothing for {duration(silent)}; "
+        f"{permits} permits are left, and nothing is left to send"
+    )
+    actions = in_order((*treatment(view, consumer), *_acknowledge(view, consumer)))
+    return _warning(consumer, said, evidence, actions)
+
+
+def _warning(
+    consumer: ConsumerView, said: str, evidence: tuple[Measure, ...], actions: tuple[Action, ...]
+) -> Finding:
     return Finding(
         code="not-acknowledging",
         severity="warning",
         confidence=0.6,
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} holds {held} messages or more and has acknowledged nothing for "
-            f"{duration(silent)}; {permits} permits are left, and nothing is left to send"
-        ),
-        evidence=(
-            Measure("available_permits", permits, "permits"),
-            Measure("held_least", held, "messages"),
-            Measure("silent_for", round(silent, 3), "seconds"),
-        ),
+        summary=f"{consumer.label} {said}",
+        evidence=evidence,
         remedy=REMEDY,
-        actions=in_order((*treatment(view, consumer), *_acknowledge(view, consumer))),
+        actions=actions,
     )
 
 
