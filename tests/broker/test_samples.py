@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -32,7 +33,9 @@ STUCK, FOLDED = "4.0.8-shared-stuck", "4.0.8-partitioned-folded"
 APART = "4.0.8-partitioned-per-partition"
 BASE = "persistent://public/default/stats-partitioned-e722"
 OF_TOPICS = [name for name in NAMES if recording(name)["kind"] == "topic"]
+MOVING = "4.0.8-shared-moving"
 STATS, INTERNAL = stats_of(STUCK), internal_of(STUCK)
+PACKED = gzip.compress(json.dumps(STATS).encode(), mtime=0)
 
 
 def reading(topic: str = ORDERS, name: str = STUCK, at: int = 0) -> StatsAnswer:
@@ -207,7 +210,12 @@ def test_a_file_of_samples_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"my notes", b"\0\1", b'{"schema": "pulsar-doctor/stall-check/1"}', gzip.compress(b"{}")],
+    [
+        b"my notes",
+        b"\0\1",
+        b'{"schema": "pulsar-doctor/stall-check/1"}',
+        gzip.compress(b"{}", mtime=0),
+    ],
 )
 def test_any_other_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s"
@@ -548,7 +556,7 @@ def test_a_partition_that_is_not_in_every_file(put: Put) -> None:
         return dict(document)
 
     files = [put("1", without()), put("2", without(1)), put("3", without(2)), put("4", without(2))]
-    found = read(files, at_ms=AT)
+    found = read(files, at_ms=AT, interval_seconds=1)
     assert named(found) == [(BASE, 0, 4), (BASE, 1, 2)]
     assert found.notes == (f"{files[3]} has no {BASE}-partition-2: left out",)
 
@@ -594,12 +602,59 @@ def test_a_time_before_what_the_file_tells_is_not_now(put: Put) -> None:
     )
 
 
-def test_files_in_the_wrong_order_are_noticed(put: Put) -> None:
-    early, late = (put(str(at), stats_of("4.0.8-shared-moving", at)) for at in (0, 1))
-    assert read([early, late]).samples == 2
-    error = refusal(lambda: read([late, early]))
-    assert str(error) == f"{late} and {early} are not in order of time; give the oldest first"
+def test_files_are_put_in_the_order_that_they_tell(put: Put) -> None:
+    early, late = (put(str(at), stats_of(MOVING, at)) for at in (0, 1))
+    in_order, turned = read([early, late]), read([late, early])
+    assert turned.windows == in_order.windows
+    assert turned.notes[0] == (
+        f"the files were not given in order of time; by what they tell it is {early}, then {late}"
+    )
+    assert in_order.notes == turned.notes[1:]
+    with_internal = read([late, early], [put("i", internal_of(MOVING, 1))])
+    assert with_internal.windows[0].window.last.internal is None, "it goes with the file beside it"
+
+
+def test_files_that_contradict_each_other_are_noticed(put: Put) -> None:
+    early, late = (stats_of(MOVING, at) for at in (0, 1))
+    first = next(iter(early["subscriptions"].values()))["consumers"][0]
+    first["lastConsumedTimestamp"] += 3_600_000
+    names = [put("early", early), put("late", late)]
+    error = refusal(lambda: read(names[::-1]))
+    assert (
+        str(error) == f"{names[1]} and {names[0]} are not in order of time; give the oldest first"
+    )
     assert error.exit_code == 2
+
+
+def test_without_an_interval_no_distance_is_made_up(put: Put) -> None:
+    files = [put(str(at), stats_of(MOVING, at)) for at in (0, 1)]
+    found = read(files)
+    assert (found.samples, found.span_ms) == (2, None)
+    assert any("how far apart the files were taken" in note for note in found.notes)
+    timed = read(files, at_ms=AT).windows[0].window
+    assert [each.taken_ms for each in timed.samples] == [None, AT]
+    assert timed.span_ms is None
+
+
+def test_the_same_numbers_twice_show_no_time_in_which_nothing_moved(put: Put) -> None:
+    files = [put(str(n), STATS) for n in range(3)]
+    found = read(files)
+    assert found.samples == 1
+    assert found.notes[0].startswith("2 files with the numbers of another one left out")
+    assert read(files, interval_seconds=10).samples == 3
+
+
+def test_the_own_time_of_a_file_is_a_guess(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path(put("s", STATS))
+    for at_ms, guess_ms in ((AT, AT), (AT - 10**10, None)):  # before what it holds: a copy's
+        os.utime(file, (at_ms / 1000, at_ms / 1000))
+        found = read([str(file)])
+        assert found.guess_ms == guess_ms
+        assert not found.windows[0].window.last.now_told
+    os.utime(file, (AT / 1000, AT / 1000))
+    assert read([str(file)], at_ms=AT).guess_ms is None
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    assert read(["-"]).guess_ms is None
 
 
 @pytest.mark.parametrize(
@@ -710,11 +765,12 @@ def test_options_that_do_not_fit(put: Put) -> None:
     [
         (b"", "FILE is empty"),
         (b" \n\n", "FILE is empty"),
-        (gzip.compress(b""), "FILE is empty"),
+        (gzip.compress(b"", mtime=0), "FILE is empty"),
         (b"\x80\x00\xff garbage", "FILE is no JSON that can be read: "),
         (b"Topic not found", "FILE is no JSON that can be read: "),
-        (json.dumps(STATS)[:-9], "FILE is no JSON that can be read: "),
-        (gzip.compress(json.dumps(STATS).encode())[:-9], "FILE is cut off: its compressed "),
+        (json.dumps(STATS).replace(":", "=", 1), "FILE is no JSON that can be read: "),
+        ('{"subscriptions": {"s": {"consumers": [', "FILE is no JSON that can be read: "),
+        (PACKED[:-9], "FILE is cut off: its compressed "),
         (b"\x1f\x8bgarbage, not gzip", "FILE is damaged: "),
         ([STATS], "FILE is a list; --stats takes the output of `topics stats`"),
         ("5", "FILE is no object of JSON; --stats takes"),

@@ -5,29 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import BinaryIO
 
-from pulsar_doctor.broker.samples.files import called, first_line, opened, schema_of
+from pulsar_doctor.broker.samples.files import called, changed_ms, first_line, opened, schema_of
+from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import (
     Plain,
     cursors_alone,
+    in_time,
     left_out,
+    once,
     plain_internal,
     plain_stats,
     plain_windows,
     timed,
 )
 from pulsar_doctor.broker.samples.saved import Saved, read_saved
-from pulsar_doctor.broker.stats.fields import document_of, epoch_ms
+from pulsar_doctor.broker.stats.fields import epoch_ms
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.printable import many
 
 NO_TIME = (
     "it is not known when the last file was taken, so every age is the least it can be; "
     "give the time with --at"
+)
+NO_DISTANCE = (
+    "it is not known how far apart the files were taken (--interval tells); what grew between them "
+    "is used, and a pace only between acks whose moments they hold"
 )
 
 
@@ -44,6 +52,12 @@ class ReadSamples:
         return max((len(each.window.samples) for each in self.windows), default=0)
 
     @property
+    def guess_ms(self) -> int | None:
+        """When the last file may have been taken, by its own time; None where that is told."""
+        guesses = [each.guess_ms for each in self.windows]
+        return max((guess for guess in guesses if guess is not None), default=None)
+
+    @property
     def span_ms(self) -> int | None:
         """From the first to the last sample of the longest window; None where not told."""
         spans = [each.window.span_ms for each in self.windows]
@@ -56,22 +70,22 @@ def read(
     *,
     topics: Sequence[str] = (),
     at_ms: int | None = None,
-    interval_seconds: float = 1.0,
+    interval_seconds: float | None = None,
 ) -> ReadSamples:
     """The samples of files; `-` is standard input. topics: names to be read, all where empty.
 
     stats_files: one that `--save` wrote, or what pulsar-admin printed at several moments, the
-    oldest first. internal_files: of the last of these moments, or of moments of their own where no
-    stats are given. at_ms: epoch milliseconds of the
-    last. Raises InputError where they cannot be read or do not fit together, and DoctorError where
-    a topic asked for is not there.
+    oldest first. interval_seconds: how far apart; None: not told. internal_files: of the last of
+    these moments, or of moments of their own where no stats are given. at_ms: epoch milliseconds of
+    the last. Raises InputError where they cannot be read or do not fit together, and DoctorError
+    where a topic asked for is not there.
     """
     check_names(stats_files, internal_files)
     contents = [stats_content(name, topics) for name in stats_files]
     plain = [content for content in contents if isinstance(content, Plain)]
     saved = [content for content in contents if isinstance(content, Saved)]
     if not contents:
-        alone = [cursors_alone(_internal(name), name) for name in internal_files]
+        alone = [cursors_alone(*_internal(name)) for name in internal_files]
         return _of_plain(alone, topics, at_ms, interval_seconds)
     if not saved:
         return _of_plain(_joined(plain, internal_files), topics, at_ms, interval_seconds)
@@ -86,15 +100,28 @@ def read(
 
 
 def _of_plain(
-    files: Sequence[Plain], topics: Sequence[str], at_ms: int | None, interval_seconds: float
+    given: Sequence[Plain], topics: Sequence[str], at_ms: int | None, interval_seconds: float | None
 ) -> ReadSamples:
     if len(topics) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
-    interval_ms = round(interval_seconds * 1000)
+    interval_ms = None if interval_seconds is None else round(interval_seconds * 1000)
+    sorted_ = in_time(given)
+    files = once(sorted_) if interval_ms is None else sorted_
     placed = files if at_ms is None else timed(files, at_ms, interval_ms)
     windows = plain_windows(placed, topics, interval_ms)
     gone = left_out(files)
-    notes = [f"{called(files[-1].name)} has no {', '.join(gone)}: left out"] if gone else []
+    notes = [note for plain in files for note in plain.notes]
+    notes += [f"{called(files[-1].name)} has no {', '.join(gone)}: left out"] if gone else []
+    if sorted_ != list(given):
+        names = ", then ".join(called(each.name) for each in sorted_)
+        notes.append(f"the files were not given in order of time; by what they tell it is {names}")
+    if len(files) < len(given):
+        notes.append(
+            f"{many(len(given) - len(files), 'file')} with the numbers of another one left out: "
+            "without --interval that shows no time in which nothing moved"
+        )
+    elif len(files) > 1 and interval_ms is None:
+        notes.append(NO_DISTANCE)
     if at_ms is None:
         notes.append(NO_TIME)
     elif not all(each.window.last.now_told for each in windows):
@@ -122,7 +149,9 @@ def stats_content(name: str, topics: Sequence[str]) -> Plain | Saved:
     with _begun(name) as (stream, line, schema):
         if schema is not None:
             return read_saved(stream, name, schema, topics)
-        return plain_stats(document_of(line + stream.read(), called(name)), name)
+        read = document_in(line + stream.read(), name)
+    plain = plain_stats(read.document, name)
+    return replace(plain, notes=read.notes, guess_ms=changed_ms(name))
 
 
 def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain]:
@@ -130,16 +159,17 @@ def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain
     without = len(files) - len(internal_files)
     joined = list(files[:without])
     for plain, name in zip(files[without:], internal_files, strict=True):
-        joined.append(plain.with_internal(_internal(name), name))
+        joined.append(plain.with_internal(*_internal(name)))
     return joined
 
 
-def _internal(name: str) -> Mapping[str, InternalStats]:
-    """A file of `--internal-stats`, by the names of partitions."""
+def _internal(name: str) -> tuple[Mapping[str, InternalStats], str, tuple[str, ...]]:
+    """A file of `--internal-stats`, by the names of partitions; its name, and how it was read."""
     with _begun(name) as (stream, line, schema):
         if schema is not None:
             raise InputError(f"{called(name)} is a document of pulsar-doctor itself, {schema}")
-        return plain_internal(document_of(line + stream.read(), called(name)), name)
+        read = document_in(line + stream.read(), name)
+    return plain_internal(read.document, name), name, read.notes
 
 
 @contextmanager

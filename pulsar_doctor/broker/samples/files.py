@@ -24,11 +24,24 @@ PARTITIONS = "`topics partitioned-stats --per-partition`"
 INTERNAL = "`topics stats-internal`"
 PARTITIONED_INTERNAL = "`topics partitioned-stats-internal`"
 INTERNAL_FIELDS = frozenset({"cursors", "ledgers", "lastConfirmedEntry", "entriesAddedCounter"})
+SUBSCRIPTION_FIELDS = frozenset(
+    {"msgBacklog", "consumers", "unackedMessages", "msgRateRedeliver", "msgRateExpired"}
+)
+CURSOR_FIELDS = frozenset({"markDeletePosition", "readPosition", "individuallyDeletedMessages"})
 
 
 def called(name: str) -> str:
     """The name of a file as a sentence has it."""
     return "standard input" if name == STDIN else name
+
+
+def changed_ms(name: str) -> int | None:
+    """When a file was changed, by its own time, epoch ms; None where it has none: a pipe."""
+    try:
+        path = Path(name)
+        return round(path.stat().st_mtime * 1000) if name != STDIN and path.is_file() else None
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -85,6 +98,33 @@ def schema_of(line: bytes) -> str | None:
         return None
     schema = document.get("schema") if isinstance(document, Mapping) else None
     return schema if isinstance(schema, str) and schema.startswith("pulsar-doctor/") else None
+
+
+def by_topic(document: Any) -> bool:
+    """Whether it is of several topics, or of one, by their full names."""
+    if not isinstance(document, Mapping) or not document:
+        return False
+    return all("://" in name and isinstance(one, Mapping) for name, one in document.items())
+
+
+def subscriptions_of(document: Any) -> Any:
+    """The document, as of a topic where it is of its subscriptions alone, by their names."""
+    return {"subscriptions": document} if _each_has(document, SUBSCRIPTION_FIELDS) else document
+
+
+def cursors_of(document: Any) -> Any:
+    """The same of cursors."""
+    return {"cursors": document} if _each_has(document, CURSOR_FIELDS) else document
+
+
+def _each_has(document: Any, fields: frozenset[str]) -> bool:
+    if (
+        not isinstance(document, Mapping)
+        or not document
+        or {"subscriptions", "cursors"} & {*document}
+    ):
+        return False
+    return all(isinstance(one, Mapping) and one.keys() & fields for one in document.values())
 
 
 def kind_of(document: Any) -> str:

@@ -1,13 +1,15 @@
 """Windows of samples from what pulsar-admin printed: one file, one moment of one topic.
 
-The files do not tell when they were taken. Either the time of the last one is given, or each is
-only known to be taken an interval after the one before it.
+The files do not tell when they were taken. Either the time of the last one is given, or how far
+apart they are, or both; otherwise only what they hold tells in which order they are, and what came
+between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cmp_to_key
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -17,10 +19,13 @@ from pulsar_doctor.broker.samples.files import (
     PARTITIONS,
     TOPIC,
     TOTALS,
+    by_topic,
     called,
+    cursors_of,
     kind_of,
     located,
     stranger,
+    subscriptions_of,
 )
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.cursors import owner_of
@@ -39,24 +44,42 @@ from pulsar_doctor.ledger.consumers import split_partition
 
 UNNAMED = ""  # the one topic of a file that does not name it
 UNKNOWN = "unknown"
+OF_CONSUMERS = (
+    "last_acked_timestamp_ms",
+    "last_consumed_timestamp_ms",
+    "last_consumed_flow_timestamp_ms",
+)
 STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """One file. samples: by full name of the partition, or under `UNNAMED`; internal: likewise."""
+    """One file. samples: by full name of the topic or partition, or under `UNNAMED`.
+
+    guess_ms: the file's own time of change, which a copy may have changed; None where it has none.
+    notes: how its text was read, where it is no JSON as it stands.
+    """
 
     name: str
     kind: str
     samples: Mapping[str, Sample]
+    guess_ms: int | None = None
+    notes: tuple[str, ...] = ()
 
-    def with_internal(self, internal: Mapping[str, InternalStats], name: str) -> Plain:
-        """The same with internal stats; name: of their file. Raises InputError on other topics."""
+    def with_internal(
+        self, internal: Mapping[str, InternalStats], name: str, notes: tuple[str, ...] = ()
+    ) -> Plain:
+        """The same with internal stats; name, notes: of their file.
+
+        Raises InputError on other topics.
+        """
         if self.kind == TOTALS:
             raise InputError(
                 f"{called(name)} cannot go with {called(self.name)}, the totals of a partitioned "
                 f"topic; take {PARTITIONS} and {PARTITIONED_INTERNAL}"
             )
+        if len(internal) == len(self.samples) == 1 and UNNAMED in (*internal, *self.samples):
+            internal = dict(zip(self.samples, internal.values(), strict=True))
         if not internal.keys() & self.samples.keys():
             raise InputError(
                 f"{called(name)} and {called(self.name)} have no topic in common; "
@@ -66,7 +89,7 @@ class Plain:
             topic: replace(sample, internal=internal.get(topic))
             for topic, sample in self.samples.items()
         }
-        return replace(self, samples=samples)
+        return replace(self, samples=samples, notes=(*self.notes, *notes))
 
     def at(self, taken_ms: int) -> Plain:
         """The same, taken then."""
@@ -76,6 +99,11 @@ class Plain:
 
 def plain_stats(document: Any, name: str) -> Plain:
     """A file of `--stats`, from decoded JSON. Raises InputError that names it."""
+    document = subscriptions_of(document)
+    if by_topic(document):
+        with located(called(name)):
+            named = {topic: topic_stats(document[topic]) for topic in document}
+        return Plain(name, PARTITIONS, {t: Sample(None, told) for t, told in named.items()})
     strange, kind = stranger(document), kind_of(document)
     if strange:
         raise InputError(f"{called(name)} {strange}; --stats takes the output of {TOPIC}")
@@ -91,6 +119,10 @@ def plain_stats(document: Any, name: str) -> Plain:
 
 def plain_internal(document: Any, name: str) -> Mapping[str, InternalStats]:
     """A file of `--internal-stats`, by the names of partitions or `UNNAMED`. Raises InputError."""
+    document = cursors_of(document)
+    if by_topic(document):
+        with located(called(name)):
+            return {topic: internal_stats(document[topic]) for topic in document}
     strange, kind = stranger(document), kind_of(document)
     if strange:
         raise InputError(f"{called(name)} {strange}; --internal-stats takes that of {INTERNAL}")
@@ -102,7 +134,9 @@ def plain_internal(document: Any, name: str) -> Mapping[str, InternalStats]:
         return {UNNAMED: internal_stats(document)}
 
 
-def cursors_alone(internal: Mapping[str, InternalStats], name: str) -> Plain:
+def cursors_alone(
+    internal: Mapping[str, InternalStats], name: str, notes: tuple[str, ...] = ()
+) -> Plain:
     """A file of `--internal-stats` without its stats: cursors, and nothing of who is there.
 
     A cursor of the broker's own is no subscription.
@@ -112,7 +146,7 @@ def cursors_alone(internal: Mapping[str, InternalStats], name: str) -> Plain:
         topic: Sample(None, TopicStats(subscriptions=_nobody_told(told)), told)
         for topic, told in internal.items()
     }
-    return Plain(name, kind, samples)
+    return Plain(name, kind, samples, notes=notes)
 
 
 def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
@@ -127,14 +161,45 @@ def _stats(document: Any, kind: str) -> Mapping[str, TopicStats]:
     return {UNNAMED: stats.totals} if kind == TOTALS else stats.partitions or {}
 
 
-def timed(files: Sequence[Plain], at_ms: int, interval_ms: int) -> list[Plain]:
-    """The files with their times. at_ms: of the last; the others lie `interval_ms` apart."""
+def timed(files: Sequence[Plain], at_ms: int, interval_ms: int | None) -> list[Plain]:
+    """The files with their times. at_ms: of the last; the others lie `interval_ms` apart.
+
+    None: nobody told how far; then the others have none.
+    """
+    if interval_ms is None:
+        return [*files[:-1], files[-1].at(at_ms)]
     last = len(files) - 1
     return [plain.at(at_ms - (last - at) * interval_ms) for at, plain in enumerate(files)]
 
 
+def in_time(files: Sequence[Plain]) -> list[Plain]:
+    """The files in the order in which they were taken, as far as they tell; else as they came."""
+    return sorted(files, key=cmp_to_key(_order))
+
+
+def _order(one: Plain, other: Plain) -> int:
+    one_later, other_later = _is_later(one, other), _is_later(other, one)
+    return 0 if one_later == other_later else 1 if one_later else -1
+
+
+def _is_later(one: Plain, other: Plain) -> bool:
+    """Whether anybody who stayed connected has been sent more, or has a later moment."""
+    return any(
+        consumer_fell(one.samples[topic], other.samples[topic])
+        or moment_fell(one.samples[topic], other.samples[topic])
+        for topic in one.samples.keys() & other.samples.keys()
+    )
+
+
+def once(files: Sequence[Plain]) -> list[Plain]:
+    """Without those that hold the same numbers as the one before them: copies show no movement."""
+    return [
+        each for at, each in enumerate(files) if not at or each.samples != files[at - 1].samples
+    ]
+
+
 def plain_windows(
-    files: Sequence[Plain], topics: Sequence[str], interval_ms: int
+    files: Sequence[Plain], topics: Sequence[str], interval_ms: int | None
 ) -> list[TopicWindow]:
     """The one topic of the files, or each of its partitions. files: in order of time.
 
@@ -146,18 +211,26 @@ def plain_windows(
     if UNNAMED in last.samples:
         topic, partition = split_partition(topics[0] if topics else UNKNOWN)
         whole = last.kind == TOTALS
-        return [
-            TopicWindow(topic, None if whole else partition, _window(files, UNNAMED, interval_ms))
-        ]
+        number = None if whole else partition
+        return [_topic_window(topic, number, _window(files, UNNAMED, interval_ms), last)]
     check_found(topics, last.samples, called(last.name))
     asked = [name for name in last.samples if not topics or is_called(name, topics[0])]
     windows = [
-        TopicWindow(*split_partition(name), _window(files, name, interval_ms)) for name in asked
+        _topic_window(*split_partition(name), _window(files, name, interval_ms), last)
+        for name in asked
     ]
     return sorted(windows, key=lambda each: each.partition or 0)
 
 
-def _window(files: Sequence[Plain], topic: str, interval_ms: int) -> Window:
+def _topic_window(topic: str, partition: int | None, window: Window, last: Plain) -> TopicWindow:
+    """With the last file's own time, unless that cannot be or a better one is told."""
+    sample = window.last
+    earlier = last.guess_ms is not None and last.guess_ms < (sample.now_ms or 0)
+    guess_ms = None if earlier or sample.taken_ms is not None else last.guess_ms
+    return TopicWindow(topic, partition, window, guess_ms=guess_ms)
+
+
+def _window(files: Sequence[Plain], topic: str, interval_ms: int | None) -> Window:
     """Of the files that have it, back to the first gap: the distance over a gap is not known."""
     have = list(takewhile(lambda plain: topic in plain.samples, reversed(files)))[::-1]
     for before, after in pairwise(have):
@@ -180,6 +253,18 @@ def consumer_fell(before: Sample, after: Sample) -> bool:
             for key in earlier.keys() & later.keys()
         ):
             return True
+    return False
+
+
+def moment_fell(before: Sample, after: Sample) -> bool:
+    """Whether a moment of a consumer that stayed connected is earlier later on."""
+    for name in before.topic.subscriptions or {}:
+        earlier = by_identity(consumers_of(before, name) or ())
+        later = by_identity(consumers_of(after, name) or ())
+        for key in earlier.keys() & later.keys():
+            pairs = [(getattr(earlier[key], m), getattr(later[key], m)) for m in OF_CONSUMERS]
+            if any(fell(*pair) for pair in pairs):
+                return True
     return False
 
 

@@ -7,7 +7,8 @@ A samples file is JSON lines, compressed by gzip as a rule:
 - limits: {"topic": full name, "limits": {"max_unacked_messages_per_consumer": number or null, …}},
   of a partition, or of a topic for all its partitions.
 A reader passes over fields that it does not know. What users attach to consumers, producers and
-subscriptions as they like (metadata, properties) is not in it: it may be secret.
+subscriptions as they like (metadata, properties) is not in it: it may be secret. Of metadata there
+is only what Pulsar's own framework writes of a function or sink.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pulsar_doctor.broker.stats.functions import function_of
 from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
@@ -71,13 +73,16 @@ def harmless(value: Any, levels: int = DEEPEST, names: bool = False) -> Any:
         return None
     if isinstance(value, list):
         return [harmless(element, levels - 1) for element in value]
-    return {
+    kept = {
         key: harmless(inner, levels - 1, not names and key in BY_NAME)
         if isinstance(inner, NESTED)  # asked twice: most are not, and a call takes longer
         else inner
         for key, inner in value.items()
         if names or key not in USERS_OWN or counts(key, inner)
     }
+    if not names and "metadata" in value and (function := function_of(value["metadata"])):
+        kept["metadata"] = function.metadata
+    return kept
 
 
 def counts(key: str, value: Any) -> bool:
