@@ -126,7 +126,7 @@ def test_a_wrong_counter_is_replaced_by_positions_in_what_is_held_and_left() -> 
         "cursor": {"readPosition": "5:12", "messagesConsumedCounter": 20},
         "internal": {"lastConfirmedEntry": "5:19", "entriesAddedCounter": 20},
     })  # fmt: skip
-    assert found.backlog == Backlog(0, 20, 0, 3)
+    assert found.backlog == Backlog(0, 20, 0, 3, consumed=20, counted=0)
     assert (found.held, found.left) == (Between(12, 12), Between(8, 8))
     blind = observed({
         "subscription": {"msgBacklog": 0, "nonContiguousDeletedMessagesRanges": 1},

@@ -217,8 +217,50 @@ def test_2_8_does_not_tell_what_came_later() -> None:
 def test_3_3_and_4_2() -> None:
     second = consumer_of("made-up-3.3-key-shared", 1)
     assert (second.last_sent_position_when_joining, second.draining_hashes) == ("159:7", None)
-    later, now = (topic_stats(stats_of(n)) for n in ("made-up-4.2-shared", "4.0.8-shared-stuck"))
-    assert later == now
+    newer = deepcopy(stats_of("made-up-4.2-shared"))
+    for consumer in newer["subscriptions"]["billing"]["consumers"]:
+        assert topic_consumer(consumer).first_consumed_flow_timestamp_ms
+        del consumer["firstConsumedFlowTimestamp"]
+    assert topic_stats(newer) == topic_stats(stats_of("4.0.8-shared-stuck"))
+
+
+# -- a 0 that cannot be ---------------------------------------------------------------------------
+
+ZEROS = {"lastAckedTimestamp": 0, "lastConsumedTimestamp": 0, "lastConsumedFlowTimestamp": 0}
+ALL_NEVER = {f"{snake(name)}_ms" for name in ZEROS}
+
+
+def topic_consumer(consumer: dict[str, Any]) -> ConsumerStats:
+    subscription = topic_subscription({"consumers": [consumer]})
+    assert subscription.consumers is not None
+    return subscription.consumers[0]
+
+
+def topic_subscription(subscription: dict[str, Any]) -> SubscriptionStats:
+    told = topic_stats({"subscriptions": {"s": subscription}})
+    assert told.subscriptions is not None
+    return told.subscriptions["s"]
+
+
+@pytest.mark.parametrize("moved", [{"msgOutCounter": 7}, {"msgRateOut": 0.5}])
+def test_who_was_sent_messages_was_sent_them_at_some_moment(moved: dict[str, Any]) -> None:
+    assert topic_consumer(ZEROS).never == ALL_NEVER
+    assert topic_consumer({**ZEROS, **moved}).never == set()
+    only_acks = {**ZEROS, **moved, "lastConsumedTimestamp": 1_760_000_000_000}
+    assert "last_acked_timestamp_ms" in topic_consumer(only_acks).never
+
+
+def test_who_acknowledges_by_the_rate_has_done_so_at_some_moment() -> None:
+    rate = {**ZEROS, "messageAckRate": 0.2}
+    for read in (topic_consumer, topic_subscription):
+        assert read(rate).never == ALL_NEVER - {"last_acked_timestamp_ms"}
+
+
+def test_a_subscription_forgets_what_those_that_left_have_done() -> None:
+    sent = {**ZEROS, "msgOutCounter": 7, "lastMarkDeleteAdvancedTimestamp": 0}
+    assert topic_subscription(sent).never == set()  # and nobody ever asked: these are totals
+    asked = {**sent, "lastConsumedFlowTimestamp": 1_760_000_000_000}
+    assert topic_subscription(asked).never == {"last_mark_delete_advanced_timestamp_ms"}
 
 
 # -- not told -------------------------------------------------------------------------------------
@@ -257,6 +299,11 @@ FILLED: dict[str, Any] = {
     "str | None": "1:2",
     "Mapping[str, str] | None": {"a": "1:2"},
     "Mapping[str, ReplicatorStats] | None": {"west": {}},
+    "FunctionInstance | None": {
+        "application": "pulsar-function",
+        "id": "public/default/f",
+        "instance_id": "0",
+    },
 }
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -102,3 +103,109 @@ def test_what_is_not_told_is_not_zero() -> None:
         "consumers": {"w": unknown_batches},
     }
     assert left(case) == Between(2, 11)  # at least one entry is out
+
+
+# -- ledgers that somebody has left out ------------------------------------------------------------
+
+LEDGERS = (LedgerStats(3, 100), LedgerStats(7, 100), LedgerStats(9, 0))
+
+
+@pytest.mark.parametrize(
+    ("position", "entries"),
+    [
+        ((2, 7), 250),  # deleted: before the first of the list
+        ((7, 40), 110),
+        ((5, 0), 150),  # never written to, and taken off the list when the topic was loaded
+        ((5, 12), None),  # among those that the list has, and not in it
+        ((9, 20), 30),
+    ],
+)
+def test_a_ledger_that_is_missing_among_others_is_not_an_empty_one(
+    position: tuple[int, int], entries: int | None
+) -> None:
+    internal = InternalStats(last_confirmed_entry=(9, 49), ledgers=LEDGERS)
+    assert entries_from(position, internal) == entries
+
+
+def test_the_last_confirmed_entry_lies_in_a_ledger_that_is_told() -> None:
+    internal = InternalStats(last_confirmed_entry=(12, 49), ledgers=LEDGERS)
+    assert entries_from((3, 0), internal) is None
+
+
+def test_a_list_that_holds_less_than_the_topic_has_is_shortened() -> None:
+    whole = InternalStats(
+        last_confirmed_entry=(9, 49),
+        ledgers=LEDGERS,
+        number_of_entries=250,
+        current_ledger_entries=50,
+    )
+    assert entries_from((3, 0), whole) == 250
+    assert entries_from((3, 0), replace(whole, number_of_entries=9250)) is None
+
+
+def test_what_is_left_is_not_told_by_positions_where_ledgers_are_left_out() -> None:
+    case = {
+        "type": "Exclusive",
+        "subscription": {"msgBacklog": 9000},
+        "consumers": {"w": HOLDS},
+        "cursor": {"markDeletePosition": "5:12", "readPosition": "5:13"},
+        "internal": {
+            "lastConfirmedEntry": "9:49",
+            "ledgers": [
+                {"ledgerId": 3, "entries": 100},
+                {"ledgerId": 7, "entries": 100},
+                {"ledgerId": 9, "entries": 0},
+            ],
+        },
+    }
+    seen = observed(case)
+    assert (seen.backlog.positions, seen.unread) == (None, None)
+    assert seen.left == Between(0, 9000)
+
+
+# -- a cursor that waits for what comes ------------------------------------------------------------
+
+WAITS = {
+    "type": "Exclusive",
+    "subscription": {"msgBacklog": 1150},
+    "consumers": "not told",
+    "cursor": {"markDeletePosition": "5:49", "readPosition": "5:50", "waitingReadOp": True},
+    "internal": {"lastConfirmedEntry": None, "ledgers": None},
+}
+
+
+def test_a_cursor_that_waits_behind_mark_delete_shows_that_nothing_waits() -> None:
+    seen = observed(WAITS)
+    assert (seen.nothing_waits, seen.left, seen.held) == (True, Between(0, 0), Between(0, 0))
+    assert seen.backlog.empty is False  # that is what the counter says
+
+
+@pytest.mark.parametrize(
+    "denied",
+    [
+        {"cursor": {**WAITS["cursor"], "waitingReadOp": False}},
+        {"cursor": {**WAITS["cursor"], "readPosition": "5:51"}},
+        {"internal": {"lastConfirmedEntry": "5:60"}},
+        {"type": "Shared", "subscription": {"msgBacklog": 3, "unackedMessages": 3}},
+        {"type": "Shared", "subscription": {"msgBacklog": 3, "msgInReplay": 3}},
+        {"type": "Shared", "consumers": {"w": HOLDS}},
+    ],
+)
+def test_it_does_not_where_anything_denies_it(denied: dict[str, Any]) -> None:
+    assert not observed({**WAITS, **denied}).nothing_waits
+
+
+@pytest.mark.parametrize(
+    ("cursor", "armed"),
+    [
+        ({"waitingReadOp": True}, True),
+        ({"pendingReadOps": 1}, True),
+        ({}, False),
+        ({"waitingReadOp": None, "pendingReadOps": None}, None),
+    ],
+)
+def test_a_read_that_waits_or_is_under_way_is_armed(
+    cursor: dict[str, Any], armed: bool | None
+) -> None:
+    assert observed({"cursor": cursor}).read_armed is armed
+    assert observed({}).read_armed is None

@@ -24,6 +24,9 @@ SINCE = "2026-11-21T11:57:38.603Z"
 LATER = "2026-11-21T11:57:42.498Z"
 
 
+BASE_MS = 1_795_262_400_000  # minutes after SINCE
+
+
 def consumer(name: str = "a", since: str | None = SINCE, **told: Any) -> ConsumerStats:
     return ConsumerStats(consumer_name=name, connected_since=since, **told)
 
@@ -337,3 +340,37 @@ def test_a_window_is_in_order_and_not_empty() -> None:
     with pytest.raises(InputError, match="not in order"):
         Window((sample(at=T0 + 1000), sample(), sample(at=T0)))
     assert Window((sample(at=T0), sample(at=T0))).span_ms == 0
+
+
+# -- how far apart, where nobody tells -------------------------------------------------------------
+
+
+def worked(acked_ms: int | None, *, since: str = SINCE, **told: Any) -> Sample:
+    never = frozenset({"last_acked_timestamp_ms"} if acked_ms is None else ())
+    return sample(consumer("a", since, last_acked_timestamp_ms=acked_ms, never=never, **told))
+
+
+def test_what_is_new_in_the_later_reading_came_after_the_earlier_one() -> None:
+    first = worked(BASE_MS, last_consumed_timestamp_ms=BASE_MS)
+    last = worked(BASE_MS + 40_000, last_consumed_timestamp_ms=BASE_MS + 10_000)
+    window = Window((first, last))
+    assert window.span_ms is None
+    assert window.span_least_ms == 30_000  # taken before the delivery, and after the ack
+    assert Window((first, replace(last, taken_ms=BASE_MS + 70_000))).span_least_ms == 60_000
+    assert Window((first, first)).span_least_ms is None
+    assert Window((worked(None), worked(BASE_MS))).span_least_ms == 0
+
+
+def test_without_its_time_a_reading_is_not_as_old_as_its_newest_moment() -> None:
+    idle = sample(consumer("a"), at=None)
+    window = Window((idle, replace(idle, taken_ms=BASE_MS + 10**9)))
+    assert window.seconds_since(0) is None
+
+
+def test_who_came_within_the_window_came_after_its_beginning() -> None:
+    came = "2026-11-21T12:00:20Z"
+    window = Window((sample(consumer("a")), sample(consumer("a"), consumer("b", came))))
+    assert window.span_least_ms == 0
+    later = worked(BASE_MS + 60_000)
+    both = replace(later, topic=replace(later.topic, subscriptions=None))
+    assert Window((sample(consumer("a")), both)).span_least_ms is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,12 +46,13 @@ class Watch:
 
     keep: each reading that became a sample, as it was read. decisive: asked for the windows of
     each topic from its third sample on; once it says so of all topics, the window ends.
-    progress: samples taken, samples planned.
+    progress: samples taken, samples planned. enough: ends the window once it is set.
     """
 
     keep: Callable[[StatsAnswer], None] | None = None
     decisive: Callable[[list[TopicWindow]], bool] | None = None
     progress: Callable[[int, int], None] | None = None
+    enough: asyncio.Event | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class _Run:
         self._end = self._begin + plan.window_seconds
         self._beats = dict.fromkeys(named, 0)  # that have passed, each topic
         self._decided: set[NamedTopic] = set()
-        self._enough = asyncio.Event()
+        self._enough = watch.enough or asyncio.Event()
 
     async def until_the_end(self) -> None:
         """Reads all topics at once. Whatever is wrong with one of them is noted there."""

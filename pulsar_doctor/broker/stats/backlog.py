@@ -42,13 +42,16 @@ class Backlog:
     """What one subscription has not acknowledged, in entries; None is "not told".
 
     counter: as the broker tells it. positions: by those of the last sample. ranges: acknowledged
-    ones. shown_wrong: samples that show the counter wrong, 0 where it is not known to be.
+    ones. shown_wrong: samples that show the counter wrong, 0 where it is not known to be. consumed,
+    counted: messagesConsumed of the last sample, and entriesAdded less that.
     """
 
     counter: int | None = None
     positions: int | None = None
     ranges: int | None = None
     shown_wrong: int = 0
+    consumed: int | None = None
+    counted: int | None = None
 
     @property
     def wrong(self) -> bool:
@@ -119,7 +122,14 @@ def backlog_of(samples: Sequence[Sample], name: str, ranges: int | None) -> Back
         shown = _shown_by_stats(samples, name, now)
     if not shown and positions is not None and now.msg_backlog is not None:
         shown = _shown_by_positions(cursors, now.msg_backlog)
-    return Backlog(now.msg_backlog, None if positions is None else max(0, positions), ranges, shown)
+    return Backlog(
+        now.msg_backlog,
+        None if positions is None else max(0, positions),
+        ranges,
+        shown,
+        consumed=None if cursor is None else cursor.messages_consumed_counter,
+        counted=None if internal is None or cursor is None else _counted(internal, cursor),
+    )
 
 
 def entries_by_positions(internal: InternalStats, cursor: CursorStats) -> int | None:

@@ -40,6 +40,7 @@ class CursorStats:
     waiting_read_op: bool | None = None
     pending_read_ops: int | None = None
     messages_consumed_counter: int | None = None
+    number_of_entries_since_first_not_acked_message: int | None = None
     cursor_ledger: int | None = None
     individually_deleted_messages: str | None = None
     last_ledger_switch_timestamp: str | None = None
@@ -59,6 +60,8 @@ class InternalStats:
     """The ledgers and cursors of one topic or partition."""
 
     entries_added_counter: int | None = None
+    number_of_entries: int | None = None
+    current_ledger_entries: int | None = None
     total_size: int | None = None
     last_confirmed_entry: Position | None = None
     ledgers: tuple[LedgerStats, ...] | None = None
@@ -68,7 +71,8 @@ class InternalStats:
 def entries_between(after: Position, to: Position, internal: InternalStats) -> int | None:
     """Entries behind one position, up to another and with it; None where a ledger is not told.
 
-    Below 0 where the second lies before the first. A ledger that is gone holds nothing.
+    Below 0 where the second lies before the first. A ledger that is gone holds nothing; that is one
+    before the first of the list. Of a list that somebody has shortened nothing is counted.
     """
     if to < after:
         back = entries_between(to, after, internal)
@@ -76,7 +80,7 @@ def entries_between(after: Position, to: Position, internal: InternalStats) -> i
     (first_ledger, read), (last_ledger, last_entry) = after, to
     if first_ledger == last_ledger:
         return last_entry - read
-    if not internal.ledgers:
+    if not internal.ledgers or _shortened(internal, after, to):
         return None
     found = last_entry + 1
     for ledger in internal.ledgers:
@@ -86,6 +90,22 @@ def entries_between(after: Position, to: Position, internal: InternalStats) -> i
             done = read + 1 if ledger.ledger_id == first_ledger else 0
             found += max(0, ledger.entries - done)
     return found
+
+
+def _shortened(internal: InternalStats, *positions: Position) -> bool:
+    """Whether a ledger is not in the list though it is there: people paste a few of many."""
+    ledgers = [(each.ledger_id, each.entries) for each in internal.ledgers or ()]
+    ids = [ledger for ledger, _ in ledgers if ledger is not None]
+    if len(ids) < len(ledgers):
+        return True
+    # One without entries is taken off the list, and a cursor may still stand before them.
+    held = [ledger for ledger, entry in positions if entry >= 0]
+    if any(ledger > ids[0] and ledger not in ids for ledger in held):
+        return True
+    current, whole = internal.current_ledger_entries, internal.number_of_entries
+    if current is None or whole is None:
+        return False
+    return sum(entries or 0 for _, entries in ledgers) + current < whole
 
 
 def internal_stats(document: Any) -> InternalStats:

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pulsar_doctor.broker.stats.backlog import Backlog, backlog_of, entries_behind
+from pulsar_doctor.broker.stats.backlog import (
+    Backlog,
+    backlog_of,
+    entries_behind,
+    nothing_waits,
+)
 from pulsar_doctor.broker.stats.fields import Position
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
@@ -43,12 +48,16 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class TopicWindow:
-    """The samples of one topic, or of one partition (topic: the name without it)."""
+    """The samples of one topic, or of one partition (topic: the name without it).
+
+    guess_ms: when the last may have been taken, where nothing told it; no finding rests on that.
+    """
 
     topic: str
     partition: int | None
     window: Window
     limits: ClusterLimits = NOTHING_TOLD
+    guess_ms: int | None = None
 
     def subscriptions(self) -> Iterator[Observed]:
         """Each subscription of the last sample, in its order."""
@@ -119,9 +128,31 @@ class Observed:
         return None if internal is None else (internal.cursors or {}).get(self.subscription)
 
     @property
+    def nothing_waits(self) -> bool:
+        """Whether the cursor shows that all is acknowledged, and no count of messages denies it.
+
+        A counter of the backlog that says otherwise is wrong, or of another moment.
+        """
+        cursor, internal, now = self.cursor_now, self.internal, self.now
+        if cursor is None or internal is None or not nothing_waits(internal, cursor):
+            return False
+        counted = [now.unacked_messages, *(each.unacked_messages for each in now.consumers or ())]
+        return not now.msg_in_replay and not any((count or 0) > 0 for count in counted)
+
+    @property
+    def read_armed(self) -> bool | None:
+        """Whether the cursor reads, or waits for entries: a consumer is there and asked for some.
+
+        When the last one leaves, the broker ends that read. None where it is not told.
+        """
+        cursor = self.cursor_now
+        told = None if cursor is None else (cursor.waiting_read_op, cursor.pending_read_ops)
+        return None if told is None or told == (None, None) else any(told)
+
+    @property
     def left(self) -> Between | None:
         """Entries that could be sent now if a consumer had permits; None where not told."""
-        if self.backlog.empty and self.backlog.counter is None:
+        if self.nothing_waits or (self.backlog.empty and self.backlog.counter is None):
             return Between(0, 0)
         unread, now, entries = self.unread, self.now, self.backlog.entries
         if self.type in SINGLE_ACTIVE:
@@ -159,6 +190,8 @@ class Observed:
     def held(self) -> Between | None:
         """Entries that consumers hold unacknowledged; None where not told."""
         now, unread, entries = self.now, self.unread, self.backlog.entries
+        if self.nothing_waits:
+            return Between(0, 0)
         if self.type in SINGLE_ACTIVE:
             if entries is None:
                 return None

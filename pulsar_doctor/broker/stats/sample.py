@@ -25,6 +25,7 @@ Moment = Literal[
     "last_expire_timestamp_ms",
 ]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
+A_SECOND_MS = 1000
 CLOCK_SLACK_MS = 2000  # a Date is cut to the second and may be cached for one more
 
 
@@ -39,6 +40,11 @@ class Age:
     def seconds(self) -> float:
         """The same in seconds."""
         return self.ms / 1000
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it is at least no time at all."""
+        return not self.exact and self.ms < A_SECOND_MS
 
     def __str__(self) -> str:
         """As a person says it: `at least 12 s`."""

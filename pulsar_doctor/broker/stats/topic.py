@@ -3,7 +3,9 @@
 Names are the broker's in snake case. None is "not told" everywhere, and never 0: versions from 2.8
 to 4.2 differ, and a file may be cut. Moments end in `_ms` and are epoch milliseconds by the
 broker's clock. Where the broker writes 0 for a moment that has not come since it loaded the topic,
-the field is None and its name stands in `never`; neither field nor `never` means not told.
+the field is None and its name stands in `never`; neither field nor `never` means not told. So does
+a 0 that cannot be: the totals of a partitioned topic write 0 beside counters that have grown, and
+a subscription forgets what the consumers that left had done.
 
 Units: msg_backlog, msg_delayed and msg_in_replay count entries; unacked_messages, permits and
 msg_..._counter count messages; sizes are bytes. Rates are of the last full minute, refreshed once a
@@ -18,6 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.fields import epoch_ms
+from pulsar_doctor.broker.stats.functions import FunctionInstance
+
+ACKED, CONSUMED = "last_acked_timestamp_ms", "last_consumed_timestamp_ms"
+FLOW = "last_consumed_flow_timestamp_ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class DrainingHash:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
-    """One connected consumer."""
+    """One connected consumer. metadata: where it is what Pulsar's own framework attaches."""
 
     consumer_name: str | None = None
     address: str | None = None
@@ -47,10 +53,18 @@ class ConsumerStats:
     last_acked_timestamp_ms: int | None = None
     last_consumed_timestamp_ms: int | None = None
     last_consumed_flow_timestamp_ms: int | None = None
+    first_consumed_flow_timestamp_ms: int | None = None
     never: frozenset[str] = frozenset()
     last_sent_position_when_joining: str | None = None
     draining_hashes: tuple[DrainingHash, ...] | None = None
     draining_hashes_count: int | None = None
+    metadata: FunctionInstance | None = None
+
+    def __post_init__(self) -> None:
+        if CONSUMED in self.never and _any(self.msg_out_counter, self.msg_rate_out):
+            object.__setattr__(self, "never", frozenset())
+        elif ACKED in self.never and _any(self.message_ack_rate):
+            object.__setattr__(self, "never", self.never - {ACKED})
 
     @property
     def connected_since_ms(self) -> int | None:
@@ -93,6 +107,20 @@ class SubscriptionStats:
     dispatch_throttled_bytes_events_by_broker_limit: int | None = None
     msg_rate_out: float | None = None
     msg_rate_redeliver: float | None = None
+    message_ack_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        sent = _any(self.msg_out_counter, self.msg_rate_out)
+        if sent and FLOW in self.never:  # nothing is sent before somebody has asked
+            object.__setattr__(self, "never", frozenset())
+        elif sent and CONSUMED in self.never:
+            object.__setattr__(self, "never", self.never - {CONSUMED, ACKED})
+        elif ACKED in self.never and _any(self.message_ack_rate):
+            object.__setattr__(self, "never", self.never - {ACKED})
+
+
+def _any(*counted: float | None) -> bool:
+    return any((count or 0) > 0 for count in counted)
 
 
 @dataclass(frozen=True, slots=True)

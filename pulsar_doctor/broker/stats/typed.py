@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from pulsar_doctor.broker.stats.fields import Fields, Position
+from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
 
 V = TypeVar("V")
 ReadField = Callable[[Fields, str], Any]
@@ -25,6 +26,11 @@ def _ranges(told: Fields, name: str) -> int | None:
     return told.whole("totalNonContiguousDeletedMessagesRange") if ranges is None else ranges
 
 
+def _function(told: Fields, name: str) -> FunctionInstance | None:
+    """Whatever else stands there is nobody's business."""
+    return function_of(told.document.get(name))
+
+
 BY_TYPE: dict[Any, ReadField] = {
     int: Fields.whole,
     float: Fields.number,
@@ -32,6 +38,7 @@ BY_TYPE: dict[Any, ReadField] = {
     str: Fields.text,
     Position: Fields.position,
     Mapping[str, str]: Fields.texts,
+    FunctionInstance: _function,
 }
 BY_NAME: dict[str, ReadField] = {
     "backlog_size": Fields.at_least_0,

@@ -135,10 +135,26 @@ class Window:
             return max(0, last - first)
         return None if self.interval_ms is None else (len(self.samples) - 1) * self.interval_ms
 
+    @property
+    def span_least_ms(self) -> int | None:
+        """The same, at least: also by moments that came between them; None where nothing tells."""
+        span = self.span_ms
+        return self._least_ms_since(0) if span is None else span
+
     def seconds_since(self, at: int) -> float | None:
-        """From that sample to the last, as far as their times are known; None where one is not."""
-        since, now = self.samples[at].now_ms, self.last.now_ms
-        return None if since is None or now is None else (now - since) / 1000
+        """From that sample to the last, at least; None where nothing tells."""
+        least = self._least_ms_since(at)
+        return None if least is None else least / 1000
+
+    def _least_ms_since(self, at: int) -> int | None:
+        since, now = self.samples[at], self.last.now_ms
+        if since.now_told and since.now_ms is not None and now is not None:
+            return max(0, now - since.now_ms)
+        if self.interval_ms is not None:
+            return (len(self.samples) - 1 - at) * self.interval_ms
+        # What is new in a later sample came after this one was taken.
+        came = [moment for later in self.samples[at + 1 :] for moment in came_since(since, later)]
+        return max(0, now - min(came)) if came and now is not None else None
 
     def topic(self) -> Course[TopicStats]:
         """The topic itself."""
@@ -196,6 +212,33 @@ def spaced(samples: Iterable[Sample], interval_ms: int) -> Iterator[Sample]:
         placed = replace(sample, not_before_ms=earliest) if untold else sample
         earliest = None if placed.now_ms is None else placed.now_ms + interval_ms
         yield placed
+
+
+def came_since(before: Sample, after: Sample) -> Iterator[int]:
+    """Moments of the later reading that cannot have been before the earlier one was taken."""
+    connected = set(connections(before.topic))
+    for name, subscription in (after.topic.subscriptions or {}).items():
+        was = (before.topic.subscriptions or {}).get(name)
+        if was is None or was.consumers is None:
+            continue
+        yield from _changed(was, subscription)
+        earlier = by_identity(was.consumers)
+        for key, consumer in by_identity(subscription.consumers or ()).items():
+            if key in earlier:
+                yield from _changed(earlier[key], consumer)
+            elif key not in connected and consumer.connected_since_ms is not None:
+                yield consumer.connected_since_ms
+
+
+def _changed(
+    before: ConsumerStats | SubscriptionStats, after: ConsumerStats | SubscriptionStats
+) -> Iterator[int]:
+    """Moments that came again, or for the first time; not those that an older load had."""
+    for moment in MOMENTS:
+        told, was = getattr(after, moment, None), getattr(before, moment, None)
+        known = was is not None or moment in before.never
+        if told is not None and known and (was is None or told > was):
+            yield told
 
 
 def reloaded(before: Sample, after: Sample) -> bool:
