@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.answers import Severity, Unknown
+from pulsar_doctor.wording.durations import duration
+
+ROUND = 1000  # messages: limits as large as that are set to whole multiples of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class Acks:
     any ack came within it. quiet: since the last ack or delivery, at least. rhythm_seconds: for
     one message, while it acknowledges as it did all its life; None: it does not, or nothing tells.
     may_fit: whether its silence may yet be part of that: somewhat longer, or not told exactly.
+    never: whether nothing that is held was acknowledged ever since its consumers connected.
     """
 
     acknowledged: int | None
@@ -30,6 +34,7 @@ class Acks:
     batches: bool = False
     rhythm_seconds: float | None = None
     may_fit: bool = False
+    never: bool = False
 
     def until(self, needed: int) -> AckWait:
         """What waits for so many more of them, at most."""
@@ -54,8 +59,47 @@ class AckWait:
             return self.needed * span_ms / self.acks.acknowledged / 1000 if span_ms else None
         return None if self.acks.rhythm_seconds is None else self.needed * self.acks.rhythm_seconds
 
-    def verdict(self, limits: Mapping[str, float]) -> Severity | Unknown | None:
-        """By `slow_wait`, `refill_wait` and `just_now`; None: they come soon enough."""
+    @property
+    def silence(self) -> str:
+        """`none came for 12 s`; of one that is only known to be less than a second old, no age."""
+        quiet = self.acks.quiet
+        return f"none came for {quiet}" if quiet and not quiet.says_nothing else "none came"
+
+    @property
+    def outlook(self) -> str:
+        """When what it waits for is over: `in about 5 s (last ack or message 2 s ago)`."""
+        if self.seconds is None:
+            return self.silence
+        ago = f" (last ack or message {self.acks.quiet} ago)" if self.acks.quiet else ""
+        return f"in about {duration(self.seconds)}{ago}"
+
+    def _without_clock(self, at_limit: int) -> Severity | None:
+        """Where what is held shows by itself that no ack came, whenever that was; else None.
+
+        So it is where nothing has ever been acknowledged, and where all is held that a large round
+        limit allows: each ack would have taken one off. at_limit: messages.
+        """
+        acks = self.acks
+        if acks.quiet is not None and acks.quiet.exact:
+            return None
+        fits = at_limit >= ROUND and at_limit % ROUND == 0
+        if fits and not (acks.acked or acks.acknowledged):
+            return "stalled"
+        return "warning" if acks.never else None
+
+    def verdict(
+        self, limits: Mapping[str, float], at_limit: int | None = None
+    ) -> Severity | Unknown | None:
+        """By `slow_wait`, `refill_wait` and `just_now`; None: they come soon enough.
+
+        at_limit: messages that are held, where that may show by itself that no ack came.
+        """
+        verdict = self._by_clock(limits)
+        if isinstance(verdict, Unknown) and at_limit is not None:
+            return self._without_clock(at_limit) or verdict
+        return verdict
+
+    def _by_clock(self, limits: Mapping[str, float]) -> Severity | Unknown | None:
         if self.acks.quiet is not None and self.acks.quiet.ms >= limits["refill_wait"] * 1000:
             return "stalled"
         if self.acks.acknowledged:

@@ -14,6 +14,8 @@ Urgency = Literal["now", "today", "later"]
 WHENS: tuple[Urgency, ...] = ("now", "today", "later")
 SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
 
+HEALTHY, NONE_OF_THESE = "healthy", "none-of-these"  # codes of suspects that are no rule's
+
 WIRE = "a trace of the wire"
 STATS = "the broker's stats"
 
@@ -85,6 +87,78 @@ class Finding:
     def explain(self) -> str:
         """The command that prints more about it."""
         return f"pulsar-doctor explain {self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """One observation that speaks for a suspect or against it. name: of the evidence."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The cheapest observation that tells a suspect from the others, and what each answer means.
+
+    command: a whole line for a shell; None where only a person can look. seconds: how long it
+    takes; None: not told. harmless: whether it only reads what the broker tells.
+    """
+
+    text: str
+    command: str | None = None
+    seconds: float | None = None
+    harmless: bool = True
+
+    def document(self) -> dict[str, str | float | bool | None]:
+        """As every JSON has it."""
+        return {
+            "text": self.text,
+            "command": self.command,
+            "seconds": self.seconds,
+            "harmless": self.harmless,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """What it may be, where nothing is decided. probability: a measured share, from 0 to 1.
+
+    code: of a rule; HEALTHY: nothing is wrong; NONE_OF_THESE. missing: names of what nobody told.
+    All suspects of one subscription sum to 1.
+    """
+
+    code: str
+    consumer: str | None
+    probability: float
+    summary: str
+    speaks_for: tuple[Clue, ...] = ()
+    against: tuple[Clue, ...] = ()
+    missing: tuple[str, ...] = ()
+    decide: Probe | None = None
+    where: Whereabouts | None = None
+
+    def document(self) -> dict[str, object]:
+        """As every JSON has it."""
+        return {
+            "code": self.code,
+            "consumer": self.consumer,
+            "probability": self.probability,
+            "summary": self.summary,
+            "for": [clue.name for clue in self.speaks_for],
+            "against": [clue.name for clue in self.against],
+            "missing": list(self.missing),
+            "decide": self.decide and self.decide.document(),
+            "where": self.where and self.where.document(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """What it cannot be, and the number that excludes it."""
+
+    code: str
+    because: str
 
 
 @dataclass(frozen=True, slots=True)

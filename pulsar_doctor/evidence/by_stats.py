@@ -1,8 +1,8 @@
 """What the broker's stats, and its internal stats where there are some, tell of a subscription.
 
 They know the broker's side only: what it sent and may send, who holds how much, when the last ack,
-FLOW and delivery came. The receiver queue size is not in them. It follows where no refill came yet;
-otherwise it is below twice what is held without permits, so that the next FLOW is a bound.
+FLOW and delivery came. The receiver queue size is not in them. It follows where there was one FLOW
+alone; otherwise it is below twice what is held without permits, so that the next FLOW is a bound.
 """
 
 from __future__ import annotations
@@ -73,6 +73,10 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         key_order=key_order_of(observed),
         attended=bool(everybody) if told else None,
         alone=alone_of(observed),
+        read_armed=observed.read_armed,
+        msg_rate_out=observed.now.msg_rate_out,
+        message_ack_rate=observed.now.message_ack_rate,
+        msg_rate_redeliver=observed.now.msg_rate_redeliver,
     )
 
 
@@ -88,6 +92,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         name=now.consumer_name,
         address=now.address,
         client_version=now.client_version,
+        function=now.metadata,
         active=standing.active,
         connected=standing.since(now.connected_since_ms),
         connected_since=now.connected_since,
@@ -105,8 +110,8 @@ def consumer_view(standing: Standing) -> ConsumerView:
         until_flow=at_most(starving.until_flow) if starving.until_flow else None,
         until_sending=until_sending(starving),
         pace=None if pace is None else Pace(pace, "measured"),
-        pace_most=pace_most(standing),
-        works=starving.working or in_rhythm(standing),
+        pace_most=pace_most(starving),
+        works=starving.working or in_rhythm(starving),
         done=_done(standing),
         done_in_life=returned_in_life(now),
         never_acked=_never_acked(now),
@@ -204,7 +209,10 @@ def _queue_size(standing: Standing) -> Count | None:
     """A single permit ever granted is that of a queue of 1, or of a zero queue's one receive."""
     if standing.granted_in_life == 1 and not standing.now.blocked_consumer_on_unacked_msgs:
         return Count(0, 1)
-    return exactly(standing.receiver_queue_size)
+    size, granted = standing.receiver_queue_size, standing.granted_in_life
+    if size is None and granted is not None and granted > 0 and standing.little_returned:
+        return at_most(granted)  # all that was ever granted, which says nothing later on
+    return exactly(size)
 
 
 def _asked_lately(starving: Starving) -> Age | None:

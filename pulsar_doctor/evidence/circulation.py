@@ -42,7 +42,8 @@ class Circulation:
     window, life: by counters, of the samples' window and since the consumers connected, where
     nothing was acknowledged ever since. gone: consumers that came and left in the window, were sent
     messages and acknowledged none. at_most_twice: whether nothing need have come three times.
-    ever_sent: messages, to those that are there. begun: since the oldest connected.
+    ever_sent: messages, also to those that have left; 0 where nobody is there. begun: since the
+    oldest connected.
     """
 
     recent: tuple[Recent, ...] | None = None

@@ -16,15 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from pulsar_doctor.broker.stats.functions import FunctionInstance
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
 from pulsar_doctor.evidence.answers import Measure
 from pulsar_doctor.evidence.keys import Draining
+from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
 from pulsar_doctor.ledger.balance import Pace
 from pulsar_doctor.wording.durations import duration
 
 JUST_NOW_MS = 5000
+ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a number
+FIRST_FLOW_MS = 2000  # after the connection, on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class PassedOver:
 class ConsumerView:
     """What is known of one consumer now. Counts are messages unless they say otherwise.
 
+    function: of Pulsar's own framework, where it is an instance of one.
     active: False for a standby; None where that is not told. permits: available ones. held: sent to
     it and not acknowledged. held_entries: the same in entries. queued: of these, in its client's
     queue. sent, granted: messages and permits since it connected; refilled: permits of all FLOWs
@@ -89,6 +94,7 @@ class ConsumerView:
     name: str | None = None
     address: str | None = None
     client_version: str | None = None
+    function: FunctionInstance | None = None
     active: bool | None = None
 
     connected: Age | None = None
@@ -157,6 +163,17 @@ class ConsumerView:
     waits_from: str | None = None
 
     @property
+    def whereabouts(self) -> Whereabouts | None:
+        """Where it is; None where nothing of that is told."""
+        known = self.address, self.client_version, self.connected_since, self.connected
+        return Whereabouts(*known) if any(part is not None for part in known) else None
+
+    @property
+    def client(self) -> str | None:
+        """What its settings are called by: its client's version, or Pulsar's own framework."""
+        return self.client_version if self.function is None else f"pulsar-{self.function.kind}"
+
+    @property
     def without_permits(self) -> bool:
         """Whether the broker may certainly not send to it."""
         return self.permits is not None and self.permits.most is not None and self.permits.most <= 0
@@ -183,15 +200,39 @@ class ConsumerView:
         return self.queue_size is not None and self.queue_size.most == 0
 
     @property
+    def surely_singly(self) -> bool:
+        """Whether its RQS is known to be 0 or 1."""
+        size = most(self.queue_size)
+        return size is not None and size <= 1
+
+    @property
     def asks_singly(self) -> bool:
         """Whether it asks after each message, so that no smaller queue could do better."""
-        size = self.queue_size
-        return self.one_by_one or (size is not None and size.most is not None and size.most <= 1)
+        return self.one_by_one or self.surely_singly
 
     @property
     def never_asked(self) -> bool:
         """Whether no FLOW ever came."""
         return self.granted is not None and self.granted.most == 0
+
+    @property
+    def asked_again(self) -> bool:
+        """Whether it has sent a FLOW beyond its first, which comes as it connects."""
+        if self.flows is not None:
+            return self.flows > 1
+        there, flow = self.connected, self.since_flow
+        return bool(self.flow_told and there and flow and there.ms - flow.ms > FIRST_FLOW_MS)
+
+    @property
+    def never_gave_back(self) -> bool:
+        """Whether it was given more than a queue of 1 takes, and never acknowledged any of it.
+
+        All its life it has looked as it does now, so that no clock is needed to see it.
+        """
+        held, granted = max(least(self.held) or 0, least(self.sent) or 0), least(self.granted)
+        full = self.without_permits and not (self.moved or self.blocked or self.resting)
+        never = self.never_acked is True and not self.asked_again
+        return full and never and min(held, granted or 0) > 2
 
     def quiet_for(self, seconds: float) -> bool:
         """Whether it has certainly been quiet for so long."""
@@ -231,6 +272,49 @@ class ConsumerView:
         return None if until is None or self.pace_most is None else until * self.pace_most
 
     @property
+    def seconds_of_waiting(self) -> float | None:
+        """The whole of this time without permits, what is over included; None: nothing tells.
+
+        It is the same at each moment of it, while what is left of it becomes less. Below zero, as
+        batches leave it, FLOWs come meanwhile: only what is left counts.
+        """
+        left = self.seconds_until_sending
+        if left is None or self.pace is None or not self.holds_about:
+            return None
+        return self._whole(left, self.pace.seconds)
+
+    @property
+    def holds_about(self) -> bool:
+        """Whether it is told, by and large, how many messages it holds."""
+        fewest, at_most = least(self.held), most(self.held)
+        return at_most is not None and at_most <= ABOUT * (fewest or 0)
+
+    @property
+    def seconds_of_waiting_most(self) -> float | None:
+        """The same, if it goes on no slower than it did on the whole; None where nothing tells.
+
+        Where no clock tells what is over: fewer than it holds were taken since the last FLOW.
+        """
+        left, pace, full = self.seconds_until_sending_most, self.pace_most, self.since_delivery
+        if left is None or pace is None:
+            return None
+        if full is None or full.exact or self.below_zero:
+            return self._whole(left, pace)
+        return max(left, (most(self.held) or 0) * pace)
+
+    def _whole(self, left: float, pace: float) -> float:
+        """With what is over, but no more than a whole threshold takes at that pace.
+
+        Without a clock what is left is not told apart from it: it is as long as either, at least.
+        """
+        full, size = self.since_delivery, told(self.queue_size)
+        if full is None or self.below_zero or not self.without_permits:
+            return left
+        threshold = self.refill_threshold if size is None else max(1, size // 2)
+        whole = left + full.seconds if full.exact else max(left, full.seconds)
+        return whole if threshold is None else max(left, min(whole, threshold * pace))
+
+    @property
     def _until_sending(self) -> Count | None:
         """Above zero it is sent more with its next FLOW."""
         return self.until_flow if most(self.until_sending) is None else self.until_sending
@@ -265,7 +349,7 @@ class ConsumerView:
         """When its next FLOW comes, as a person says it, and when the broker sends after more."""
         until, sending = self.until_flow, self.until_sending
         if until is None or until.most is None:
-            return "no FLOW yet" if self.flows == 0 else "cannot tell when its next FLOW comes"
+            return "no FLOW yet" if self.flows == 0 else "nothing tells when it asks again"
         text = f"{next_flow(until)}{self._when}"
         if sending is None or sending.most is None or sending.most <= until.most:
             return text
@@ -274,7 +358,7 @@ class ConsumerView:
     @property
     def _when(self) -> str:
         if self.pace is None or self.seconds_until_flow is None:
-            return ", cannot tell when"
+            return ""
         told = ", as told" if self.pace.source == "as told" else ""
         each = duration(self.pace.seconds)
         return f", in about {duration(self.seconds_until_flow)} at {each} each{told}"

@@ -17,7 +17,8 @@ class AckHole:
     which all that is acknowledged after it can have been, by the pace of the window.
     passed_in_window: whether acks came in it. moved: whether mark-delete did. delayed: whether
     messages that are not due make gaps, too. markers: whether a replicator may leave ranges.
-    position: of mark-delete, as a text.
+    position: of mark-delete, as a text. behind: entries from the first that is not acknowledged to
+    where the broker has read, acknowledged or not.
     """
 
     ranges: int
@@ -32,6 +33,7 @@ class AckHole:
     markers: bool = False
     position: str | None = None
     backlog_bytes: int | None = None
+    behind: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ clock; without it, it is at least so long.
 *The queue*: permits, queued and unsent messages together are the receiver queue size (RQS), and
 fewer than half of it are unsent. So at 0 permits more than half of a queue is queued: RQS is below
 twice the unacknowledged messages, and the next FLOW comes after at most half of them. All that was
-ever granted is the first FLOW and the refills: where less than half of what was delivered has come
-back, there was no refill yet, and all that was granted is RQS.
+ever granted is the first FLOW and the refills, so that RQS is no more than that. It is RQS itself
+where no refill has come. Acks do not tell that: a refill follows from what the application takes,
+acknowledged or not. The moment of the last FLOW does: the first comes as soon as the consumer has
+connected (seen: within 5 ms), and as long as none follows that moment stays.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
+
+FIRST_FLOW_MS = 20  # after it has connected; of one that is further away only a bound is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,11 @@ class Standing:
         return name is None or name == self.now.consumer_name
 
     @property
+    def messages_an_ack(self) -> int:
+        """Those of a batch count when all of it is acknowledged."""
+        return max(1, self.now.avg_messages_per_entry or 1)
+
+    @property
     def granted_in_life(self) -> int | None:
         """Permits of all its FLOWs since it connected."""
         return granted_in_life(self.now)
@@ -157,20 +166,37 @@ class Standing:
 
     def _age_of(self, *moments: int | None) -> Age | None:
         """The same, and at least the window where nothing moved in it."""
-        age, still = self.since(*moments), self.observed.window.span_ms
+        age, still = self.since(*moments), self.observed.window.span_least_ms
         if self.moved is False and still and (age is None or age.ms < still):
             return Age(still, False)
         return age
 
     @property
     def receiver_queue_size(self) -> int | None:
-        """Its RQS, where no refill can have come yet; None where it cannot be told."""
-        granted, returned = self.granted_in_life, self.returned_in_life
+        """Its RQS, where its first FLOW was its only one; None where that cannot be told."""
+        granted = self.granted_in_life
         if granted is None or granted < 1:
             return None
-        if returned is not None and (self.now.msg_out_counter or 0) >= 1:
-            return granted if 0 <= returned < max(1, granted // 2) else None
-        return granted if granted == 1 else None
+        only = self.first_flow_only and self.little_returned is not False
+        return granted if granted == 1 or only else None
+
+    @property
+    def little_returned(self) -> bool | None:
+        """Whether less has come back than a refill follows from, were all granted at once."""
+        granted, returned = self.granted_in_life, self.returned_in_life
+        if granted is None or returned is None:
+            return None
+        return 0 <= returned < max(1, granted // 2)
+
+    @property
+    def first_flow_only(self) -> bool:
+        """Whether its last FLOW is its first."""
+        first, flow = self.now.first_consumed_flow_timestamp_ms, self.last_flow_ms
+        if first is not None and flow is not None:
+            return first == flow
+        connected = self.now.connected_since_ms
+        known = flow is not None and connected is not None
+        return known and 0 <= (flow or 0) - (connected or 0) <= FIRST_FLOW_MS
 
 
 def standings(observed: Observed) -> tuple[Standing, ...]:

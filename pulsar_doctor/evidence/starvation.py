@@ -18,7 +18,10 @@ from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
 from pulsar_doctor.evidence.standing import Standing, gone_by_backlog, granted_in_life
+from pulsar_doctor.evidence.stats_life import life_pace, minute_pace
 from pulsar_doctor.ledger.balance import PACE_NEEDS
+
+MANY = 10  # messages of a window, which tell a pace better than a life
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,21 @@ class Starving:
 
     @property
     def pace_seconds(self) -> float | None:
-        """Seconds for a message, in the window; or in all its life, if most of that was busy."""
-        done, span_ms = self._done, self.standing.observed.window.span_ms
+        """Seconds for a message.
+
+        Of its life, as long as nothing contradicts that it was busy all the time: a window of a
+        few messages tells less. Otherwise of the window, or of the last full minute.
+        """
+        done, span_ms = self.done, self.standing.observed.window.span_ms
+        if done is not None and done >= MANY and span_ms:
+            return span_ms / done / 1000
+        life = life_pace(self.standing, self.done_in_life, done)
+        if life is not None:
+            return life
         if done is not None and done >= PACE_NEEDS and span_ms:
             return span_ms / done / 1000
-        return self._life_pace
+        between = self._pace_between_acks if span_ms is None else None
+        return minute_pace(self.standing) if between is None else between
 
     @property
     def until_flow(self) -> int | None:
@@ -77,6 +90,13 @@ class Starving:
             return known
         if self.refill is not None:
             return self.refill
+        asked = self._until_flow_by_pace
+        return min(asked, self.standing.granted) if self.standing.granted else asked
+
+    @property
+    def _until_flow_by_pace(self) -> int:
+        """By what it holds and has finished since its last FLOW."""
+        assert self.held is not None
         most, pace = max(1, self.held.most + self.permits), self.pace_seconds
         starved = self.standing.starved
         told = starved is not None and starved.exact and pace is not None and pace > 0
@@ -102,35 +122,54 @@ class Starving:
         return max(1, size // 2 - returned)
 
     @property
-    def _done(self) -> int | None:
+    def done(self) -> int | None:
         """Messages finished within the window."""
         if self.standing.unacked is not None:
             return self.standing.returned
         observed = self.standing.observed
         entries = observed.cursor.growth(lambda cursor: cursor.messages_consumed_counter)
-        each = max(1, self.standing.now.avg_messages_per_entry or 1)
+        each = self.standing.messages_an_ack
         if entries is None and each == 1 and observed.unread is not None:
             entries = gone_by_backlog(observed)
         return None if entries is None else entries * each
 
     @property
-    def _life_pace(self) -> float | None:
-        now, returned = self.standing.now, self.standing.returned_in_life
-        if not returned or self.standing.receiver_queue_size is None:
+    def _pace_between_acks(self) -> float | None:
+        """Only where it held all of it from the beginning: then it was never idle in between."""
+        first, done = self.standing.course.values[0], self.standing.returned
+        if first is None or done is None or done > (first.unacked_messages or 0):
             return None
-        since, full = now.connected_since_ms, now.last_consumed_timestamp_ms
-        life = self.standing.since(since)
-        if life is None or not life.exact or since is None or full is None:
+        return between_acks(self.standing)
+
+    @property
+    def done_in_life(self) -> Between | None:
+        """Messages finished since it connected."""
+        sent, held = self.standing.now.msg_out_counter, self.held
+        if sent is None or held is None:
             return None
-        # Only where its queue was full most of the time; otherwise it was idle, not slow.
-        return life.ms / returned / 1000 if full - since < life.ms / 2 else None
+        return Between(max(0, sent - held.most), max(0, sent - held.least))
+
+
+def between_acks(standing: Standing) -> float | None:
+    """Seconds for a message, idle times included, from the first reading's last ack to the last's.
+
+    That needs no clock: both moments are the broker's.
+    """
+    course, done = standing.course, standing.returned
+    first, last = course.values[0], standing.now
+    if course.broken or first is None or done is None or done < PACE_NEEDS:
+        return None
+    since, until = first.last_acked_timestamp_ms, last.last_acked_timestamp_ms
+    if since is None or until is None or until <= since:
+        return None
+    return (until - since) / done / 1000
 
 
 def quiet_is_fine(observed: Observed) -> bool:
     """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
     if observed.now.is_durable is False or owner_of(observed.subscription).kind == COMPACTION:
         return True
-    return observed.backlog.empty is True
+    return observed.backlog.empty is True or observed.nothing_waits
 
 
 def held_by(standing: Standing) -> Between | None:

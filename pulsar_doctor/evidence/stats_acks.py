@@ -16,9 +16,10 @@ def acks_of(standing: Standing) -> Acks:
         standing.acked,
         standing.observed.window.span_ms,
         without_ack(standing),
-        batches=_each(standing) > 1,
+        batches=standing.messages_an_ack > 1,
         rhythm_seconds=rhythm(standing),
         may_fit=may_fit(standing),
+        never="last_acked_timestamp_ms" in standing.now.never,
     )
 
 
@@ -31,7 +32,7 @@ def rhythm(standing: Standing) -> float | None:
         return None
     seconds = life.ms / returned / 1000
     exact = life.exact and acked.exact and seconds > 0
-    return seconds if exact and in_rhythm(acked.ms, seconds * _each(standing)) else None
+    return seconds if exact and in_rhythm(acked.ms, seconds * standing.messages_an_ack) else None
 
 
 def may_fit(standing: Standing) -> bool:
@@ -42,12 +43,7 @@ def may_fit(standing: Standing) -> bool:
     if not returned or acked is None or acked_ms is None or began_ms is None:
         return False
     seconds = (acked_ms - began_ms) / returned / 1000
-    return returned >= 2 and may_be_rhythm(acked.ms, seconds * _each(standing))
-
-
-def _each(standing: Standing) -> int:
-    """Messages of one ack: those of a batch count when all of it is acknowledged."""
-    return max(1, standing.now.avg_messages_per_entry or 1)
+    return returned >= 2 and may_be_rhythm(acked.ms, seconds * standing.messages_an_ack)
 
 
 def without_ack(standing: Standing) -> Age | None:
@@ -58,7 +54,7 @@ def without_ack(standing: Standing) -> Age | None:
     now, first = standing.now, standing.course.values[0]
     signs = (now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms, now.connected_since_ms)
     age = standing.since(*signs)
-    span_ms = standing.observed.window.span_ms
+    span_ms = standing.observed.window.span_least_ms
     held = first is not None and (first.unacked_messages or 0) > 0
     none = standing.returned == 0 or standing.acked is False  # an ack may count for nothing
     if held and none and span_ms and (age is None or age.ms < span_ms):
@@ -104,9 +100,10 @@ def _acks_of_all(observed: Observed) -> Acks:
         acked,
         observed.window.span_ms,
         _quiet(observed),
-        batches=any(_each(standing) > 1 for standing in standings(observed)),
+        batches=any(standing.messages_an_ack > 1 for standing in standings(observed)),
         rhythm_seconds=1 / sum(paces) if paces else None,
         may_fit=any(map(may_fit, standings(observed))),
+        never=all("last_acked_timestamp_ms" in s.now.never for s in standings(observed)),
     )
 
 

@@ -52,8 +52,12 @@ def circulation_of(observed: Observed) -> Circulation:
 
 
 def _ever_sent(observed: Observed) -> int | None:
-    """Messages that the consumers were sent since they connected; None where not told."""
-    return _sum([standing.now for standing in standings(observed)], "msg_out_counter")
+    """Messages since the topic was loaded, or the consumers connected; 0 where nobody is there."""
+    now, own = observed.now.consumers, observed.now.msg_out_counter
+    if now is None:
+        return own
+    to_them = _sum(list(now), "msg_out_counter")
+    return to_them if to_them is None or own is None or not now else max(to_them, own)
 
 
 def _last_delivery(observed: Observed) -> int | None:

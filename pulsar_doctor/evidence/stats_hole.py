@@ -35,6 +35,7 @@ def hole_of(observed: Observed) -> AckHole | None:
         markers=now.is_replicated is not False,  # their acks leave ranges, too
         position="{}:{}".format(*position) if position else None,
         backlog_bytes=now.backlog_size,
+        behind=cursor.number_of_entries_since_first_not_acked_message if cursor else None,
     )
 
 

@@ -8,29 +8,29 @@ from __future__ import annotations
 from itertools import pairwise
 
 from pulsar_doctor.evidence.standing import Standing
-from pulsar_doctor.evidence.starvation import Starving, held_by
+from pulsar_doctor.evidence.starvation import Starving, between_acks
 from pulsar_doctor.evidence.values import Count
 
 LIFE_NEEDS = 3  # messages, before a life says anything of a rhythm
 RHYTHM_MOST_MS = 150_000
 
 
-def in_rhythm(standing: Standing) -> bool:
+def in_rhythm(starving: Starving) -> bool:
     """Whether its silence is no longer than twice the time of a message over its life.
 
     That average has idle times in it, so it excuses no silence of RHYTHM_MOST_MS.
     """
-    quiet, done = standing.silence, _done_in_life(standing)
-    life = standing.since(standing.now.connected_since_ms)
+    standing, done = starving.standing, _done_in_life(starving)
+    quiet, life = standing.silence, standing.since(standing.now.connected_since_ms)
     if quiet is None or life is None or not (quiet.exact and life.exact) or done < LIFE_NEEDS:
         return False
     return quiet.ms <= min(2 * life.ms / done, RHYTHM_MOST_MS)
 
 
-def _done_in_life(standing: Standing) -> int:
+def _done_in_life(starving: Starving) -> int:
     """Messages that it finished since it connected, at least."""
-    sent, held = standing.now.msg_out_counter, held_by(standing)
-    return 0 if sent is None or held is None else max(0, sent - held.most)
+    done = starving.done_in_life
+    return 0 if done is None else done.least
 
 
 def pace_of_flows(standing: Standing) -> float | None:
@@ -40,15 +40,17 @@ def pace_of_flows(standing: Standing) -> float | None:
     return span_ms / granted / 1000 if below and granted and span_ms else None
 
 
-def pace_most(standing: Standing) -> float | None:
+def pace_most(starving: Starving) -> float | None:
     """By its life, or by the rate of its acks within the last full minute.
 
     On Exclusive and Failover one ack may stand for many messages: it is no faster than that.
     """
-    now, life = standing.now, standing.since(standing.now.connected_since_ms)
-    done, rate = _done_in_life(standing), now.message_ack_rate
+    standing, done = starving.standing, _done_in_life(starving)
+    rate, life = standing.now.message_ack_rate, standing.since(standing.now.connected_since_ms)
     paces = [life.seconds / done] if life is not None and life.exact and done > 0 else []
-    return min([*paces, *([1 / rate] if rate and rate > 0 else [])], default=None)
+    paces += [1 / rate] if rate and rate > 0 else []
+    between = between_acks(standing)
+    return min([*paces, *([] if between is None else [between])], default=None)
 
 
 def until_sending(starving: Starving) -> Count | None:

@@ -29,7 +29,7 @@ def reads_of(observed: Observed) -> BrokerReads | None:
         extended=len({internal.last_confirmed_entry for _, internal, _ in (*told[:1], *told[-1:])})
         > 1,
         samples=len(window.samples),
-        window_seconds=(window.span_ms or 0) / 1000,
+        window_seconds=(window.span_least_ms or 0) / 1000,
         came=window.topic().growth(attrgetter("msg_in_counter")),
         switched=bool(observed.course.moved(attrgetter("active_consumer_name"))),
         open_transactions=window.last.topic.ongoing_txn_count,
@@ -80,8 +80,10 @@ def _seconds(observed: Observed, told: Sequence[ReadSample]) -> float | None:
     clock = first.now_told and last.now_told
     if clock and first.now_ms is not None and last.now_ms is not None:
         return (last.now_ms - first.now_ms) / 1000
-    interval = observed.window.interval_ms
-    return None if interval is None else (len(told) - 1) * interval / 1000
+    window = observed.window
+    if window.interval_ms is not None:
+        return (len(told) - 1) * window.interval_ms / 1000
+    return window.seconds_since(window.samples.index(first)) if last is window.last else None
 
 
 def _position(cursor: CursorStats) -> str | None:

@@ -20,6 +20,9 @@ from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import full_name
 
+# Limits of unacknowledged messages in broker.conf.
+UNACKED_DEFAULTS = {"consumer": 50_000, "subscription": 200_000}
+
 
 @dataclass(frozen=True, slots=True)
 class Gone:
@@ -92,7 +95,9 @@ class SubscriptionView:
     within that time. delivered: messages, likewise. since_delivery: since it sent any, or tried to.
     delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
     nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
-    attached now; None where that is not told. alone: where nobody is.
+    attached now; None where that is not told. alone: where nobody is. read_armed: whether the
+    cursor reads, or waits for entries, which it does for a consumer only. msg_rate_out,
+    message_ack_rate, msg_rate_redeliver: messages a second, of the broker's last full minute.
     """
 
     topic: str
@@ -131,6 +136,15 @@ class SubscriptionView:
     key_order: KeyOrder | None = None
     attended: bool | None = None
     alone: Alone | None = None
+    read_armed: bool | None = None
+    msg_rate_out: float | None = None
+    message_ack_rate: float | None = None
+    msg_rate_redeliver: float | None = None
+
+    @property
+    def served(self) -> tuple[ConsumerView, ...]:
+        """Those to whom messages go: no standbys. Nobody, too, where they are not told."""
+        return tuple(each for each in self.consumers or () if each.active is not False)
 
     @property
     def nothing_to_send_for_sure(self) -> bool:
@@ -147,6 +161,16 @@ class SubscriptionView:
         """Whether the broker sent just now, as far as its clock tells."""
         since = self.since_delivery
         return since is not None and since.exact and since.ms <= CLOCK_SLACK_MS
+
+    @property
+    def sent_by_rate(self) -> bool:
+        """Whether a rate alone shows that messages went out within the last minutes.
+
+        It says nothing where movement is told: by earlier samples, or by a clock.
+        """
+        since = self.since_delivery
+        told = self.delivered is not None or (since is not None and since.exact)
+        return not told and (self.msg_rate_out or 0) > 0
 
     @property
     def keeps_nothing(self) -> bool:

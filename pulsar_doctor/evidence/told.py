@@ -20,6 +20,14 @@ class Whereabouts:
     connected_since: str | None = None
     connected: Age | None = None
 
+    def document(self) -> dict[str, str | None]:
+        """As every JSON has it."""
+        return {
+            "address": self.address,
+            "client_version": self.client_version,
+            "connected_since": self.connected_since,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ToldConsumer:

@@ -1,0 +1,112 @@
+"""How fast a consumer works by all of its life, where the broker's stats tell that it was busy.
+
+A window of a few seconds shows one message of a slow worker, or none: what it shows changes with
+the moment at which it was asked, and the worker does not. Its life does not change with the moment.
+But idle times are in it too, so it counts only
+
+- where the queue has not been empty for most of it; or the last delivery came upon a FLOW, which
+  shows that messages had been waiting for permits, and the last full minute, or the window, has as
+  many acks as that; and
+- as long as nothing contradicts it: acks of the window, or of the last full minute, that are closer
+  together or further apart, or an ack too soon after the last delivery.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.broker.stats.observed import Between
+from pulsar_doctor.evidence.standing import Standing
+
+LIFE_NEEDS = 2  # messages, before a life says anything of a pace
+MINUTE = 60.0  # seconds, of which the broker's rates are
+MINUTE_OVER = 120.0  # seconds, after which the last full minute lies within
+SLACK = 1.2  # times, by which acks may be nearer or further apart than on average
+UPON_FLOW_MS = 1000
+SURE = 1.5  # times: bounds of what was done, between which one pace is as good as another
+
+
+def life_pace(standing: Standing, life_done: Between | None, done: int | None) -> float | None:
+    """Seconds for a message; None where its life does not tell. done: messages of the window."""
+    life = standing.since(standing.now.connected_since_ms)
+    if life is None or not life.exact or life_done is None or life_done.most < 1:
+        return None
+    if life_done.least * SURE < life_done.most:
+        return None
+    pace = _working(standing, life.seconds, life_done.most) / life_done.most
+    busy = _full_for_most_of(standing)
+    if not busy and life_done.most >= LIFE_NEEDS and _sent_upon_a_flow(standing):
+        busy = _confirmed(standing, life.seconds, pace, done)
+    return pace if busy and not _contradicted(standing, pace, done) else None
+
+
+def minute_pace(standing: Standing) -> float | None:
+    """Seconds for a message by the last full minute, if its queue was not empty within it."""
+    rate, full = standing.now.message_ack_rate, standing.since(_delivered_ms(standing))
+    if not rate or full is None or not full.exact or full.seconds < MINUTE_OVER:
+        return None
+    return 1 / rate if rate * MINUTE >= LIFE_NEEDS else None
+
+
+def _delivered_ms(standing: Standing) -> int | None:
+    return standing.now.last_consumed_timestamp_ms
+
+
+def _full_for_most_of(standing: Standing) -> bool:
+    """Whether it has had no permits, and so something to do, for half of its life or more."""
+    life, full = (
+        standing.since(standing.now.connected_since_ms),
+        standing.since(_delivered_ms(standing)),
+    )
+    return life is not None and full is not None and 2 * full.ms >= life.ms
+
+
+def _sent_upon_a_flow(standing: Standing) -> bool:
+    """Whether the last delivery came upon a FLOW, or not even that sufficed for one."""
+    flow, sent = standing.last_flow_ms, _delivered_ms(standing)
+    refilled = flow is not None and flow - (standing.now.connected_since_ms or 0) > UPON_FLOW_MS
+    return refilled and flow is not None and sent is not None and sent - flow <= UPON_FLOW_MS
+
+
+def _working(standing: Standing, life: float, done: int) -> float:
+    """Seconds of its life until its last ack: what it works on since then is not done.
+
+    All of its life, where that ack is old: then what it did since was not acknowledged.
+    """
+    acked, since = standing.now.last_acked_timestamp_ms, standing.now.connected_since_ms
+    if acked is None or since is None or acked <= since:
+        return life
+    until = (acked - since) / 1000
+    each = standing.messages_an_ack
+    return until if life - until <= 2 * until / done * each else life
+
+
+def _confirmed(standing: Standing, life: float, pace: float, done: int | None) -> bool:
+    """Whether the last full minute, or the window, has as many acks as that pace gives."""
+    rate, span_ms = standing.now.message_ack_rate, standing.observed.window.span_ms
+    each = standing.messages_an_ack
+    if rate is not None and life >= MINUTE_OVER:
+        return not _does_not_fit(round(rate * MINUTE), each, MINUTE, pace)
+    return bool(done and span_ms and not _does_not_fit(done, each, span_ms / 1000, pace))
+
+
+def _contradicted(standing: Standing, pace: float, done: int | None) -> bool:
+    span_ms = standing.observed.window.span_ms
+    each = standing.messages_an_ack  # messages of one ack
+    if done is not None and span_ms and _does_not_fit(done, each, span_ms / 1000, pace):
+        return True
+    rate = standing.now.message_ack_rate
+    if rate and pace * (rate * MINUTE - each) > MINUTE * SLACK:
+        return True
+    return _acked_too_soon(standing, pace * each)
+
+
+def _does_not_fit(done: int, each: int, seconds: float, pace: float) -> bool:
+    """Whether one message in each `pace` gives neither that many nor an ack more or less."""
+    return pace * (done - each) > seconds * SLACK or pace * (done + each) * SLACK < seconds
+
+
+def _acked_too_soon(standing: Standing, pace: float) -> bool:
+    """Whether an ack came after the last delivery, sooner than in half the usual time."""
+    acked, sent = standing.now.last_acked_timestamp_ms, _delivered_ms(standing)
+    if acked is None or sent is None or acked <= sent + UPON_FLOW_MS:
+        return False
+    return acked - sent < 500 * pace
