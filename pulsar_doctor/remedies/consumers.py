@@ -1,9 +1,8 @@
 """What to do with one consumer: look what it does, restart it, give it less to hold.
 
-A consumer that hangs and one that is slow look alike from afar and need different things. It is
-slow where acks come, however far apart: then less may wait in its queue, or more workers are
-needed. It hangs where nothing comes that should have: then a dump of its threads tells why, and
-only a new process helps. Where the view does not tell, the dump comes first: it harms nothing.
+Of one that is slow, less may wait in its queue, or more workers are needed. Of one that hangs, a
+dump of its threads tells why, and only a new process helps. One that keeps what it takes has to
+acknowledge. Where the view does not tell which it is, the dump comes first: it harms nothing.
 
 No line of pulsar-admin closes one consumer. Its process can be restarted, or the topic unloaded,
 which disconnects everybody.
@@ -13,28 +12,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 from pulsar_doctor.evidence.answers import WHENS, Action
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import most
-from pulsar_doctor.remedies.lines import admin, check
+from pulsar_doctor.remedies.changes import TAKE_OUT, SettingChange
+from pulsar_doctor.remedies.going import going
+from pulsar_doctor.remedies.lines import admin, check, restarted
 from pulsar_doctor.remedies.settings import (
     ACK_TIMEOUT,
     DOTNET,
+    FUNCTIONS,
     GO,
     JAVA,
     PYTHON,
     RECEIVER_QUEUE,
     RUST,
+    SINKS,
     clients_of,
-    setting,
 )
 
-Going = Literal["slow", "hangs", "unclear"]
-SILENT_FOR = 60.0  # seconds, before a consumer that never acknowledged is said to hang
-ACK_TIMEOUT_SECONDS = 3600
+AN_HOUR = SettingChange(
+    ACK_TIMEOUT,
+    3600,
+    "Let it give back what it does not acknowledge in an hour",
+    "longer work is delivered twice: keep it well above the longest message",
+    "its silence stays below an hour",
+    TAKE_OUT,
+)
 PORT = re.compile(r":(\d{1,5})$")
 DUMPS = {
     JAVA: "jcmd's Thread.print",
@@ -42,37 +47,24 @@ DUMPS = {
     GO: "its pprof page of goroutines",
     RUST: "gdb",
     DOTNET: "dotnet-stack report",
+    FUNCTIONS: "jcmd for Java, py-spy for Python",
+    SINKS: "jcmd's Thread.print",
 }
 AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
 ELSEWHERE = "its messages go to the other consumers at once, or to it when it is back"
+ALONE = "its messages come again when it is back"
 TAKEN_OVER = {
-    "Exclusive": "its messages come again when it is back",
+    "Exclusive": ALONE,
     "Failover": "a standby takes over at once and gets its messages",
     "Key_Shared": "its keys and messages go to the others at once, or to it when it is back",
 }
 UNREACHABLE = "If that process cannot be reached, unload"
-HEALTHY = "no such finding any more"
+NO_MORE = "no such finding any more"
 ITS_SHARE = "no such finding, or it is back and holds its share only"
 
 
-def going(consumer: ConsumerView) -> Going:
-    """Whether it works slowly or not at all, as far as the view tells."""
-    if consumer.works or consumer.acked or _in_its_rhythm(consumer):
-        return "slow"
-    silent = consumer.quiet_for(SILENT_FOR) and not consumer.asked
-    if silent and (consumer.never_acked or consumer.works is False):
-        return "hangs"
-    return "unclear"
-
-
-def _in_its_rhythm(consumer: ConsumerView) -> bool:
-    """Whether its pace is known, and its silence is no longer than two of its messages take."""
-    pace, quiet = consumer.pace, consumer.quiet
-    return pace is not None and quiet is not None and quiet.seconds <= 2 * pace.seconds
-
-
 def treatment(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
-    """All of it, in order: for one that is slow, one that hangs, and where nobody can tell."""
+    """All of it, in order: for one that is slow, hangs or keeps all, and where nobody can tell."""
     return tuple(TREATMENTS[going(consumer)](view, consumer))
 
 
@@ -91,7 +83,7 @@ def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     yield Action(
         "later",
         "Give each step of the work a time limit of its own, so that it fails instead of hanging.",
-        check=check(view, HEALTHY),
+        check=check(view, NO_MORE),
     )
 
 
@@ -104,7 +96,25 @@ def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     yield more_workers(view)
 
 
-TREATMENTS = {"slow": slow, "hangs": hangs, "unclear": unclear}
+def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one that takes messages and has never acknowledged any."""
+    yield from acknowledging(view, consumer)
+    yield restart(view, consumer)
+    yield unload(view)
+
+
+def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """The mistake in the application itself, where it has never acknowledged any."""
+    if consumer.never_acked:
+        yield Action(
+            "now",
+            f"See in the application {place(consumer)} that each message is acknowledged when its "
+            "work is done, and in its log whether acks fail: not one has come.",
+            check=check(view, "it has acknowledged, and holds fewer"),
+        )
+
+
+TREATMENTS = {"slow": slow, "hangs": hangs, "keeps": keeps, "unclear": unclear}
 
 
 def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
@@ -114,8 +124,9 @@ def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
 
 def freeing(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
     """What gives its messages to others now; of one that may hang, after a look at it."""
-    seen = () if going(consumer) == "slow" else (look(view, consumer),)
-    return (*seen, restart(view, consumer), unload(view))
+    how = going(consumer)
+    first = {"slow": (), "keeps": acknowledging(view, consumer)}.get(how, (look(view, consumer),))
+    return (*first, restart(view, consumer), unload(view))
 
 
 def anew(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
@@ -128,14 +139,14 @@ def anew(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
         Action(
             "later",
             f"Update {which}and if it happens again, report the trace to that client's project.",
-            check=check(view, HEALTHY),
+            check=check(view, NO_MORE),
         ),
     )
 
 
 def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
     """Finds its process; says how its threads are dumped."""
-    clients, port = clients_of(consumer.client_version), PORT.search(consumer.address or "")
+    clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
     dump = next(DUMPS[each] for each in clients if each in DUMPS)
     where = "; on that host this line tells which process it is" if port else ""
     return Action(
@@ -146,14 +157,14 @@ def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
     )
 
 
-def restart(view: SubscriptionView, consumer: ConsumerView) -> Action:
-    """What frees it; there is no line for it."""
-    others = TAKEN_OVER.get(view.type or "", ELSEWHERE)
+def restart(view: SubscriptionView, consumer: ConsumerView, how: str = "") -> Action:
+    """What frees it; there is a line for it only where Pulsar itself runs it. how: `, with …`."""
     return Action(
         "now",
-        f"Restart the process {place(consumer)}: {others}.",
+        f"Restart the process {place(consumer)}{how}: {others(view)}.",
+        command=None if consumer.function is None else restarted(consumer.function),
         side_effect=AGAIN,
-        check=check(view, HEALTHY),
+        check=check(view, NO_MORE),
     )
 
 
@@ -173,34 +184,20 @@ def smaller_queue(
     view: SubscriptionView, consumer: ConsumerView, condition: str = ""
 ) -> Iterator[Action]:
     """A queue of 1, which takes batches too; nothing where it has that, or no such setting."""
-    known, size = setting(consumer.client_version, RECEIVER_QUEUE, 1), most(consumer.queue_size)
-    if known is None or consumer.one_by_one or (size is not None and size <= 1):
+    if consumer.asks_singly:
         return
     give = "give" if condition else "Give"
     text = f"{condition}{give} this consumer a receiver queue of 1, so that little waits behind it"
     effect = "one round trip for each message: too slow for messages that take milliseconds"
-    if GO in clients_of(consumer.client_version):
+    if GO in clients_of(consumer.client):
         effect += "; Go's client still asks for ten more ahead"
-    yield Action(
-        "today",
-        f"{text}: {known}.",
-        side_effect=effect,
-        undo="set it back, and restart the consumer",
-        check=check(view, "it holds few messages, and nobody idles beside it"),
-    )
+    expect = "it holds few messages, and nobody idles beside it"
+    yield from SettingChange(RECEIVER_QUEUE, 1, text, effect, expect).on(view, consumer.client)
 
 
 def ack_timeout(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """What lets messages go on without it; nothing where its client has no such setting."""
-    known = setting(consumer.client_version, ACK_TIMEOUT, ACK_TIMEOUT_SECONDS)
-    if known is not None:
-        yield Action(
-            "today",
-            f"Let it give back what it does not acknowledge in an hour: {known}.",
-            side_effect="longer work is delivered twice: keep it well above the longest message",
-            undo="take the setting out, and restart the consumer",
-            check=check(view, "its silence stays below an hour"),
-        )
+    yield from AN_HOUR.on(view, consumer.client)
 
 
 def more_workers(view: SubscriptionView) -> Action:
@@ -217,4 +214,12 @@ def more_workers(view: SubscriptionView) -> Action:
 def place(consumer: ConsumerView) -> str:
     """`at 10.0.3.7:51494`, or who it is where no address is told."""
     address = (consumer.address or "").lstrip("/")
-    return f"at {address}" if address else f"of {consumer.label} (its address is not told)"
+    who = f" ({consumer.function})" if consumer.function else ""
+    return f"at {address}{who}" if address else f"of {consumer.label} (its address is not told)"
+
+
+def others(view: SubscriptionView) -> str:
+    """Who gets its messages when it is gone; it itself, where nobody else is there."""
+    if view.consumers is not None and len(view.consumers) == 1:
+        return ALONE
+    return TAKEN_OVER.get(view.type or "", ELSEWHERE)

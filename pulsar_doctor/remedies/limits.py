@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from pulsar_doctor.evidence.answers import Action
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.remedies.lines import check, checked, namespace_admin, policy_admin
 
-DEFAULTS = {"consumer": 50_000, "subscription": 200_000}  # of broker.conf
+ONLY_IF = "only if so many messages are really in work at once"
 RATES = {"subscription": "subscription-dispatch-rate", "topic": "dispatch-rate"}
 BROKER_RATES = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
 UNBLOCK = "unblockStuckSubscriptionEnabled"
@@ -20,12 +20,12 @@ def raised_limit(
     view: SubscriptionView, of: Literal["consumer", "subscription"], limit: int | None
 ) -> Action:
     """Twice the limit of unacknowledged messages. limit: of now; None: that of broker.conf."""
-    name, now = f"max-unacked-messages-per-{of}", limit or DEFAULTS[of]
+    name, now = f"max-unacked-messages-per-{of}", limit or UNACKED_DEFAULTS[of]
     get = namespace_admin(view, f"get-{name}")
     remove = namespace_admin(view, f"remove-{name}")
     return Action(
         "today",
-        f"Raise the limit, {now} today, only if so many messages are really in work at once.",
+        f"Raise the limit, {now} today, {ONLY_IF}.",
         command=namespace_admin(view, f"set-{name}", "-c", str(2 * now)),
         side_effect=f"it holds for every {of} of the namespace, and so many more are delivered "
         "again where one breaks",

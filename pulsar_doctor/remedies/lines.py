@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from pulsar_doctor.broker.stats.functions import FunctionInstance
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
 
@@ -41,9 +42,25 @@ def namespace_admin(view: SubscriptionView, subcommand: str, *options: str) -> s
     return _line(["pulsar-admin", "namespaces", *subcommand.split(), *options, namespace])
 
 
+def restarted(instance: FunctionInstance) -> str:
+    """Restarts one instance of a function or sink, which Pulsar itself runs."""
+    if instance.kind == "function":
+        which = ["functions", "restart", "--fqfn", instance.name]
+    else:
+        tenant, namespace, name = instance.name.split("/")
+        which = ["sinks", "restart", "--tenant", tenant, "--namespace", namespace, "--name", name]
+    return _line(["pulsar-admin", *which, "--instance-id", str(instance.number)])
+
+
 def check(view: SubscriptionView, expect: str) -> str | None:
     """Our own line that looks again, and what it prints where the remedy worked."""
     return checked(_doctor(view, "stall-check"), expect)
+
+
+def watch(view: SubscriptionView, seconds: int) -> str | None:
+    """Our own line that looks for so long."""
+    line = _doctor(view, "stall-check")
+    return None if line is None else f"{line} --window {seconds}s"
 
 
 def holes(view: SubscriptionView) -> str | None:

@@ -1,25 +1,31 @@
 """What a setting is called in the client at hand, as far as its version tells which client it is.
 
 The C++ client and those that are built on it (Python, Node.js) tell the same version, so all three
-names are given. Old Java clients tell a bare version; pulsar-rs tells that of a Java client of
-2018. Where nothing is told it is taken for Java. A client that has no such setting has no name
-here, and nothing is said of it. The sources of the names are in docs/remedies.md.
+names are given; Node.js adds its own name lately. Old Java clients tell a bare version; pulsar-rs
+told that of a Java client of 2018 before 6.0. Functions and sinks are told by what Pulsar's own
+framework attaches. Where nothing is told it is taken for Java. A client that has no such setting
+has no name here, and nothing is said of it. The sources of the names are in docs/remedies.md.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 JAVA, CPP, PYTHON, NODE = "Java", "C++", "Python", "Node.js"
 GO, RUST, DOTNET = "Go", "Rust", ".NET"
-RUST_VERSION = "2.0.1-incubating"
-VERSIONS = (  # how a version begins, and whose it may be
+FUNCTIONS, SINKS = "Functions", "sinks"
+VERSIONS = (  # how a version begins, as a pattern, and whose it may be
+    ("pulsar-function", (FUNCTIONS,)),
+    ("pulsar-sink", (SINKS,)),
     ("Pulsar-Java", (JAVA,)),
+    ("Pulsar-CPP-v[^-]*-node-client", (NODE,)),
     ("Pulsar-CPP", (CPP, PYTHON, NODE)),
     ("Pulsar-Go", (GO,)),
     ("Pulsar Go", (GO,)),
     ("DotPulsar", (DOTNET,)),
-    (RUST_VERSION, (RUST,)),
+    (r"2\.0\.1-incubating", (RUST,)),
+    ("pulsar-rs", (RUST,)),
 )
 
 RECEIVER_QUEUE = "receiver queue"
@@ -37,6 +43,8 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         GO: "ReceiverQueueSize: {}",
         RUST: ".with_batch_size({})",
         DOTNET: ".MessagePrefetchCount({})",
+        FUNCTIONS: "receiverQueueSize {} for its topic in --input-specs",
+        SINKS: "receiverQueueSize {} for its topic in --input-specs",
     },
     ACK_TIMEOUT: {
         JAVA: ".ackTimeout({}, TimeUnit.SECONDS)",
@@ -44,6 +52,8 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         PYTHON: "unacked_messages_timeout_ms={}000",
         NODE: "ackTimeoutMs: {}000",
         RUST: ".with_unacked_message_resend_delay(Some(Duration::from_secs({})))",
+        FUNCTIONS: "--timeout-ms {}000",
+        SINKS: "--timeout-ms {}000",
     },
     NACK_DELAY: {
         JAVA: ".negativeAckRedeliveryDelay({}, TimeUnit.SECONDS)",
@@ -51,6 +61,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         PYTHON: "negative_ack_redelivery_delay_ms={}000",
         NODE: "nAckRedeliverTimeoutMs: {}000",
         GO: "NackRedeliveryDelay: {} * time.Second",
+        SINKS: "--negative-ack-redelivery-delay-ms {}000",
     },
     DEAD_LETTERS: {
         JAVA: ".deadLetterPolicy(DeadLetterPolicy.builder().maxRedeliverCount({}).build())",
@@ -59,6 +70,8 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         NODE: "maxRedeliverCount: {} in deadLetterPolicy",
         GO: "MaxDeliveries: {} in DLQ",
         RUST: "max_redeliver_count: {} in .with_dead_letter_policy",
+        FUNCTIONS: "--max-message-retries {} with --dead-letter-topic",
+        SINKS: "--max-redeliver-count {} with --dead-letter-topic",
     },
     BATCH_INDEX_ACKS: {
         JAVA: ".enableBatchIndexAcknowledgment(true)",
@@ -80,7 +93,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
 def clients_of(version: str | None) -> tuple[str, ...]:
     """Whose this version may be; Java where it is not told or not known."""
     for beginning, clients in VERSIONS:
-        if version is not None and version.startswith(beginning):
+        if version is not None and re.match(beginning, version):
             return clients
     return (JAVA,)
 

@@ -11,7 +11,8 @@ from pulsar_doctor.evidence.answers import Action
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.ledger.balance import Pace
-from pulsar_doctor.remedies.consumers import going, look, smaller_queue, treatment
+from pulsar_doctor.remedies.consumers import look, smaller_queue, treatment
+from pulsar_doctor.remedies.going import going
 from tests.remedies.test_lines import view
 
 ONE = ConsumerView(

@@ -31,6 +31,9 @@ CPP = (
         ("Pulsar-Go-v0.19.0", "ReceiverQueueSize: 1 (Go)"),
         ("DotPulsar 3.1.2", ".MessagePrefetchCount(1) (.NET)"),
         ("2.0.1-incubating", ".with_batch_size(1) (Rust)"),
+        ("pulsar-rs-v6.4.1", ".with_batch_size(1) (Rust)"),
+        ("Pulsar-CPP-v3.7.1-node-client-v1.17.0", "receiverQueueSize: 1 (Node.js)"),
+        ("pulsar-function", "receiverQueueSize 1 for its topic in --input-specs (Functions)"),
     ],
 )
 def test_a_receiver_queue_is_called_as_its_client_calls_it(version: str | None, known: str) -> None:

@@ -1,0 +1,172 @@
+"""Of each consumer it is said whether it hangs, is slow or keeps all, by which number, and how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, exactly
+from pulsar_doctor.ledger.balance import Pace
+from pulsar_doctor.remedies.going import going, state, verdict
+from pulsar_doctor.remedies.keys import waiting_for
+from pulsar_doctor.remedies.sentence import remedy
+from tests.remedies.test_lines import view
+
+ONE = ConsumerView(
+    label="worker-1",
+    address="/10.0.3.7:51494",
+    client_version="Pulsar-Java-v4.0.8",
+    permits=exactly(0),
+    held=exactly(10),
+    sent=exactly(10),
+    quiet=Age(420_000, exact=True),
+    never_acked=True,
+    works=False,
+)
+TAKER = replace(
+    ONE,
+    permits=exactly(567),
+    held=exactly(18_567),
+    sent=exactly(18_567),
+    quiet=Age(100, exact=True),
+    connected=Age(120_000, exact=True),
+    since_flow=Age(1_000, exact=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("consumer", "how"),
+    [
+        (replace(ONE, works=True), "slow"),
+        (replace(ONE, acked=True), "slow"),
+        (replace(ONE, quiet=Age(12_000, exact=True), pace=Pace(30.0, "measured")), "slow"),
+        (ONE, "hangs"),
+        (replace(ONE, quiet=Age(20_000, exact=True)), "unclear"),
+        (TAKER, "keeps"),
+        (replace(TAKER, works=True), "keeps"),
+        (replace(TAKER, since_flow=None, asked=True), "keeps"),
+        (replace(TAKER, permits=exactly(-3), blocked=True), "keeps"),
+        (replace(TAKER, since_flow=None, refilled=exactly(500)), "keeps"),
+    ],
+)
+def test_each_is_told_from_the_others(consumer: ConsumerView, how: str) -> None:
+    assert going(consumer) == how
+
+
+@pytest.mark.parametrize(
+    "no_taker",
+    [
+        replace(TAKER, held=exactly(12)),  # it may work on so many
+        replace(TAKER, never_acked=False),
+        replace(TAKER, since_flow=Age(119_900, exact=True)),  # the first one
+        replace(TAKER, permits=exactly(0)),  # its queue is full: it takes no more
+        replace(TAKER, permits=exactly(40_000)),  # half of its queue was never sent to it
+    ],
+)
+def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: ConsumerView) -> None:
+    assert going(no_taker) != "keeps"
+
+
+@pytest.mark.parametrize(
+    ("consumer", "said"),
+    [
+        (
+            ONE,
+            "has acknowledged none of its 10 messages for 7 min and asks for no more: "
+            "it hangs or is paused",
+        ),
+        (
+            replace(ONE, quiet=Age(20_000, exact=False)),
+            "has acknowledged none of its 10 messages for at least 20 s: it hangs, or one message "
+            "takes it longer; the next ack tells",
+        ),
+        (replace(ONE, acked=True, since_ack=Age(12_000, exact=True)),
+         "works on its 10 messages slowly (last ack 12 s ago)"),
+        (replace(ONE, held=Count(3, None), quiet=None),
+         "has acknowledged none of at least 3 messages: it hangs, or one message takes it longer; "
+         "the next ack tells"),
+        (TAKER,
+         "takes messages and has never acknowledged any of its 18567 messages: it forgets to, or "
+         "its acks fail"),
+    ],
+)  # fmt: skip
+def test_it_is_said_by_which_number(consumer: ConsumerView, said: str) -> None:
+    assert state(consumer) == said
+
+
+def test_only_one_with_room_in_its_queue_may_have_taken_all_and_forgotten_to_acknowledge() -> None:
+    assert "forgets" not in verdict(ONE)
+    assert "forgets to acknowledge" in verdict(replace(ONE, permits=exactly(5)))
+    young = replace(ONE, quiet=Age(20_000, exact=True))
+    assert "forgets" not in verdict(young)
+    assert "forgets to acknowledge" in verdict(replace(young, permits=exactly(5)))
+    assert "forgets" not in verdict(replace(ONE, permits=exactly(5), never_acked=False))
+
+
+def test_one_sentence_has_the_address_and_what_helps_and_nothing_else() -> None:
+    hangs = remedy(view(), ONE)
+    assert "at 10.0.3.7:51494" in hangs
+    assert "restart" in hangs
+    assert "receiver queue does not help" in hangs
+    slow = remedy(view(), replace(ONE, works=True))
+    assert slow.startswith("Give it a receiver queue of 1 (.receiverQueueSize(1) (Java))")
+    assert "restart" not in slow
+    unclear = remedy(view(), replace(ONE, quiet=Age(20_000, exact=True)))
+    assert "if it hangs, restart it" in unclear
+    assert "if it is only slow, give it a receiver queue of 1" in unclear
+    assert "acknowledges each message" in remedy(view(), TAKER)
+    assert "receiver queue" not in remedy(view(), replace(ONE, works=True, one_by_one=True))
+
+
+def test_where_nobody_else_is_there_nobody_takes_over() -> None:
+    for kind in ("Shared", "Failover", "Key_Shared"):
+        alone = replace(view(), type=kind, consumers=(ONE,))
+        assert "restart it: its messages come again when it is back" in remedy(alone, ONE)
+        both = replace(alone, consumers=(ONE, OTHER))
+        assert "come again" not in remedy(both, ONE)
+
+
+OTHER = ConsumerView(label="ks-ok", permits=exactly(10), held=exactly(0), works=True)
+
+
+def keyed(*consumers: ConsumerView, replay: int | None, left: int = 0) -> SubscriptionView:
+    return replace(
+        view(),
+        type="Key_Shared",
+        consumers=consumers,
+        replay=exactly(replay),
+        left=Count(left, None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (keyed(ONE, OTHER, replay=615), "615 entries of its keys wait, while ks-ok goes on"),
+        (keyed(ONE, OTHER, replay=1), "1 entry of its keys waits, while ks-ok goes on"),
+        (
+            keyed(ONE, OTHER, replay=615, left=900),
+            "at least 615 entries of its keys wait, while ks-ok goes on",
+        ),
+        (keyed(ONE, replay=615), "615 entries of its keys wait"),
+        (
+            keyed(ONE, replace(ONE, label="b"), OTHER, replay=7),
+            "7 entries of its keys and those of others without permits wait, while ks-ok goes on",
+        ),
+        (
+            keyed(ONE, replace(OTHER, permits=exactly(0)), replay=615, left=900),
+            "up to 615 entries of its keys wait, while ks-ok goes on",
+        ),
+        (
+            keyed(ONE, OTHER, replace(OTHER, label="c"), replay=None),
+            "what comes for its keys waits for it, while ks-ok and c go on",
+        ),
+        (replace(view(), consumers=(ONE, OTHER), replay=exactly(5)), ""),
+    ],
+)
+def test_who_waits_for_a_key_and_who_goes_on(told: SubscriptionView, said: str) -> None:
+    assert waiting_for(told, ONE) == said
