@@ -14,6 +14,9 @@ it is silent. Where the broker has not moved mark-delete since it loaded the top
 from the oldest consumer's connection. A trace tells of an entry that was delivered `hole_after` ago
 and is not acknowledged, while others that came later are.
 
+A younger gap is told as information, where acknowledgements of later entries have gone on for
+`young_after`: the message that they passed over may be in work, or forgotten.
+
 It is silent while delayed messages are in the backlog: these are gaps, too, until they are due. A
 message that takes longer than `hole_after`, or one that is given back again and again, does hold
 mark-delete back and is told. Partially acknowledged batches are in no range (before they are done).
@@ -28,6 +31,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.answers import (
     STATS,
     WIRE,
@@ -36,15 +40,17 @@ from pulsar_doctor.evidence.answers import (
     Finding,
     Measure,
     NotTold,
+    Severity,
     Unknown,
 )
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.changes import TAKE_OUT, SettingChange
 from pulsar_doctor.remedies.consumers import AGAIN
 from pulsar_doctor.remedies.lines import admin
 from pulsar_doctor.remedies.lines import check as check_line
-from pulsar_doctor.remedies.settings import DEAD_LETTERS, setting
+from pulsar_doctor.remedies.settings import DEAD_LETTERS
 from pulsar_doctor.wording.durations import duration
 
 POSITION = re.compile(r"\d+:-?\d+")
@@ -52,6 +58,7 @@ TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written
 
 THRESHOLDS = (
     Threshold("hole_after", 300.0, "seconds", "a gap that has stood for less is ordinary"),
+    Threshold("young_after", 5.0, "seconds", "a gap that has stood for so long is told, as info"),
 )
 NEEDS = frozenset({STATS, WIRE})
 REMEDY = (
@@ -59,6 +66,15 @@ REMEDY = (
     "that holds it: acknowledge it, restart that consumer so that it comes again, or give the "
     "subscription an ack timeout and a dead-letter policy."
 )
+PUT_AWAY = SettingChange(
+    DEAD_LETTERS,
+    10,
+    "Put away what fails again and again",
+    "somebody has to look at the topic where it goes",
+    "mark-delete has moved on",
+    TAKE_OUT,
+)
+WAIT = "Wait for as long as one message may take; if it stays, somebody forgot to acknowledge it."
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -76,13 +92,21 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     stood, confidence = hole.stood, _sure(hole, limits["hole_after"])
     if stood is not None and stood.seconds >= limits["hole_after"]:
         if confidence is not None:
-            yield _finding(view, hole, stood.seconds, confidence)
+            yield _finding(view, hole, stood, "warning", confidence)
     elif (stood is None or not stood.exact) and hole.passed_in_window:
         yield Unknown(
             f"mark-delete stood still in the window while later entries were acknowledged "
             f"({hole.ranges} ranges), but for how long is not told: give the time of the stats "
             "(--at)"
         )
+    elif stood is not None and _is_young(hole, stood.seconds, limits["young_after"]):
+        yield _finding(view, hole, stood, "info", 0.9)
+
+
+def _is_young(hole: AckHole, stood: float, young_after: float) -> bool:
+    """Whether later entries have been acknowledged for so long already."""
+    lasted = hole.acks_lasted_ms is not None and hole.acks_lasted_ms >= young_after * 1000
+    return stood >= young_after and (hole.proven or lasted)
 
 
 def _sure(hole: AckHole, hole_after: float) -> float | None:
@@ -101,32 +125,42 @@ def _sure(hole: AckHole, hole_after: float) -> float | None:
     return 0.7 if hole.passed_in_window else 0.5
 
 
-def _finding(view: SubscriptionView, hole: AckHole, stood: float, confidence: float) -> Finding:
-    ranges, position = hole.ranges, hole.position
-    where = "" if position is None else f" after {position}"
-    size = "" if not hole.backlog_bytes else f", which pins {hole.backlog_bytes} bytes"
-    entries = view.backlog.entries if view.backlog else None
-    backlog = "" if entries is None else f" in a backlog of {entries} entries{size}"
+def _finding(
+    view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity, confidence: float
+) -> Finding:
     return Finding(
         code="ack-hole",
-        severity="warning",
+        severity=severity,
         confidence=confidence,
         consumer=None,
-        summary=(
-            f"mark-delete has stood for {duration(stood)} before an entry that is not "
-            f"acknowledged{where}, while later ones were: {ranges} acknowledged "
-            f"{'range' if ranges == 1 else 'ranges'}{backlog}"
-        ),
+        summary=_summary(view, hole, stood, severity),
         evidence=(
-            Measure("mark_delete_stood", round(stood, 3), "seconds"),
-            Measure("non_contiguous_deleted_messages_ranges", ranges, "ranges"),
+            Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),
+            Measure("non_contiguous_deleted_messages_ranges", hole.ranges, "ranges"),
             backlog_measure(view),
             Measure("backlog_size", hole.backlog_bytes, "bytes"),
             Measure("unacked_messages", _unacked(view), "messages"),
-            Measure("mark_delete_position", position, ""),
+            Measure("mark_delete_position", hole.position, ""),
         ),
-        remedy=REMEDY,
-        actions=tuple(_actions(view, position)),
+        remedy=WAIT if severity == "info" else REMEDY,
+        actions=tuple(_actions(view, hole.position)),
+    )
+
+
+def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity) -> str:
+    """What was passed over and for how long, what that may be, then where and how many ranges."""
+    ranges, entries = hole.ranges, view.backlog.entries if view.backlog else None
+    size = "" if not hole.backlog_bytes else f", which pins {hole.backlog_bytes} bytes"
+    backlog = "" if entries is None else f" in a backlog of {entries} entries{size}"
+    lasts, means = f"for {duration(stood.seconds)}", "nothing after it can be deleted"
+    if severity == "info":
+        lasts = f"for up to {duration(stood.seconds)}"
+        means = "it may be in work, or forgotten, and while it stays nothing after it is deleted"
+    where = "" if hole.position is None else f" at {hole.position}"
+    return (
+        f"a message has not been acknowledged {lasts} while later ones were; "
+        f"{means}: mark-delete stands still before it{where}, with {ranges} acknowledged "
+        f"{'range' if ranges == 1 else 'ranges'} behind{backlog}"
     )
 
 
@@ -146,19 +180,7 @@ def _actions(view: SubscriptionView, mark_delete: str | None) -> Iterator[Action
         side_effect=AGAIN,
         check=check_line(view, "mark-delete has moved on"),
     )
-    known = setting(_version(view), DEAD_LETTERS, 10)
-    if known is not None:
-        yield Action(
-            "today",
-            f"Put away what fails again and again: {known}.",
-            side_effect="somebody has to look at the topic where it goes",
-            undo="take the setting out, and restart the consumer",
-            check=check_line(view, "mark-delete has moved on"),
-        )
-
-
-def _version(view: SubscriptionView) -> str | None:
-    return view.consumers[0].client_version if view.consumers else None
+    yield from PUT_AWAY.on(view, view.consumers[0].client if view.consumers else None)
 
 
 def _unacked(view: SubscriptionView) -> int | None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from pulsar_doctor.evidence.answers import STATS, Action, Answers, Finding, Measure, NotTold
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
-from pulsar_doctor.remedies.consumers import HEALTHY, unload
+from pulsar_doctor.remedies.consumers import NO_MORE, unload
 from pulsar_doctor.remedies.lines import admin
 from pulsar_doctor.remedies.lines import check as check_line
 
@@ -82,7 +82,7 @@ def _finding(view: SubscriptionView) -> Finding:
                 side_effect="the broker looks through its ledgers: not every second",
                 check=check_line(view, "backlog tells the same number"),
             ),
-            unload(view, "When it can be afforded, unload", HEALTHY),
+            unload(view, "When it can be afforded, unload", NO_MORE),
         ),
     )
 

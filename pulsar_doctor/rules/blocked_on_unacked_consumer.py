@@ -9,7 +9,8 @@ release comes: at the pace of the window's acks, after at most half of what it h
 `slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack in the
 window it is a stall too, unless the last one fits the rhythm of its whole life; where it is not
 much older than that, or may fit by a clock that is not told, it is unknown. What was sent or
-acknowledged less than `just_now` ago decides nothing yet.
+acknowledged less than `just_now` ago decides nothing yet. No clock is needed where it has never
+acknowledged any (a warning), nor where it holds whole thousands: all that such a limit allows.
 
 The broker's flag can stay behind: on a consumer that holds nothing, or far less than half the
 limit, it is not trusted, and where messages still arrive it holds nothing up. A trace of the wire
@@ -37,8 +38,9 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.remedies.consumers import freeing, more_workers
-from pulsar_doctor.remedies.limits import raised_limit
-from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.remedies.going import verdict
+from pulsar_doctor.remedies.limits import ONLY_IF, raised_limit
+from pulsar_doctor.remedies.sentence import remedy
 
 THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS, WIRE})
@@ -50,11 +52,6 @@ EXPLAINS = frozenset(
         "not-acknowledging",
         "ack-hole",
     }
-)
-REMEDY = (
-    "Make this consumer acknowledge what it has finished, or close it, which gives its messages to "
-    "the others; raise the limit (pulsar-admin namespaces set-max-unacked-messages-per-consumer) "
-    "only if so many are really in work at once."
 )
 NO_LIMIT = "the limit of unacknowledged messages is no part of the wire"
 
@@ -81,7 +78,7 @@ def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> 
         yield from _stale(view, consumer, held)
     else:
         wait = consumer.acks.until(acks_to_release(held, limit))
-        verdict = wait.verdict(limits)
+        verdict = wait.verdict(limits, None if consumer.works else held)
         if isinstance(verdict, Unknown):
             yield _unknown(consumer, f"it is blocked with {held} unacked; {verdict.reason}")
         elif verdict is not None:
@@ -122,14 +119,16 @@ def _finding(
     view: SubscriptionView, consumer: ConsumerView, wait: AckWait, severity: Severity
 ) -> Finding:
     quiet, held = wait.acks.quiet, told(consumer.held)
-    at = "at its limit" if wait.seconds is None else "at its limit most of the time"
+    at, link = ("", ", and") if wait.seconds is None else (" most of the time", ",")
+    more = f"it goes on after at most {wait.needed} more acks{link} {wait.outlook}"
     return Finding(
         code="blocked-on-unacked-consumer",
         severity=severity,
         confidence=consumer.sure(0.9),
         consumer=consumer.label,
         summary=(
-            f"{consumer.label} holds {held} unacknowledged messages and is {at}; {_outlook(wait)}"
+            f"{consumer.label} holds {held} unacknowledged messages, its limit, so the broker "
+            f"sends it nothing more{at}: {verdict(consumer)}; {more}"
         ),
         evidence=(
             Measure("unacked_messages", held, "messages"),
@@ -142,18 +141,10 @@ def _finding(
             measured("parked_permits", consumer.parked, "permits"),
             Measure("acknowledged", wait.acks.acknowledged, "messages"),
         ),
-        remedy=REMEDY,
+        remedy=f"{remedy(view, consumer).removesuffix('.')}; raise the limit {ONLY_IF}.",
         actions=(
             *freeing(view, consumer),
             raised_limit(view, "consumer", consumer.unacked_limit),
             more_workers(view),
         ),
     )
-
-
-def _outlook(wait: AckWait) -> str:
-    more, quiet = f"the broker sends again after at most {wait.needed} more acks", wait.acks.quiet
-    if wait.seconds is not None:
-        ago = f" (last ack or message {quiet} ago)" if quiet else ""
-        return f"{more}, in about {duration(wait.seconds)}{ago}"
-    return f"{more}, and none came for {quiet}" if quiet else f"{more}, and none came"

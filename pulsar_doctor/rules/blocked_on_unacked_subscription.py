@@ -10,7 +10,8 @@ the release comes, at the pace of all acks of the window. Nearer than `slow_wait
 `refill_wait` a warning, further away a stall. Without any ack in the window it is a stall too,
 unless the last ones fit the rhythm of their consumers, or may fit it: that is unknown. What was
 sent or acknowledged less than `just_now` ago decides nothing yet. A flag on a subscription that
-holds nothing, or less than half of the limit, is not trusted.
+holds nothing, or less than half of the limit, is not trusted. No clock is needed where nobody has
+ever acknowledged any (a warning), nor where whole thousands are held: all that such a limit allows.
 
 Where a consumer is at a limit of its own too, this speaks for both: it names who holds how much.
 
@@ -28,8 +29,9 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, 
 from pulsar_doctor.evidence.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.remedies.consumers import freeing, more_workers
-from pulsar_doctor.remedies.limits import raised_limit
-from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.remedies.going import verdict
+from pulsar_doctor.remedies.limits import ONLY_IF, raised_limit
+from pulsar_doctor.remedies.sentence import remedy
 
 THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS})
@@ -41,11 +43,6 @@ EXPLAINS = frozenset(
         "ack-hole",
         "blocked-on-unacked-consumer",
     }
-)
-REMEDY = (
-    "Make the consumers named acknowledge what they have finished, or close the one that hangs; "
-    "raise the limit (pulsar-admin namespaces set-max-unacked-messages-per-subscription) only if "
-    "so many are really in work at once."
 )
 NAMED_MOST = 3
 
@@ -68,7 +65,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield from _stale(view, limit, unacked)
     else:
         wait = limit.acks.until(acks_to_release(unacked, limit.most))
-        verdict = wait.verdict(limits)
+        works = any(each.works for each in view.consumers)
+        verdict = wait.verdict(limits, None if works else unacked)
         if isinstance(verdict, Unknown):
             yield Unknown(f"the subscription is blocked with {unacked} unacked; {verdict.reason}")
         elif verdict is not None:
@@ -96,19 +94,15 @@ def _finding(
     view: SubscriptionView, limit: UnackedLimit, wait: AckWait, severity: Severity
 ) -> Finding:
     quiet, unacked = wait.acks.quiet, told(view.unacked)
-    more = f"the broker sends again after at most {wait.needed} more acks"
-    when = f"none came for {quiet}" if quiet else "none came"
-    if wait.seconds is not None:
-        ago = f" (last ack or message {quiet} ago)" if quiet else ""
-        when = f"in about {duration(wait.seconds)}{ago}"
+    more = f"it goes on after at most {wait.needed} more acks"
     return Finding(
         code="blocked-on-unacked-subscription",
         severity=severity,
         confidence=0.9 if limit.watched else 0.7,
         consumer=None,
         summary=(
-            f"the subscription is at its limit with {unacked} unacknowledged "
-            f"messages, held by {_holders(view)}; {more}, {when}"
+            f"nobody gets a new message: the subscription's limit is reached by {unacked} "
+            f"unacknowledged ones, held by {_holders(view)}{_worst(view)}; {more}, {wait.outlook}"
         ),
         evidence=(
             Measure("blocked_subscription_on_unacked_msgs", "true", ""),
@@ -120,13 +114,24 @@ def _finding(
             Measure("release_in", wait.seconds, "seconds"),
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
-        remedy=REMEDY,
+        remedy=_remedy(view),
         actions=(
             *(action for worst in _most_first(view)[:1] for action in freeing(view, worst)),
             raised_limit(view, "subscription", limit.most),
             more_workers(view),
         ),
     )
+
+
+def _worst(view: SubscriptionView) -> str:
+    """How the one goes that holds most of them."""
+    return "".join(f" ({each.label}: {verdict(each)})" for each in _most_first(view)[:1])
+
+
+def _remedy(view: SubscriptionView) -> str:
+    worst = "".join(remedy(view, each).removesuffix(".") for each in _most_first(view)[:1])
+    first = worst or "Make consumers acknowledge what they have finished"
+    return f"{first}; raise the limit {ONLY_IF}."
 
 
 def _holds(consumer: ConsumerView) -> int:

@@ -11,7 +11,8 @@ stats (`pulsar-admin topics stats-internal`) show the broken chain in three ways
 A healthy reader passes through each of these flags, and one sample can be stale. So the rule wants
 `samples` or more with the same picture, over at least `still_for`, in each of which a consumer
 could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
-was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Acks
+was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Where
+nobody is told who could receive, a rate above 0 says that messages go out. Acks
 of what was delivered before do not count as movement, where the read position is told. A consumer
 that connected or asked within `still_for` is not waited for yet. Internal stats of the last sample
 alone do, where nothing was delivered in as many samples of the topic, or for `retried_within`, and
@@ -48,7 +49,7 @@ from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import told
-from pulsar_doctor.remedies.consumers import HEALTHY, unload
+from pulsar_doctor.remedies.consumers import NO_MORE, unload
 from pulsar_doctor.remedies.limits import healing
 from pulsar_doctor.remedies.lines import admin
 from pulsar_doctor.wording.durations import duration
@@ -70,12 +71,12 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where the broker should read and does not; unknown where that cannot be told apart."""
-    reads, consumers = view.reads, view.consumers or ()
+    reads = view.reads
     if reads is None or _moves(view, reads) or _held_back(view):
         return
-    active = [consumer for consumer in consumers if consumer.active is not False]
+    active = view.served
     if view.consumers is None or (active and all(each.permits is None for each in active)):
-        yield Unknown("nothing moves, and who could receive is not told")
+        yield Unknown(f"{_stands(view)}, and who could receive is not told")
     ready = tuple(consumer for consumer in active if consumer.may_receive)
     if not ready:
         return
@@ -86,7 +87,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if doubt is None:
         yield _finding(case)
     else:
-        yield Unknown(f"{_who(ready)}, and nothing moves: {doubt}")
+        yield Unknown(f"{_who(ready)}, and {_stands(view)}: {doubt}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,14 @@ class Case:
 def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
     """Whether anything was delivered or read, or has been just now."""
     sent = view.delivered or any(consumer.delivered for consumer in view.consumers or ())
-    return bool(sent) or reads.moved or view.just_delivered
+    by_rate = view.consumers is None and view.sent_by_rate
+    return bool(sent) or reads.moved or view.just_delivered or by_rate
+
+
+def _stands(view: SubscriptionView) -> str:
+    if (view.msg_rate_out or 0) > 0:
+        return f"{view.msg_rate_out:.4g} messages a second went out within the last minutes"
+    return "nothing moves" if view.delivered == 0 else "nothing is seen to move"
 
 
 def _held_back(view: SubscriptionView) -> bool:
@@ -198,8 +206,7 @@ def _who_is_active(case: Case) -> str | None:
     consumers = case.view.consumers or ()
     if case.view.type not in SINGLE_ACTIVE or len(consumers) == 1:
         return None
-    active = sum(consumer.active is not False for consumer in consumers)
-    if active == 1 and all(consumer.name for consumer in consumers):
+    if len(case.view.served) == 1 and all(consumer.name for consumer in consumers):
         return None
     return "which of its consumers is the active one is not told"
 
@@ -317,9 +324,10 @@ def _finding(case: Case) -> Finding:
         confidence=_sure(case),
         consumer=None,
         summary=(
-            f"{_who(case.ready)}, {reads.left_least} or more entries are left to send, and in "
-            f"{reads.samples} samples over {duration(reads.window_seconds)} nothing "
-            f"moved: {reads.face.value}, the read position stays at {reads.position}"
+            f"the broker has stopped reading: {_who(case.ready)}, {reads.left_least} or more "
+            f"entries are left to send, and in {reads.samples} samples over "
+            f"{duration(reads.window_seconds)} nothing moved ({reads.face.value}, the read "
+            f"position stays at {reads.position})"
         ),
         evidence=(
             Measure("available_permits", _permits(case.ready), "permits"),
@@ -344,7 +352,7 @@ def _actions(view: SubscriptionView) -> Iterator[Action]:
         "Keep what the broker tells now, for a report of the bug: an unload wipes it out.",
         command=admin(view, "topics stats-internal"),
     )
-    yield unload(view, "Unload", HEALTHY)
+    yield unload(view, "Unload", NO_MORE)
     yield healing(view)
 
 

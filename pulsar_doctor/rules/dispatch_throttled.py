@@ -96,8 +96,9 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], least: int) -> 
         confidence=0.9,
         consumer=None,
         summary=(
-            f"the {names} dispatch rate limit held back {_reads(lately)} reads in the window, "
-            f"with consumers ready and at least {least} entries left to send"
+            f"a limit sets the pace, not the consumers: the {names} dispatch rate limit held back "
+            f"{_reads(lately)} reads in the window, with consumers ready and at least {least} "
+            "entries left to send"
         ),
         evidence=(
             *(Measure(each.counter, each.reads, "reads") for each in lately),

@@ -139,9 +139,10 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
         confidence=0.5 if blocks else 0.3,
         consumer=older.label,
         summary=(
-            f"a suspicion: {older.label} at {older.address or 'an address that is not told'} "
-            f"{holds} and has been silent for {silence}; a consumer of the same name came "
-            f"{duration(after)} after it on another connection"
+            f"{older.label} may be dead and only listed: the one at "
+            f"{older.address or 'an address that is not told'} {holds} and has been silent for "
+            f"{silence}, and a consumer of the same name came {duration(after)} after it on "
+            "another connection"
         ),
         evidence=(
             Measure("address", older.address, ""),

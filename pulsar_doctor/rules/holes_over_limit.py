@@ -29,6 +29,7 @@ from pulsar_doctor.evidence.answers import STATS, Action, Answers, Finding, Meas
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.consumers import NO_MORE
 from pulsar_doctor.remedies.lines import check as check_line
 from pulsar_doctor.remedies.lines import holes
 
@@ -72,9 +73,9 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
         confidence=0.9,
         consumer=None,
         summary=(
-            f"{ranges.count} acknowledged ranges, of which the broker persists {limit + 1}: at the "
-            f"next unload at least {again} acknowledged "
-            f"{'entry is' if again == 1 else 'entries are'} delivered again"
+            f"when the topic is loaded next, at least {again} acknowledged "
+            f"{'entry is' if again == 1 else 'entries are'} delivered again: there are "
+            f"{ranges.count} acknowledged ranges, of which the broker persists {limit + 1}"
         ),
         evidence=(
             Measure("non_contiguous_deleted_messages_ranges", ranges.count, "ranges"),
@@ -107,5 +108,5 @@ def _actions(view: SubscriptionView, ranges: AckedRanges) -> Iterator[Action]:
         side_effect="it takes a restart of the brokers, which forgets once what is over the limit "
         "today; and larger records in the ledgers of cursors",
         undo="set it back, and restart the brokers",
-        check=check_line(view, "no such finding any more"),
+        check=check_line(view, NO_MORE),
     )

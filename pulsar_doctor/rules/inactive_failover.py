@@ -6,10 +6,11 @@ stops the whole group. A standby that waits while the active one works is as it 
 
 The active one is stuck when it holds messages of the backlog, has no permits left, and neither an
 ack nor a FLOW nor a delivery has shown for `refill_wait`; after `quiet_after` without any of them
-in the window it is a warning. With one message or one batch in hand, long work with a queue of 0 or
-1 looks the same: that is unknown. It is gone when the broker names one that is not connected, for
-at least `switch_wait`, while messages wait and others have permits (a switch takes
-activeConsumerFailoverDelayTimeMillis, 1 s by default).
+in the window it is a warning; without a clock, where its queue is full and it has never
+acknowledged any, or where others have shown signs so much later. With one message or one batch in
+hand, long work with a queue of 0 or 1 looks the same: that is unknown. It is gone when the broker
+names one that is not connected, for at least `switch_wait`, while messages wait and others have
+permits (a switch takes activeConsumerFailoverDelayTimeMillis, 1 s by default).
 
 On Exclusive and Failover the broker counts no unacknowledged messages, so by its stats what the
 active one holds is told by the backlog and the read position; a trace tells it. Exclusive has no
@@ -27,7 +28,9 @@ from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least, most, told
-from pulsar_doctor.remedies.consumers import HEALTHY, treatment, unload
+from pulsar_doctor.remedies.consumers import NO_MORE, treatment, unload
+from pulsar_doctor.remedies.going import verdict
+from pulsar_doctor.remedies.sentence import remedy
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -36,10 +39,8 @@ THRESHOLDS = (
     Threshold("switch_wait", 5.0, "seconds", "a switch to another consumer takes less than this"),
 )
 NEEDS = frozenset({STATS, WIRE})
-EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "negative-permits"})
-REMEDY_STUCK = (
-    "Restart the application of the active consumer, or stop it: as soon as it disconnects, a "
-    "standby takes over and gets its messages."
+EXPLAINS = frozenset(
+    {"permits-exhausted", "slow-but-progressing", "negative-permits", "broker-read-stuck"}
 )
 REMEDY_GONE = (
     "Unload the topic (pulsar-admin topics unload): all consumers come back and one of them is "
@@ -104,7 +105,7 @@ def _stuck(view: SubscriptionView, active: ConsumerView, limits: Limits) -> Answ
         yield _silent_for_long(view, active)
     elif quiet.exact and quiet.seconds < limits["quiet_after"]:
         return
-    elif not quiet.exact and (active.moved is None or quiet.seconds < limits["quiet_after"]):
+    elif quiet.seconds < limits["quiet_after"] and not active.never_gave_back:
         yield Unknown(
             f"{active.label} has no permits, silent for {quiet}: whether it works is shown by "
             "several samples and the broker's clock",
@@ -140,16 +141,17 @@ def _stuck_finding(
 ) -> Finding:
     others = [each.label for each in view.consumers or () if each.number != active.number]
     holds, quiet = told(active.held_entries), active.quiet
-    entries = "" if holds is None else f" and holds {holds} entries"
+    entries = "" if holds is None else f" of the {holds} entries that it holds"
+    silent = "" if quiet is None or quiet.says_nothing else f" for {quiet}"
     return Finding(
         code="inactive-failover",
         severity=severity,
         confidence=confidence,
         consumer=active.label,
         summary=(
-            f"the active consumer {active.label} has {active.permits} permits{entries}, silent for "
-            f"{quiet}{_backlog(view)}; "
-            f"{len(others)} standby ({', '.join(others[:3])}) takes over only when it disconnects"
+            f"the active consumer {active.label} has acknowledged nothing{entries}{silent}: "
+            f"{verdict(active)}; {len(others)} standby ({', '.join(others[:3])}) takes over only "
+            f"when it disconnects; {active.permits} permits{_backlog(view)}"
         ),
         evidence=(
             Measure("active_consumer_name", active.label, ""),
@@ -159,7 +161,7 @@ def _stuck_finding(
             Measure("standbys", len(others), "consumers"),
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
-        remedy=REMEDY_STUCK,
+        remedy=remedy(view, active),
         actions=treatment(view, active),
     )
 
@@ -186,5 +188,5 @@ def _gone_finding(
             Measure("gone_for", lasted, "seconds"),
         ),
         remedy=REMEDY_GONE,
-        actions=(unload(view, "Unload", HEALTHY),),
+        actions=(unload(view, "Unload", NO_MORE),),
     )

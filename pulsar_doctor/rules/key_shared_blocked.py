@@ -38,7 +38,10 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.evidence.thresholds import JUST_NOW, Limits, Threshold
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.remedies.consumers import treatment
+from pulsar_doctor.remedies.going import verdict
+from pulsar_doctor.remedies.sentence import remedy
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "without an ack for so long it is a stall anyway"),
@@ -46,11 +49,8 @@ THRESHOLDS = (
     JUST_NOW,
 )
 NEEDS = frozenset({STATS})
+NAMED_MOST = 3
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
-REMEDY = (
-    "See what this consumer does with the messages it holds; if it hangs, close it: its messages "
-    "and keys go to the others at once. A smaller receiver queue keeps a hand-over short."
-)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -105,7 +105,8 @@ def _judge(
         yield Unknown(f"unacked_messages of {consumer.label} is not told", consumer.label)
         return
     wait = consumer.acks.until(max(1, held))
-    verdict = wait.verdict(limits)
+    never = wait.acks.never and not consumer.works
+    verdict = wait.verdict(limits, held if never else None)
     if isinstance(verdict, Unknown):
         yield Unknown(f"{told_by[0]}; {verdict.reason}", consumer.label)
     elif verdict is not None:
@@ -160,11 +161,12 @@ def _for_so_long(consumer: ConsumerView) -> tuple[bool, int]:
 
 
 def _hash_summary(view: SubscriptionView, consumer: ConsumerView, draining: Draining) -> str:
-    waiting = told(view.replay)
+    waiting, one = told(view.replay), draining.hashes == 1
+    keys = "1 key hash that belongs" if one else f"{draining.hashes} key hashes that belong"
     behind = "" if not waiting else f"; {waiting} entries wait to be sent"
     return (
-        f"{consumer.label} has not acknowledged {draining.entries} entries of {draining.hashes} "
-        f"key hashes that belong to others by now{behind}"
+        f"{consumer.label} has not acknowledged {draining.entries} entries of {keys} to others "
+        f"by now, so these keys stand still{behind}"
     )
 
 
@@ -177,11 +179,11 @@ def _hashes(draining: Draining) -> tuple[Measure, ...]:
 
 
 def _joining_summary(culprit: ConsumerView, waiting: Sequence[ConsumerView]) -> str:
-    names = ", ".join(consumer.label for consumer in waiting[:3])
-    more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+    names = listed([consumer.label for consumer in waiting], NAMED_MOST)
     return (
-        f"{names}{more} joined at {waiting[0].waits_from} and gets nothing before mark-delete is "
-        f"there, while {culprit.label} holds {told(culprit.held)} unacknowledged messages"
+        f"{names} {'gets' if len(waiting) == 1 else 'get'} nothing until what {culprit.label} held "
+        f"before is acknowledged (it holds {told(culprit.held)} messages; mark-delete has to reach "
+        f"{waiting[0].waits_from})"
     )
 
 
@@ -201,7 +203,7 @@ def _finding(
     told_by: tuple[str, tuple[Measure, ...]],
 ) -> Finding:
     (summary, numbers), quiet = told_by, wait.acks.quiet
-    end = f"no ack came for {quiet}"
+    end = f"of its acks {wait.silence}: {verdict(consumer)}"
     if wait.seconds is not None:
         ago = f" (last ack or message {quiet} ago)" if quiet else ""
         end = f"at its pace that takes up to {duration(wait.seconds)}{ago}"
@@ -219,6 +221,6 @@ def _finding(
             Measure("done_in", wait.seconds, "seconds"),
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
         ),
-        remedy=REMEDY,
+        remedy=remedy(view, consumer),
         actions=treatment(view, consumer),
     )

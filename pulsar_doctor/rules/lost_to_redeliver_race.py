@@ -30,7 +30,7 @@ from pulsar_doctor.evidence.answers import WIRE, Action, Answers, Finding, Measu
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
-from pulsar_doctor.remedies.consumers import restart, unload
+from pulsar_doctor.remedies.consumers import NO_MORE, restart, unload
 from pulsar_doctor.remedies.lines import check as check_line
 
 THRESHOLDS = (
@@ -63,8 +63,9 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
         confidence=0.9,
         consumer=consumer.label,
         summary=(
-            f"{entries} from {passed.first} on came before its last REDELIVER took effect and not "
-            f"again, while {passed.behind} has come since: {unsent} not sent any more"
+            f"{unsent} not sent to {consumer.label} any more: {entries} from {passed.first} on "
+            f"came before its last REDELIVER took effect and not again, while {passed.behind} has "
+            "come since"
         ),
         evidence=(
             Measure("passed_entries", passed.entries, "entries"),
@@ -82,7 +83,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
                 "later",
                 "Use Shared where the order does not matter, or acknowledge nothing cumulatively: "
                 "there messages are given back one by one.",
-                check=check_line(view, "no such finding any more"),
+                check=check_line(view, NO_MORE),
             ),
         ),
     )

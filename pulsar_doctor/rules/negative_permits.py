@@ -81,8 +81,9 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
         confidence=consumer.sure(0.8),
         consumer=consumer.label,
         summary=(
-            f"{consumer.label} stands at {consumer.permits} permits and {_holds(consumer)}; "
-            f"no FLOW and no message for {duration(silent)}{wait}{counted}"
+            f"{consumer.label} was sent more than it asked for, and what it holds does not make it "
+            f"ask for as much again: it stands at {consumer.permits} permits and "
+            f"{_holds(consumer)}; no FLOW and no message for {duration(silent)}{wait}{counted}"
         ),
         evidence=(
             *consumer.measures(),

@@ -47,6 +47,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     backlog, alone = view.backlog, view.alone
     if alone is None and view.consumers:
         yield NotTold("those of the trace have left; who came since the broker's stats tell")
+    elif alone is None and view.read_armed:
+        yield NotTold("a read of the cursor waits, so somebody asked; who is attached is not told")
+    elif alone is None and view.sent_by_rate:
+        yield NotTold("messages go out by the broker's rate; who is attached is not told")
     elif alone is None:
         yield Unknown("consumers of the subscription is not told")
     elif backlog is None or backlog.counter is None:

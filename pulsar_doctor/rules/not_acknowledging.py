@@ -6,40 +6,38 @@ works longer on one message than `silent_for`; from outside these look the same,
 Producers go on, and nothing fails until the queue is full.
 
 The rule looks for a consumer with permits that holds messages, while nothing is left to send, and
-of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that goes on asking
-or being sent messages is found too, where it holds 50 or more, the first of them for twice
-`silent_for`, and has never acknowledged any; where that age is not told, it is unknown. Readers,
-other non-durable subscriptions and standbys are not judged. By the stats alone, what is held on
-Exclusive and Failover is known from the internal stats only. A trace does not tell what is left to
-send; but nothing is, or the broker does not read, where a consumer with permits is sent nothing for
-so long.
+of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
+more and has never acknowledged any is found too: once it is there for `begun` and has asked for
+more than its first FLOW did, since then it takes messages and keeps them; otherwise where it has
+held the first of them for twice `silent_for`, and from `first_ack` on it is unknown. Readers, other
+non-durable subscriptions and standbys are not judged. By the stats alone, what is held on Exclusive
+and Failover is known from the internal stats only. A trace does not tell what is left to send; but
+nothing is, or the broker does not read, where a consumer with permits is sent nothing for so long.
 
 Source: Consumer.messageAcked and flowPermits in the broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding, Measure, Unknown
+from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS, Age
+from pulsar_doctor.evidence.answers import STATS, WIRE, Answers, Finding, Measure, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView, measured
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.values import least
-from pulsar_doctor.remedies.consumers import in_order, look, more_workers, place, treatment
-from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.consumers import acknowledging, in_order, treatment
+from pulsar_doctor.remedies.going import FORGETS, MANY, going, verdict
+from pulsar_doctor.remedies.sentence import remedy
 from pulsar_doctor.wording.durations import duration
 
-THRESHOLDS = (Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),)
+THRESHOLDS = (
+    Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),
+    Threshold("begun", 5.0, "seconds", "one that began so lately takes its first messages"),
+    Threshold("first_ack", 30.0, "seconds", "the first ack may take so long, where it asked once"),
+)
 NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset({"ack-hole"})
-MANY = 50  # messages, more than anybody works on at once
-REMEDY = (
-    "See whether this application hangs (a thread dump) or does not acknowledge what it has "
-    "finished; closing it gives its messages to another consumer."
-)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -49,11 +47,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     nothing_left = _nothing_left(view)
     for consumer in view.consumers or ():
         silent = consumer.quiet_for(limits["silent_for"]) and not consumer.works
-        rests = nothing_left and _holds_with_permits(consumer)
+        rests, full = nothing_left and _holds_with_permits(consumer), consumer.never_gave_back
         if rests and silent:
             yield _finding(view, consumer)
-        elif _never_acks(view, consumer) and not (silent and consumer.without_permits):
-            yield from _none_of_many(view, consumer, 2 * limits["silent_for"])
+        elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
+            yield from _none_of_many(view, consumer, limits)
         elif rests and consumer.quiet and not consumer.quiet.exact:
             yield _since_when(consumer)
 
@@ -79,15 +77,29 @@ def _kept(view: SubscriptionView, consumer: ConsumerView) -> int:
     return max(least(consumer.held) or 0, sent or 0)
 
 
-def _none_of_many(view: SubscriptionView, consumer: ConsumerView, patience: float) -> Answers:
+def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
     """Of one that has never acknowledged any of many."""
     since, there = consumer.holds_since, consumer.connected
-    if since is not None and since.seconds >= patience:
+    first_ack = limits["first_ack"]
+    if since is not None and since.seconds >= 2 * limits["silent_for"]:
         yield _never_finding(view, consumer, since)
+    elif there is not None and there.seconds >= limits["begun"] and consumer.asked_again:
+        yield _never_finding(view, consumer, there)
     elif since is not None and since.exact:
-        return
-    elif there is None or not there.exact or there.seconds >= patience:
+        if since.ms - CLOCK_SLACK_MS >= first_ack * 1000:  # an older clock may say so of it
+            yield _none_yet(view, consumer, since)
+    elif there is None or not there.exact or there.seconds >= 2 * limits["silent_for"]:
         yield _since_when(consumer)
+    elif there.seconds >= first_ack:
+        yield _none_yet(view, consumer, there)
+
+
+def _none_yet(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Unknown:
+    return Unknown(
+        f"{consumer.label} has acknowledged none of {_kept(view, consumer)} messages in {since}, "
+        "its first ones: look again",
+        consumer.label,
+    )
 
 
 def _nothing_left(view: SubscriptionView) -> bool:
@@ -106,17 +118,34 @@ def _holds_with_permits(consumer: ConsumerView) -> bool:
 
 def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Finding:
     kept = _kept(view, consumer)
+    share, seconds = _of_limit(view, consumer, kept)
     evidence = (
         measured("available_permits", consumer.permits, "permits"),
         Measure("held_least", kept, "messages"),
         Measure("holds_since", round(since.seconds, 3), "seconds ago"),
+        Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
+        Measure("limit_reached_in", seconds, "seconds"),
     )
+    how = FORGETS if going(consumer) == "keeps" else verdict(consumer)
     said = (
-        f"has been sent messages for {since} and has never acknowledged any: "
-        f"it holds {kept} or more"
+        f"has been sent messages for {since} and has never acknowledged any, {kept} or more: {how}"
     )
-    actions = (look(view, consumer), *_acknowledge(view, consumer), more_workers(view))
-    return _warning(consumer, said, evidence, actions)
+    return _warning(view, consumer, said, evidence)
+
+
+def _of_limit(
+    view: SubscriptionView, consumer: ConsumerView, kept: int
+) -> tuple[float | None, float | None]:
+    """How much of its limit of unacknowledged messages it holds, and when it has reached it."""
+    limit = consumer.unacked_limit
+    if limit is None:
+        limit = UNACKED_DEFAULTS["consumer"]
+    if view.type in SINGLE_ACTIVE or not limit:
+        return None, None
+    life = consumer.connected
+    pace = life.seconds / kept if life is not None and life.exact else None
+    left = max(0, limit - kept)
+    return round(kept / limit, 3), None if pace is None else round(left * pace, 1)
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
@@ -128,16 +157,18 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
         Measure("silent_for", round(silent, 3), "seconds"),
     )
     said = (
-        f"holds {held} messages or more and has acknowledged nothing for {duration(silent)}; "
-        f"{permits} permits are left, and nothing is left to send"
+        f"holds {held} messages or more and has acknowledged nothing for {duration(silent)}: "
+        f"{verdict(consumer)}; nothing else is left to send, and {permits} permits are left"
     )
-    actions = in_order((*treatment(view, consumer), *_acknowledge(view, consumer)))
-    return _warning(consumer, said, evidence, actions)
+    return _warning(view, consumer, said, evidence)
 
 
 def _warning(
-    consumer: ConsumerView, said: str, evidence: tuple[Measure, ...], actions: tuple[Action, ...]
+    view: SubscriptionView, consumer: ConsumerView, said: str, evidence: tuple[Measure, ...]
 ) -> Finding:
+    actions = treatment(view, consumer)
+    if going(consumer) != "keeps":  # which says so itself
+        actions = in_order((*actions, *acknowledging(view, consumer)))
     return Finding(
         code="not-acknowledging",
         severity="warning",
@@ -145,17 +176,6 @@ def _warning(
         consumer=consumer.label,
         summary=f"{consumer.label} {said}",
         evidence=evidence,
-        remedy=REMEDY,
+        remedy=remedy(view, consumer),
         actions=actions,
-    )
-
-
-def _acknowledge(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    if not consumer.never_acked:
-        return
-    yield Action(
-        "today",
-        f"See in the application {place(consumer)} that each message is acknowledged when its "
-        "work is done: it takes them and has never acknowledged one.",
-        check=check_line(view, "it has acknowledged, and holds fewer"),
     )

@@ -90,8 +90,8 @@ def _finding(
         confidence=confidence,
         consumer=consumer.label,
         summary=(
-            f"{consumer.label} has taken {owed} messages or more for which it gave no "
-            f"permit back, a FLOW was due at {consumer.refill_threshold} and none has come for "
+            f"{consumer.label} has taken {owed} messages or more and has not asked for others in "
+            f"their place: a FLOW was due at {consumer.refill_threshold} and none has come for "
             f"{duration(waited)}; {most(consumer.permits)} permits are left"
         ),
         evidence=(

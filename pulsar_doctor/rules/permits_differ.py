@@ -45,8 +45,8 @@ def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
         confidence=0.8,
         consumer=differ.consumer,
         summary=(
-            f"of {differ.consumer} one side tells {differ.newer} available permits and the other "
-            f"{differ.older}, and nothing has moved between the two"
+            f"two sides disagree about {differ.consumer}: one side tells {differ.newer} available "
+            f"permits and the other {differ.older}, and nothing has moved between the two"
         ),
         evidence=(
             Measure("permits_newer", differ.newer, "permits"),

@@ -3,18 +3,23 @@
 The broker may push only as many messages as the client has asked for with FLOW. The client asks
 again only when the application has taken about half of its receiver queue. With a large queue and
 a slow application that takes hours, during which nothing arrives, nothing fails and nothing is
-logged. An application that has stopped taking messages, or a paused one, looks the same.
+logged. An application that has stopped taking messages, or a paused one, looks the same from afar
+and needs something else, so the finding says which it is as far as acks, FLOWs and pace tell. On
+Key_Shared what comes for the keys of such a consumer waits for it alone, while the others go on.
 
 The rule looks at a consumer that holds messages and has no permits. It is stalled when nothing has
-shown for `refill_wait` that the application works, or when it does work and the FLOW that lets the
-broker send again is further away than `refill_wait` at its pace. A shorter silence that is no part
-of its rhythm is a warning from `quiet_after` on.
+shown for `refill_wait` that the application works, or when it does work and at its pace is without
+permits for longer than `refill_wait` each time, at whatever moment of that it is asked. A shorter
+silence that is no part of its rhythm is a warning from `quiet_after` on.
 
 Silence is the age of the last ack, FLOW and delivery. The receiver queue size is not in the
 broker's stats, so by them the next FLOW is known as "after at most" (`receiver_queue_size` tells
 it, of all consumers that are checked). A consumer that has never asked for anything while a backlog
 waits is stalled after `refill_wait` too. Readers, other non-durable subscriptions and standbys are
 not judged: there quiet is not stalled.
+
+No clock is needed for a warning where it was given more than a queue of 1 takes and has never
+acknowledged any, nor where anybody else has shown a sign `quiet_after` later than its last.
 
 Where no pace is told, bounds decide: since its last delivery it took no more than was ever granted,
 so that far below zero it needs so much time at least; and by its life, or the acks of the last
@@ -33,20 +38,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding, Severity, Unknown
-from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
 from pulsar_doctor.evidence.thresholds import QUIET_AFTER, RECEIVER_QUEUE_SIZE, REFILL_WAIT, Limits
+from pulsar_doctor.evidence.values import most
 from pulsar_doctor.remedies.consumers import hangs, place, treatment
+from pulsar_doctor.remedies.going import state
+from pulsar_doctor.remedies.keys import waiting_for
 from pulsar_doctor.remedies.lines import check as check_line
+from pulsar_doctor.remedies.sentence import remedy
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole"})
+NEVER_ASKED = "See whether this consumer is paused, or was never told to receive."
 IN_HAND = "it asks for one message at a time: working and hanging look the same"
-REMEDY = (
-    "Give this consumer a smaller receiver queue (1 for slow work), so that it asks for more "
-    "after each message; if it takes nothing at all, see whether it hangs or is paused."
-)
+AS_A_ZERO_QUEUE = "it asks for nothing and holds nothing, as a zero queue does between receives"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -62,7 +69,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if (consumer.zero_queue and not consumer.never_asked) or consumer.resting:
             continue
         judge = _idle if consumer.holds_nothing else _waiting
-        if _asked_lately(consumer, limits) and not _far_below(consumer, limits):
+        if _asked_lately(consumer, limits) and not _far(consumer, limits):
             judge = _below
         answer = judge(view, consumer, limits)
         if answer is not None:
@@ -75,17 +82,19 @@ def _asked_lately(consumer: ConsumerView, limits: Limits) -> bool:
     return asked is not None and asked.seconds < limits["refill_wait"]
 
 
-def _far_below(consumer: ConsumerView, limits: Limits) -> bool:
-    """Whether it asks, and permits stay below zero for long at this pace."""
+def _far(consumer: ConsumerView, limits: Limits) -> bool:
+    """Whether it asks, and has no permits for long at this pace all the same."""
     if consumer.delivered_again:
         return False
-    far = max(consumer.seconds_until_sending or 0, consumer.seconds_until_sending_least)
-    return consumer.below_zero and far > limits["refill_wait"]
+    far = max(consumer.seconds_of_waiting or 0, consumer.seconds_until_sending_least)
+    return far > limits["refill_wait"]
 
 
 def _below(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Unknown | None:
-    """Of a consumer that asks, but may be far below zero all the same."""
-    return _goes_on(consumer, limits) if consumer.below_zero else None
+    """Of a consumer that asks, but may wait for long all the same."""
+    asks_only = bool(consumer.never_acked)  # then no ack tells its pace, and its FLOWs come
+    told = asks_only or (consumer.holds_about and consumer.pace is not None)
+    return None if told and not consumer.below_zero else _goes_on(consumer, limits)
 
 
 def _waiting(
@@ -98,7 +107,7 @@ def _waiting(
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and consumer.asks_singly:
         return None
-    far = not consumer.all_in_hand and (consumer.seconds_until_sending or 0) > patience
+    far = not consumer.all_in_hand and (consumer.seconds_of_waiting or 0) > patience
     if far and (consumer.works or not long):
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and not long:
@@ -109,23 +118,27 @@ def _waiting(
         return None if quiet.exact and not long else _cannot_tell(consumer, IN_HAND)
     if long:
         return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
-    if not quiet.exact:
-        return _cannot_tell(consumer, consumer.unseen or "when that was is not told")
     if quiet.seconds >= limits["quiet_after"]:
         return _finding(view, consumer, "warning", 0.6)
+    if not quiet.exact and consumer.never_gave_back:
+        return _finding(view, consumer, "warning", 0.5)
+    if not quiet.exact:
+        return _cannot_tell(consumer, consumer.unseen or "when that was is not told")
     return _goes_on(consumer, limits)
 
 
 def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
     """Of a consumer that shows signs of life: clear, unless its next FLOW may be far away."""
     soon, full = consumer.seconds_until_sending_most, consumer.since_delivery
+    whole = consumer.seconds_of_waiting_most
     if consumer.seconds_until_sending is not None or consumer.asks_singly:
         return None
-    if full is not None and full.exact and full.seconds < limits["quiet_after"]:
+    filled = full is not None and full.exact and full.seconds < limits["quiet_after"]
+    if filled and not (whole is None and consumer.asked_again):
         return None  # its queue has just been filled, as every queue is
     asked = consumer.since_flow.seconds if consumer.since_flow else 0.0
     as_ever = soon is not None and asked <= 2 * soon + limits["quiet_after"]
-    if soon is not None and soon <= limits["refill_wait"] and as_ever:
+    if whole is not None and whole <= limits["refill_wait"] and as_ever:
         return None
     return _cannot_tell(consumer, f"it works, but its pace is not told; {consumer.outlook}")
 
@@ -150,32 +163,29 @@ def _idle(
     view: SubscriptionView, consumer: ConsumerView, limits: Limits
 ) -> Finding | Unknown | None:
     """Of a consumer that holds nothing and asks for nothing, while messages wait for it alone."""
-    others = any(
-        ((other.permits and other.permits.most) or 0) > 0
-        for other in view.consumers or ()
-        if other.active is not False
-    )
+    others = any((most(other.permits) or 0) > 0 for other in view.served)
     left = view.left
     if others or consumer.below_zero or (left is not None and left.most == 0):
         return None
     if not consumer.quiet_for(limits["refill_wait"]):
-        return _just_begun(consumer)
+        return _just_begun(view, consumer)
     if view.backlog is None and not consumer.never_asked:
         return None
     if consumer.never_asked and left is not None and (left.least or 0) > 0:
         return _finding(view, consumer, "stalled", 0.7)
     if consumer.never_asked:
         return _cannot_tell(consumer, "it has never asked for a message; is there any for it?")
-    return _cannot_tell(
-        consumer, "it asks for nothing and holds nothing, as a zero queue does between receives"
-    )
+    return _cannot_tell(consumer, AS_A_ZERO_QUEUE)
 
 
-def _just_begun(consumer: ConsumerView) -> Unknown | None:
-    """Of one that has never asked, where nothing tells for how long."""
-    if not consumer.never_asked or (consumer.quiet and consumer.quiet.exact):
+def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | None:
+    """Of one that asks for nothing, where nothing tells for how long."""
+    if consumer.quiet and consumer.quiet.exact:
         return None
-    return _cannot_tell(consumer, "it has never asked for a message; see --at for how long")
+    if consumer.never_asked:
+        return _cannot_tell(consumer, "it has never asked for a message; see --at for how long")
+    waits = view.left is not None and bool(view.left.least)
+    return _cannot_tell(consumer, AS_A_ZERO_QUEUE) if waits and not consumer.works else None
 
 
 def _cannot_tell(consumer: ConsumerView, why: str) -> Unknown:
@@ -187,25 +197,27 @@ def _cannot_tell(consumer: ConsumerView, why: str) -> Unknown:
 def _finding(
     view: SubscriptionView, consumer: ConsumerView, severity: Severity, confidence: float
 ) -> Finding:
-    quiet, held = consumer.quiet, consumer.held
-    holds = "" if held is None else f", holds {held} unacknowledged messages"
-    if consumer.never_asked:
-        holds = ", has never asked for a message"
-    since = "" if quiet is None else f" and has been quiet for {quiet}"
-    if consumer.works and not consumer.quiet_for(JUST_NOW_MS / 1000):
-        since = " and works on slowly"
     return Finding(
         code="permits-exhausted",
         severity=severity,
         confidence=consumer.sure(confidence),
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} has {consumer.permits} permits{holds}{since}; {consumer.outlook}"
-        ),
+        summary=_summary(view, consumer),
         evidence=consumer.measures(),
-        remedy=REMEDY,
+        remedy=NEVER_ASKED if consumer.never_asked else remedy(view, consumer),
         actions=tuple(_actions(view, consumer)),
     )
+
+
+def _summary(view: SubscriptionView, consumer: ConsumerView) -> str:
+    """What it does, then who waits for its keys, then the numbers of its permits."""
+    quiet, said = consumer.quiet, state(consumer)
+    if consumer.never_asked:
+        since = "" if quiet is None else f" in {quiet}"
+        said = f"has never asked for a message{since}: it is paused, or not told to receive"
+    may = f"the broker may not send it more ({consumer.permits} permits), {consumer.outlook}"
+    parts = (f"{consumer.label} {said}", waiting_for(view, consumer), may)
+    return "; ".join(part for part in parts if part)
 
 
 def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:

@@ -5,7 +5,7 @@ others do. A slow consumer with a large queue can so hold everything there is: i
 permits, the broker has nothing left to send, and nothing moves faster than the slow one.
 
 The rule looks for a consumer that holds at least `share` of all unacknowledged messages, while a
-neighbour with permits has had nothing to do for `idle_after`. It is a stall when the queued
+neighbour with permits had nothing to do for `idle_after`. It is a stall when the queued
 messages will take longer than `refill_wait` at that consumer's pace, or, where no pace is known,
 when this has lasted so long; shorter it is a warning, and below `slow_wait` it is healthy. A queue
 of 1 is a warning at most. Key_Shared is not judged: there the keys bind the messages.
@@ -40,7 +40,9 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import REFILL_WAIT, SLOW_WAIT, Limits, Threshold
 from pulsar_doctor.evidence.values import least, told
-from pulsar_doctor.remedies.consumers import going, restart, slow, treatment, unload
+from pulsar_doctor.remedies.consumers import place, restart, slow, treatment, unload
+from pulsar_doctor.remedies.going import going, verdict
+from pulsar_doctor.remedies.sentence import remedy
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -53,10 +55,6 @@ THRESHOLDS = (
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
 PACE_NEEDS = 2  # messages, before a life says anything of a pace
-REMEDY = (
-    "Give the slow consumer a receiver queue of 1, so that it takes a message only when it "
-    "can work on it; to free what it holds now, close it: its messages go to the others at once."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +176,8 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
 def _drain(hoard: Hoard, limits: Limits) -> float | None:
     """Seconds for all that it holds, or for what is in nobody's hands, at least, at its pace."""
     hog = hoard.hog
+    if hog.drain_seconds is not None and (hog.done or 0) < PACE_NEEDS:
+        return max(hog.drain_seconds, hoard.drain_by_life(limits["in_hand"]) or 0.0)
     if hog.drain_seconds is not None or not hog.works or hog.pace is None:
         return hog.drain_seconds
     if hog.acked is False and hog.moved:
@@ -190,6 +190,24 @@ def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) 
     worst: Severity = "warning" if hog.asks_singly or hoard.held <= 2 else "stalled"
     confidence = 0.9 if hog.queued.least else 0.7
     confidence -= (0.1 if _drain(hoard, limits) is None else 0) + (0 if hog.watched else 0.1)
+    return Finding(
+        code="prefetch-hogging",
+        severity=worst if wait >= limits["refill_wait"] else "warning",
+        confidence=round(confidence, 2),
+        consumer=hog.label,
+        summary=_summary(hoard, wait, permits),
+        evidence=(
+            *replace(hog, quiet=hoard.quiet).measures(),
+            *_neighbours(hoard, limits, permits),
+        ),
+        remedy=_remedy(view, hog),
+        actions=_actions(view, hog),
+    )
+
+
+def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
+    """What it holds while others have nothing to do, which of hanging and slow, then permits."""
+    hog = hoard.hog
     queued = f", at least {hog.queued.least} of them in its queue" if hog.queued.least else ""
     stands_still = hoard.quiet is not None and wait == hoard.quiet.seconds
     lasts = (
@@ -197,30 +215,26 @@ def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) 
         if stands_still
         else f"needs at least {duration(wait)} for them"
     )
-    return Finding(
-        code="prefetch-hogging",
-        severity=worst if wait >= limits["refill_wait"] else "warning",
-        confidence=round(confidence, 2),
-        consumer=hog.label,
-        summary=(
-            f"{hog.label} holds {hoard.held} of the {hoard.total} unacknowledged messages{queued}, "
-            f"with {hog.permits} permits, and {lasts}, while {_names(hoard.idle)} has had nothing "
-            f"to do for {hoard.idle_for} with {permits} permits; {hog.outlook}"
-        ),
-        evidence=(
-            *replace(hog, quiet=hoard.quiet).measures(),
-            *_neighbours(hoard, limits, permits),
-        ),
-        remedy=REMEDY,
-        actions=_actions(view, hog),
+    return (
+        f"{hog.label} holds {hoard.held} of the {hoard.total} unacknowledged messages{queued}, and "
+        f"{lasts}, while {_names(hoard.idle)} had nothing to do for {hoard.idle_for}: "
+        f"{verdict(hog)}; {hog.permits} permits here, {idle_permits} there, {hog.outlook}"
     )
+
+
+def _remedy(view: SubscriptionView, hog: ConsumerView) -> str:
+    """What it holds goes to those who are idle only when it is gone."""
+    if going(hog) != "slow":
+        return remedy(view, hog)
+    return f"Restart the process {place(hog)} to free what it holds now. {remedy(view, hog)}"
 
 
 def _actions(view: SubscriptionView, hog: ConsumerView) -> tuple[Action, ...]:
     """What it holds is freed by its restart; that it does not take as many again, by its queue."""
     if going(hog) != "slow":
         return treatment(view, hog)
-    return (restart(view, hog), unload(view), *slow(view, hog))
+    how = "" if hog.asks_singly else ", with a receiver queue of 1 or it takes as many again"
+    return (restart(view, hog, how), unload(view), *slow(view, hog))
 
 
 def _names(idle: Sequence[ConsumerView]) -> str:

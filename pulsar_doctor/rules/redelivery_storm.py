@@ -40,6 +40,7 @@ from pulsar_doctor.evidence.answers import (
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
+from pulsar_doctor.remedies.changes import SettingChange
 from pulsar_doctor.remedies.lines import check as check_line
 from pulsar_doctor.remedies.lines import subscription_admin
 from pulsar_doctor.remedies.settings import (
@@ -47,7 +48,6 @@ from pulsar_doctor.remedies.settings import (
     BATCH_INDEX_ACKS,
     DEAD_LETTERS,
     NACK_DELAY,
-    setting,
 )
 from pulsar_doctor.wording.durations import duration
 
@@ -65,30 +65,35 @@ REMEDY = (
     "short, or an ack timeout below its processing time. A dead-letter policy ends the circle."
 )
 
-SETTINGS = (
-    (
+FEWER = "fewer messages come back"
+CHANGES = (
+    SettingChange(
         DEAD_LETTERS,
         10,
         "End the circle after ten deliveries",
         "what has failed so often goes to a topic of its own, where somebody has to look",
+        FEWER,
     ),
-    (
+    SettingChange(
         NACK_DELAY,
         60,
         "Let a minute pass before what is given back comes again",
         "a message that would succeed at the next try waits so long too",
+        FEWER,
     ),
-    (
+    SettingChange(
         ACK_TIMEOUT,
         3600,
         "If an ack timeout is set, keep it well above the longest work",
         "what a hung consumer holds comes back so much later",
+        FEWER,
     ),
-    (
+    SettingChange(
         BATCH_INDEX_ACKS,
         "",
         "Where messages come in batches, let those that are acknowledged not come again",
         "none by itself; brokers need acknowledgmentAtBatchIndexLevelEnabled=true",
+        FEWER,
     ),
 )
 
@@ -196,6 +201,7 @@ def _finding(sent: Sent, within: str, confidence: float, most: int | None = None
         confidence=confidence,
         consumer=None,
         summary=(
+            "the same messages come again and again: "
             f"of {sent.messages} messages delivered {within} at least {sent.again} came back "
             f"unacknowledged, and {acknowledged} were acknowledged"
         ),
@@ -211,7 +217,7 @@ def _finding(sent: Sent, within: str, confidence: float, most: int | None = None
 
 def _actions(view: SubscriptionView) -> Iterator[Action]:
     """Its settings by the clients that are there."""
-    versions = {consumer.client_version for consumer in view.consumers or ()}
+    versions = {consumer.client for consumer in view.consumers or ()}
     yield Action(
         "now",
         "See in the log of the application why it gives messages back: what fails fails at once.",
@@ -219,17 +225,5 @@ def _actions(view: SubscriptionView) -> Iterator[Action]:
         check=check_line(view, "messages are acknowledged, and few come back"),
     )
     for version in sorted(versions, key=str):
-        yield from _settings(view, version)
-
-
-def _settings(view: SubscriptionView, version: str | None) -> Iterator[Action]:
-    for name, value, text, effect in SETTINGS:
-        known = setting(version, name, value)
-        if known is not None:
-            yield Action(
-                "today",
-                f"{text}: {known}.",
-                side_effect=effect,
-                undo="set it back, and restart the consumer",
-                check=check_line(view, "fewer messages come back"),
-            )
+        for change in CHANGES:
+            yield from change.on(view, version)

@@ -1,13 +1,12 @@
 """A consumer works through a full queue slowly; its next FLOW is a while away, but in sight.
 
 It has no permits left, so nothing new arrives, but the application goes on taking or acknowledging
-messages in its usual rhythm. At its pace the broker may send again only after `slow_wait`; nearer
-is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the queue
-is of 1 and could not be smaller.
+messages in its usual rhythm. At its pace it is without permits for more than `slow_wait` each time;
+less is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the
+queue is of 1 and could not be smaller.
 
-Where the broker's stats alone tell, it has acknowledged within the window, and no FLOW came in it
-or for `slow_wait`. Where no pace can be told, none has come for so long. The receiver queue size is
-not in the stats; `receiver_queue_size` tells it.
+Where no pace can be told, no FLOW has come for so long. The receiver queue size is not in the
+stats; `receiver_queue_size` tells it.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """
@@ -41,9 +40,9 @@ def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
         return False
     if consumer.held is not None and consumer.held.most == 1:
         return False
-    wait, since_flow = consumer.seconds_until_sending, consumer.since_flow
+    wait, since_flow = consumer.seconds_of_waiting, consumer.since_flow
     asked = consumer.asked_lately
-    if asked is not None and (asked.seconds < slow_wait or wait is None):
+    if asked is not None and (wait is None or (consumer.below_zero and asked.seconds < slow_wait)):
         return False
     if wait is not None:
         return wait > slow_wait
@@ -65,8 +64,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
         confidence=consumer.sure(sure),
         consumer=consumer.label,
         summary=(
-            f"{consumer.label} works off {holds}{alone} without permits meanwhile; "
-            f"{consumer.outlook}"
+            f"{consumer.label} works off {holds}{alone} and is sent nothing meanwhile "
+            f"({consumer.permits} permits); {consumer.outlook}"
         ),
         evidence=(
             *consumer.measures(),

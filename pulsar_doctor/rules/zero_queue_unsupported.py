@@ -29,13 +29,22 @@ from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
+from pulsar_doctor.remedies.changes import SettingChange
 from pulsar_doctor.remedies.consumers import restart
 from pulsar_doctor.remedies.lines import check as check_line
-from pulsar_doctor.remedies.settings import BATCHING_OFF, RECEIVER_QUEUE, setting, setting_of_any
+from pulsar_doctor.remedies.settings import BATCHING_OFF, RECEIVER_QUEUE, setting_of_any
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"permits-exhausted", "negative-permits", "slow-but-progressing"})
+ACKNOWLEDGED = "healthy, and messages are acknowledged"
+QUEUE_OF_ONE = SettingChange(
+    RECEIVER_QUEUE,
+    1,
+    "Use a receiver queue of 1 instead of 0, which takes batches",
+    "one message waits in its queue while it works on another",
+    ACKNOWLEDGED,
+)
 REMEDY = (
     "Use a receiver queue of 1 instead of 0, or let the producer send without batches "
     "(enableBatching=false); then close this consumer, and what it lost is delivered again."
@@ -81,9 +90,9 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) 
         confidence=consumer.sure(confidence),
         consumer=consumer.label,
         summary=(
-            f"{consumer.label} asks for one message at a time and was sent a batch{of}: "
-            f"{consumer.permits} permits{held}, quiet for {consumer.quiet}; a client with a zero "
-            "queue cannot hand out the rest of it"
+            f"{consumer.label} asks for one message at a time, and a client with such a zero queue "
+            f"cannot hand out the rest of a batch: it was sent a batch{of}: "
+            f"{consumer.permits} permits{held}, quiet for {consumer.quiet}"
         ),
         evidence=(Measure("largest_batch", batch, "messages"), *consumer.measures()),
         remedy=REMEDY,
@@ -93,19 +102,11 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) 
 
 def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     yield restart(view, consumer)
-    known = setting(consumer.client_version, RECEIVER_QUEUE, 1)
-    if known is not None:
-        yield Action(
-            "today",
-            f"Use a receiver queue of 1 instead of 0, which takes batches: {known}.",
-            side_effect="one message waits in its queue while it works on another",
-            undo="set it back, and restart the consumer",
-            check=check_line(view, "healthy, and messages are acknowledged"),
-        )
+    yield from QUEUE_OF_ONE.on(view, consumer.client)
     yield Action(
         "later",
         f"Or let producers send without batches: {setting_of_any(BATCHING_OFF)}.",
         side_effect="more requests and more entries for the same messages",
         undo="turn batches on again",
-        check=check_line(view, "healthy, and messages are acknowledged"),
+        check=check_line(view, ACKNOWLEDGED),
     )

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, diagnose, limits_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, limits_of, weighed_by
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.answers import SEVERITIES
 from pulsar_doctor.evidence.merge import merged
@@ -68,7 +68,7 @@ def each_case() -> list[Any]:
 
 
 def judged(case: dict[str, Any], view: SubscriptionView, rules: list[Rule]) -> Diagnosis:
-    return diagnose(view, rules, limits_of([*RULES.values()], case.get("set", ())))
+    return weighed_by(view, rules, limits_of([*RULES.values()], case.get("set", ())))[0]
 
 
 def is_told_both_ways(case: dict[str, Any]) -> bool:
