@@ -1,0 +1,200 @@
+"""Ranks what it may be: adds up what the clues of each hypothesis say, as shares that sum to 1.
+
+Each hypothesis that nothing excludes has a sum: its weight without any clue, plus those of its
+clues. The share of each is the exponential of its sum, of all of them together: a multinomial logit
+model, the weights of which bench/calibration.py fits to states of which the cause is known. Of a
+cause that is one consumer's the consumer with the highest sum stands for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.evidence.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
+    Clue,
+    RuledOut,
+    Suspect,
+    Unknown,
+)
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.suspects.clues import Clues, of_consumer, of_subscription
+from pulsar_doctor.suspects.hypotheses import HYPOTHESES, Hypothesis
+from pulsar_doctor.suspects.probes import probe_of
+from pulsar_doctor.suspects.weights import WEIGHTS
+
+Weights = Mapping[str, Mapping[str, float]]  # by code and clue; "" without any clue
+Undecided = Mapping[str, Sequence[Unknown]]  # what rules could not decide, by code
+UNMEASURED, SAYS_SOMETHING = 1.0, 0.05  # of a clue that no state had, and to be named at all
+SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
+SHOWN_MOST = 6
+CODES = frozenset(each.code for each in HYPOTHESES)
+# What one consumer shows is seen of the whole subscription, too: for HEALTHY.
+SUMMED = {
+    "one_stuck": ("quiet_long", "unusual", "neighbour_later", "still"),
+    "one_never_acked": ("never_acked_many",),
+    "one_blocked": ("flag_blocked",),
+    "one_empty": ("empty_handed",),
+}
+SUMMED_ALL = {"all_lively": ("lively",), "all_work": ("works", "holds_nothing")}
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """One hypothesis on one consumer (None: on the subscription), and its clues by key."""
+
+    of: Hypothesis
+    consumer: ConsumerView | None
+    clues: Clues
+
+    @property
+    def signs(self) -> Iterator[tuple[str, int]]:
+        """Its clues that are seen, and whether each speaks for it (1) or against it (-1)."""
+        yield from ((key, 1) for key in self.of.speaks_for if key in self.clues)
+        yield from ((key, -1) for key in self.of.against if key in self.clues)
+
+    def total(self, weights: Weights) -> float:
+        """What its clues say together."""
+        own = weights[self.of.code]
+        return own[""] + sum(sign * own.get(key, UNMEASURED) for key, sign in self.signs)
+
+
+def suspects_of(
+    view: SubscriptionView,
+    undecided: Undecided,
+    found: Collection[str] = (),
+    weights: Weights = WEIGHTS,
+) -> tuple[Suspect, ...]:
+    """What it may be, most likely first; nothing where the view holds nothing to judge by.
+
+    found: codes of what is decided already. Then these are what it may be besides, and "none of
+    these" is that nothing else is wrong.
+    """
+    cases = [best(group, weights) for group in cases_of(view, undecided)]
+    if not cases:
+        return ()
+    shares = shares_of([case.total(weights) for case in cases])
+    ranked = sorted(zip(shares, cases, strict=False), key=lambda each: -each[0])
+    if found:
+        ranked = [each for each in ranked if each[1].of.code not in {*found, HEALTHY}]
+    told = [(p, case) for p, case in ranked[:SHOWN_MOST] if p >= SHOWN_LEAST]
+    named = [_suspect(view, case, p, weights) for p, case in told]
+    rest = max(0.0, 1 - sum(suspect.probability for suspect in named))
+    none = Suspect(NONE_OF_THESE, None, round(rest, 3), "none of these")
+    return (*named, none)
+
+
+def cases_of(view: SubscriptionView, undecided: Undecided) -> list[list[Suspicion]]:
+    """What nothing excludes: of each hypothesis a case for each consumer that it may concern."""
+    if view.refused or view.gap or not (view.consumers or view.backlog or view.left):
+        return []
+    whole = dict(of_subscription(view))
+    seen = [(each, of_consumer(view, each)) for each in view.served]
+    whole |= _of_all([clues for _, clues in seen])
+    groups = []
+    for hypothesis in HYPOTHESES:
+        if hypothesis.excluded is not None and hypothesis.excluded(view):
+            continue
+        group = list(_cases(view, hypothesis, whole, seen, undecided.get(hypothesis.code, ())))
+        groups += [group] if group else []
+    return groups
+
+
+def _cases(
+    view: SubscriptionView,
+    hypothesis: Hypothesis,
+    whole: Clues,
+    seen: Sequence[tuple[ConsumerView, Clues]],
+    unknown: Sequence[Unknown],
+) -> Iterator[Suspicion]:
+    if hypothesis.not_by is None or view.consumers is None:
+        yield Suspicion(hypothesis, None, {**whole, **_undecided(unknown)})
+        return
+    for each, clues in seen:
+        if hypothesis.not_by(view, each) is None:
+            concerns = [u for u in unknown if u.consumer in (None, each.label)]
+            yield Suspicion(hypothesis, each, {**whole, **clues, **_undecided(concerns)})
+
+
+def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
+    return {"undecided": Clue("undecided", unknown[0].reason)} if unknown else {}
+
+
+def _of_all(seen: Sequence[Clues]) -> dict[str, Clue]:
+    found: dict[str, Clue] = {}
+    for key, keys in SUMMED.items():
+        one = next((clues[k] for clues in seen for k in keys if k in clues), None)
+        if one is not None:
+            found[key] = one
+    for key, keys in SUMMED_ALL.items():
+        each = [next((clues[k] for k in keys if k in clues), None) for clues in seen]
+        if each and None not in each:
+            found[key] = each[0] if each[0] is not None else found[key]
+    return found
+
+
+def best(group: Sequence[Suspicion], weights: Weights) -> Suspicion:
+    """The case that stands for its hypothesis."""
+    return max(group, key=lambda case: case.total(weights))
+
+
+def shares_of(totals: Sequence[float]) -> list[float]:
+    """Shares of each and, last, of none of them; together 1."""
+    highest = max(*totals, 0.0) if totals else 0.0
+    powers = [math.exp(total - highest) for total in (*totals, 0.0)]
+    whole = sum(powers)
+    return [power / whole for power in powers]
+
+
+def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Weights) -> Suspect:
+    each, own = case.consumer, weights[case.of.code]
+    heard = sorted(case.signs, key=lambda sign: -own.get(sign[0], UNMEASURED))
+    clues = {
+        sign: tuple(
+            case.clues[key]
+            for key, s in heard
+            if s == sign and own.get(key, UNMEASURED) > SAYS_SOMETHING
+        )
+        for sign in (1, -1)
+    }
+    says = case.of.says.format(who=each.label if each else "a consumer")
+    return Suspect(
+        code=case.of.code,
+        consumer=None if each is None else each.label,
+        probability=round(share, 3),
+        summary=_sentence(says, clues[1]),
+        speaks_for=clues[1],
+        against=clues[-1],
+        missing=case.of.missing,
+        decide=probe_of(view, case.of.code, each),
+        where=None if each is None else each.whereabouts,
+    )
+
+
+def _sentence(says: str, clues: Sequence[Clue]) -> str:
+    """What it would mean, and the two clues that say most."""
+    plain = [clue.text for clue in clues if clue.name != "undecided"][:2]
+    return f"{says}; {'; '.join(plain)}" if plain else says
+
+
+def ruled_out(view: SubscriptionView) -> tuple[RuledOut, ...]:
+    """What it cannot be, each with the number that excludes it."""
+    if view.refused or view.gap:
+        return ()
+    found = ((each.code, _excluded(view, each)) for each in HYPOTHESES)
+    return tuple(RuledOut(code, because) for code, because in found if because)
+
+
+def _excluded(view: SubscriptionView, of: Hypothesis) -> str | None:
+    because = None if of.excluded is None else of.excluded(view)
+    if because or of.not_by is None:
+        return because
+    reasons = [of.not_by(view, each) for each in view.served]
+    if not reasons or None in reasons:
+        return None
+    more = f", and likewise the {len(reasons) - 1} others" if len(reasons) > 1 else ""
+    return f"{reasons[0]}{more if len(set(reasons)) > 1 else ''}"

@@ -1,0 +1,24 @@
+"""What is true of each recorded state, in codes: of one that decides, what its scenario expects."""
+
+from __future__ import annotations
+
+from pulsar_doctor.evidence.answers import HEALTHY
+from tests.scenarios import SCENARIOS
+
+Cause = tuple[str, str | None]
+
+# Besides what a scenario expects: what is true at the same time.
+ALSO = {
+    "zero-queue-long-work": (HEALTHY,),
+    "delayed-messages": (HEALTHY,),
+}
+
+
+def truth_of_recorded(version: str, name: str) -> frozenset[Cause]:
+    """Every cause that is right to name."""
+    expected = SCENARIOS[name].expects
+    codes = {expected.code} if expected.code else set()
+    codes |= set(ALSO.get(name, ()))
+    if expected.status == "healthy" or SCENARIOS[name].settings:  # with those: seconds old
+        codes.add(HEALTHY)
+    return frozenset((code, None) for code in codes if code)

@@ -1,0 +1,1 @@
+"""Suspects: what may be, what speaks for it, and what is ruled out."""

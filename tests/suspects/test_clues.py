@@ -1,0 +1,61 @@
+"""Single clues: who has lost permits, and what nobody has read yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.stats.internal import internal_stats
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.evidence.answers import Clue
+from pulsar_doctor.suspects.clues import of_consumer, of_subscription
+from tests.rules.stats_script import observed
+
+
+def clues_of(consumer: dict[str, Any]) -> dict[str, Clue]:
+    view = by_stats.subscription_view(
+        observed({"subscription": {"msgBacklog": 500}, "consumers": {"w": consumer}})
+    )
+    assert view.consumers is not None
+    return dict(of_consumer(view, view.consumers[0]))
+
+
+@pytest.mark.parametrize(
+    ("consumer", "there"),
+    [
+        ({"availablePermits": 0, "msgOutCounter": 7000}, True),
+        ({"availablePermits": 3, "msgOutCounter": 7000}, False),
+        ({"availablePermits": 0, "msgOutCounter": 7000, "unackedMessages": 20}, False),
+    ],
+)
+def test_no_permits_and_nothing_in_hand_is_a_clue(consumer: dict[str, Any], there: bool) -> None:
+    assert ("empty_handed" in clues_of(consumer)) == there
+
+
+def test_who_may_have_no_queue_is_not_said_to_have_none() -> None:
+    assert "may ask" in clues_of({"availablePermits": 0, "msgOutCounter": 7000})["asks_singly"].text
+
+
+@pytest.mark.parametrize(
+    ("last", "keys"),
+    [("5:509", {"unread", "read_asleep"}), ("5:9", {"read_waits"})],
+)
+def test_internal_stats_alone_tell_what_is_not_read(last: str, keys: set[str]) -> None:
+    """Where all is read, a cursor that waits for new entries is not asleep."""
+    cursor = {"readPosition": "5:10", "markDeletePosition": "5:4", "waitingReadOp": True}
+    internal = internal_stats(
+        {
+            "lastConfirmedEntry": last,
+            "cursors": {"s": {**cursor, "pendingReadOps": 0, "subscriptionHavePendingRead": True,
+                              "subscriptionHavePendingReplayRead": False, "state": "Open"}},
+        }
+    )  # fmt: skip
+    stats = TopicStats(subscriptions={"s": SubscriptionStats()})
+    window = Window((Sample(None, stats, internal),))
+    clues = of_subscription(by_stats.subscription_view(Observed("t", None, "s", window)))
+    assert {"unread", "read_asleep", "read_waits"} & clues.keys() == keys

@@ -1,0 +1,110 @@
+"""What holds of all suspects, on incidents of which the cause is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from pulsar_doctor.diagnosis.certainty import MEASURED, sure
+from pulsar_doctor.diagnosis.weighing import diagnose, weighed_by
+from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.suspects.hypotheses import HYPOTHESES
+from pulsar_doctor.suspects.ranking import ruled_out, shares_of
+from pulsar_doctor.suspects.weights import WEIGHTS
+from tests.incidents.asking import CODES, LIMITS, RULES, Samples, view
+from tests.incidents.causes import causes, is_right
+from tests.incidents.moments import Moment, incident
+from tests.incidents.questions import ALL, BOTH_STATS, INTERNAL, STATS, WIRE
+
+SEEDS = range(70)
+ASKED = (
+    (STATS, Samples((0,), clock=False)),
+    (STATS, Samples((0,), clock=False, version="2.11.0")),
+    (BOTH_STATS, Samples((0,), clock=False)),
+    (STATS, Samples((60, 0), clock=False)),
+    (BOTH_STATS, Samples((10, 5, 0))),
+    (INTERNAL, Samples((0,))),
+    (WIRE, Samples(())),
+    (ALL, Samples()),
+)
+pytestmark = pytest.mark.pure
+
+
+@cache
+def moments() -> tuple[Moment, ...]:
+    return tuple(moment for seed in SEEDS for moment in incident(seed).moments)
+
+
+def views() -> Iterator[tuple[Moment, SubscriptionView]]:
+    for moment in moments():
+        there = {(moment.at_ns - taken.at_ns) // 10**9 for taken in moment.taken}
+        for sources, samples in ASKED:
+            if moment.incident.script.type == "key_shared" and samples.version != "4.0.8":
+                continue
+            cut = replace(samples, offsets=tuple(o for o in samples.offsets if o in there))
+            seen = view(sources, moment, cut)
+            if seen is not None:
+                yield moment, seen
+
+
+def test_nothing_that_is_true_is_ruled_out() -> None:
+    seen_codes = set()
+    for moment, seen in views():
+        true = causes(moment)
+        for excluded in ruled_out(seen):
+            seen_codes.add(excluded.code)
+            told = f"{moment.incident.script.seed}: {excluded.because}"
+            assert not is_right((excluded.code, None), true), told
+    assert len(seen_codes) > 12
+
+
+def test_unknown_is_never_bare_and_shares_sum_to_one() -> None:
+    undecided = 0
+    for _, seen in views():
+        said = diagnose(seen, RULES, LIMITS)
+        assert bool(said.suspects) >= (said.status == "unknown")
+        if not said.suspects:
+            continue
+        undecided += 1
+        shares = [suspect.probability for suspect in said.suspects]
+        assert sum(shares) == pytest.approx(1, abs=0.004)
+        assert shares[:-1] == sorted(shares[:-1], reverse=True)
+        assert said.suspects[-1].code == NONE_OF_THESE
+        codes = [suspect.code for suspect in said.suspects]
+        assert len(set(codes)) == len(codes)
+        assert not set(codes) & {excluded.code for excluded in said.ruled_out}
+        for suspect in said.suspects[:-1]:
+            assert suspect.decide is not None
+            assert suspect.decide.text
+            assert "{" not in suspect.summary
+    assert undecided > 100
+
+
+def test_more_for_a_suspect_makes_it_likelier() -> None:
+    for hypothesis in HYPOTHESES:
+        own = WEIGHTS[hypothesis.code]
+        assert all(weight >= 0 for key, weight in own.items() if key), hypothesis.code
+    low, high = shares_of([-1.0, 0.5])[0], shares_of([0.0, 0.5])[0]
+    assert low < high
+    assert sum(shares_of([3.0, -2.0, 0.1])) == pytest.approx(1)
+
+
+def test_every_rule_is_a_hypothesis_and_every_hypothesis_a_rule() -> None:
+    told_by_themselves = {"lost-to-redeliver-race", "permits-differ"}  # of two sources, or a trace
+    assert {each.code for each in HYPOTHESES} - {HEALTHY} == CODES - told_by_themselves
+
+
+def test_grades_become_what_was_measured_and_never_certainty() -> None:
+    assert all(0 < share < 1 for by in MEASURED.values() for share in by.values())
+    for by in MEASURED.values():
+        assert list(by.values()) == sorted(by.values()), "surer rules are not less often right"
+    for _, seen in views():
+        found, _ = weighed_by(seen, RULES, LIMITS)
+        for rule, shown in zip(found.findings, diagnose(seen, RULES, LIMITS).findings, strict=True):
+            graded = rule.severity != "info"
+            expected = sure(rule.code, rule.confidence) if graded else rule.confidence
+            assert (shown.code, shown.confidence) == (rule.code, expected)

@@ -1,0 +1,64 @@
+"""The rates of a subscription, where nothing tells of its consumers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.suspects.clues import of_subscription
+from pulsar_doctor.suspects.ranking import cases_of, suspects_of
+from tests.rules.stats_script import observed
+
+NOBODY_TOLD = {"samples": ["0s"], "clock": "not told", "consumers": "not told"}
+
+
+def view_of(subscription: dict[str, Any], **more: Any) -> SubscriptionView:
+    told = {"msgBacklog": 5000, "lastConsumedTimestamp": None, **subscription}
+    return by_stats.subscription_view(observed({**NOBODY_TOLD, **more, "subscription": told}))
+
+
+@pytest.mark.parametrize(
+    ("rates", "keys"),
+    [
+        ({"msgRateOut": 1200.0}, {"rate_out"}),
+        ({"msgRateOut": 3.0, "messageAckRate": 2.5}, {"rate_out", "rate_acks"}),
+        ({"msgRateOut": 40.0, "msgRateRedeliver": 900.0}, {"rate_out", "rate_redeliver"}),
+        ({"msgRateOut": 40.0, "msgRateRedeliver": 1.0}, {"rate_out"}),
+        ({"msgRateOut": 0.0, "messageAckRate": 0.0, "msgRateRedeliver": 0.0}, {"rate_none"}),
+        ({"msgRateOut": 0.0, "msgBacklog": 0}, set()),
+        ({}, set()),
+    ],
+)
+def test_a_rate_is_a_clue(rates: dict[str, float], keys: set[str]) -> None:
+    seen = {key for key in of_subscription(view_of(rates)) if key.startswith("rate_")}
+    assert seen == keys
+
+
+def test_where_several_tell_their_own_the_sum_says_nothing() -> None:
+    busy = {"busy": {"msgRateOut": 3.0}, "stuck": {"availablePermits": 0}}
+    view = view_of({"msgRateOut": 3.0, "messageAckRate": 3.0}, consumers=busy)
+    assert not {"rate_out", "rate_acks"} & of_subscription(view).keys()
+    alone = view_of({"msgRateOut": 3.0}, consumers={"busy": {"msgRateOut": 3.0}})
+    assert "rate_out" in of_subscription(alone)
+
+
+def shares(view: SubscriptionView) -> dict[str, float]:
+    return {each.code: each.probability for each in suspects_of(view, {})}
+
+
+def test_messages_that_go_out_speak_for_health_and_what_comes_back_for_a_storm() -> None:
+    still, moving = shares(view_of({"msgRateOut": 0.0})), shares(view_of({"msgRateOut": 1200.0}))
+    assert moving["healthy"] > still["healthy"]
+    assert moving.get("broker-read-stuck", 0) <= still.get("broker-read-stuck", 0)
+    storm = shares(view_of({"msgRateOut": 40.0, "msgRateRedeliver": 900.0}))
+    assert storm["redelivery-storm"] > 3 * moving.get("redelivery-storm", 0)
+
+
+def test_a_clue_that_was_not_measured_yet_has_the_weight_1() -> None:
+    view = view_of({"msgRateOut": 1200.0})
+    for case in (case for group in cases_of(view, {}) for case in group):
+        bare = {case.of.code: {"": -0.5}}
+        assert case.total(bare) == pytest.approx(-0.5 + sum(sign for _, sign in case.signs))
