@@ -22,12 +22,12 @@ from pulsar_doctor.broker.admin.topics import namespace_path
 from pulsar_doctor.broker.fleet import Fleet, Scope
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called, opened
+from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import UNKNOWN, UNNAMED, plain_internal
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.sampling import SamplingPlan, sample
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.backlog import is_empty
-from pulsar_doctor.broker.stats.fields import document_of
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
@@ -209,7 +209,11 @@ def holes_of_files(
         windows = list(read.windows)
         found.notes += read.notes
     else:
-        windows = [window for name in internal_files for window in _internal_alone(name, topics)]
+        windows = [
+            window
+            for name in internal_files
+            for window in _internal_alone(name, topics, found.notes)
+        ]
     for window in windows:
         found.add(window, NOTHING_TOLD, subscription)
     missing = None if found.cursors else _judge(subscription).missing(windows)
@@ -218,10 +222,12 @@ def holes_of_files(
     return found
 
 
-def _internal_alone(name: str, topics: Sequence[str]) -> Iterator[TopicWindow]:
-    """Every cursor as a subscription of which nothing else is told."""
+def _internal_alone(name: str, topics: Sequence[str], notes: list[str]) -> Iterator[TopicWindow]:
+    """Every cursor as a subscription of which nothing else is told. notes: where it says how."""
     with opened(name) as stream:
-        told = plain_internal(document_of(stream.read(), called(name)), name)
+        read = document_in(stream.read(), name)
+    notes += read.notes
+    told = plain_internal(read.document, name)
     if UNNAMED in told:
         if len(topics) > 1:
             raise InputError(f"{called(name)} is of one topic; give one TOPIC or none")

@@ -6,9 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, get_args
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.weighing import (
+    FAILS,
+    Diagnosis,
+    FailOn,
+    Status,
+    ToldBy,
+    stall_is_likely,
+)
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace"]
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
@@ -38,11 +45,20 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many subscriptions have which verdict, each partition apart, and what was not read."""
+    """How many subscriptions have which verdict, each partition apart, and what was not read.
+
+    suspected: of how many, whatever their verdict, a stall is likely.
+    """
 
     counts: Mapping[Status, int]
     unreachable: int = 0
     not_loaded: int = 0
+    suspected: int = 0
+
+    def fails(self, fail_on: FailOn) -> bool:
+        """Whether one of them is as bad as that or worse."""
+        found = any(self.counts[status] for status in FAILS[fail_on])
+        return found or (fail_on == "suspect" and self.suspected > 0)
 
     @property
     def subscriptions(self) -> int:
@@ -57,6 +73,7 @@ class Checkup:
     not_loaded: full names of topics. unreachable: (full name, reason). samples: 0 for a trace.
     notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
+    guess_ms: when they may have been taken, by the last one's own time.
     """
 
     source: Source
@@ -70,16 +87,27 @@ class Checkup:
     cluster: Cluster | None = None
     files: tuple[str, ...] = ()
     taken: Taken | None = None
+    guess_ms: int | None = None
     _counts: Counter[Status] = field(default_factory=Counter)
+    _suspected: int = 0
+    _sources: set[ToldBy] = field(default_factory=set)
 
     def examined(self) -> Iterator[Diagnosis]:
-        """The verdicts, one by one, each counted as it goes by."""
+        """The verdicts, one by one, each counted as it goes by; in a watch, the steady ones."""
         for diagnosis in self.diagnoses:
-            self._counts[diagnosis.status] += 1
+            steady = diagnosis.steady
+            self._counts[diagnosis.status if steady is None else steady.status] += 1
+            self._suspected += stall_is_likely(diagnosis)
+            self._sources.update(diagnosis.sources)
             yield diagnosis
+
+    @property
+    def sources(self) -> list[ToldBy]:
+        """What told something of the verdicts up to now, always in the same order."""
+        return [each for each in get_args(ToldBy) if each in self._sources]
 
     @property
     def tally(self) -> Tally:
         """What was seen up to now."""
         counts = {status: self._counts[status] for status in STATUSES}
-        return Tally(counts, len(self.unreachable), len(self.not_loaded))
+        return Tally(counts, len(self.unreachable), len(self.not_loaded), self._suspected)

@@ -13,14 +13,19 @@ from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import (
+    UNACKED_DEFAULTS,
+    SubscriptionView,
+    UnackedLimit,
+)
 from pulsar_doctor.evidence.values import Count, least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 
 NAMED_MOST = 3
 IDLE_LEAST_MS = 1000  # between two messages everybody is
-SHARE_LEAST = 0.01  # of a limit: below that it tells nothing
+SHARE_LEAST = 0.01  # of a limit that fills: below that it tells nothing
+SHARE_MUCH = 0.1  # of one that does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +134,65 @@ def _drain(case: _Case) -> Iterator[str]:
 
 
 def _limit(case: _Case) -> Iterator[str]:
-    """How much of its limit of unacknowledged messages is used; only where one is enforced."""
-    named = case.named
-    if named is None or case.view.type not in SHARING or named.blocked:
+    """How much of a limit of unacknowledged messages is used, where that is much or grows."""
+    if case.view.type not in SHARING:
         return
-    limit, held = named.unacked_limit, least(named.held)
-    if limit is None or held is None or not case.news(limit):
-        return
-    share = held / limit
-    if share >= SHARE_LEAST:
-        bound = "" if told(named.held) is not None else "at least "
-        used = f"it has used {bound}{share:.0%} of its limit of {limit} unacknowledged messages"
-        yield f"{used}{_reached(case.view, named, limit - held)}"
+    if case.named is not None and not case.named.blocked:
+        own = tuple(_limit_of_consumer(case, case.named))
+        yield from own
+        if own and len(case.view.consumers or ()) == 1:
+            return  # its own is the nearer one
+    if case.view.unacked_limit is not None and not case.view.unacked_limit.blocked:
+        yield from _limit_of_subscription(case, case.view.unacked_limit)
 
 
-def _reached(view: SubscriptionView, named: ConsumerView, room: int) -> str:
-    """When, if it is sent and acknowledges as in the window."""
-    done = 0 if named.acked is False else named.done
-    if not view.watched_seconds or named.delivered is None or done is None or room <= 0:
-        return ""
-    more = named.delivered - done
-    if more <= 0 or told(named.held) is None:
-        return ""
-    return f", all of it in about {duration(room / more * view.watched_seconds)} at the pace of now"
+def _limit_of_consumer(case: _Case, named: ConsumerView) -> Iterator[str]:
+    """Where its limit is not told, that of broker.conf, of one that never acknowledges."""
+    limit, held = named.unacked_limit, named.held
+    whose = f"its limit of {limit} unacknowledged messages"
+    if limit is None and named.never_acked:
+        limit = UNACKED_DEFAULTS["consumer"]
+        whose = f"the {limit} unacknowledged messages that brokers allow a consumer by default"
+    if limit and case.news(limit):
+        yield from _used("it has", held, limit, (whose, _growth(case.view, named)))
+
+
+def _limit_of_subscription(case: _Case, limit: UnackedLimit) -> Iterator[str]:
+    if limit.most and case.news(limit.most):
+        whose = f"the subscription's limit of {limit.most}"
+        growth = _growth_of_all(case.view, limit)
+        yield from _used("all consumers have", case.view.unacked, limit.most, (whose, growth))
+
+
+def _used(who: str, held: Count | None, limit: int, of: tuple[str, float | None]) -> Iterator[str]:
+    """of: whose limit that is; and by how many messages a second it fills, None: not told."""
+    count, (whose, growth) = least(held), of
+    if count is None or not 0 < count < limit:
+        return
+    full = (
+        "" if not growth else f", full in about {duration((limit - count) / growth)} at this rate"
+    )
+    if count / limit >= (SHARE_LEAST if full else SHARE_MUCH):
+        bound = "" if told(held) is not None else "at least "
+        yield f"{who} used {bound}{count / limit:.0%} of {whose}{full}"
+
+
+def _growth(view: SubscriptionView, named: ConsumerView) -> float | None:
+    """Messages a second that it is sent and does not acknowledge; None: none, or nothing tells.
+
+    In the window; of one that never acknowledged any, all that it is sent.
+    """
+    if told(named.held) is None:
+        return None
+    done = 0 if named.acked is False or named.never_acked else named.done
+    if view.watched_seconds and named.delivered is not None and done is not None:
+        more = named.delivered - done
+        return more / view.watched_seconds if more > 0 else None
+    return named.msg_rate_out if named.never_acked else None
+
+
+def _growth_of_all(view: SubscriptionView, limit: UnackedLimit) -> float | None:
+    done = limit.acks.acknowledged
+    if not view.watched_seconds or view.delivered is None or done is None:
+        return None
+    return max(0, view.delivered - done) / view.watched_seconds or None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, diagnose
+from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.diagnosis.after import Earlier
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, ToldBy, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.ledger.consumers import Subscription, full_name
 
+NOTHING = SubscriptionStats()  # of a topic whose internal stats alone were given
 NAMED_MOST = 10  # of what is there, where something else was asked for
 
 
@@ -20,12 +23,14 @@ class Judge:
     """Asks the rules. subscription: only this one; None: all.
 
     wires: what a trace has shown; joined with what the broker tells of the same subscription.
+    earlier: what a file kept, to say what became of it.
     """
 
     rules: Sequence[Rule]
     limits: RuleLimits
     subscription: str | None = None
     wires: Sequence[Subscription] = ()
+    earlier: Earlier | None = None
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
         """On each subscription of a topic or partition that is asked for."""
@@ -52,6 +57,16 @@ class Judge:
         has = f"there is {named(there)}" if there else "there is none at all"
         return f"nothing that was read has a subscription {self.subscription!r}; {has}"
 
+    def gone(self, windows: Sequence[TopicWindow]) -> Iterator[tuple[str, str]]:
+        """Subscriptions that the earlier file has and their topic has not any more: a note each.
+
+        Raises InputError where there is such a file, and it has nothing of what was read.
+        """
+        if self.earlier is None or not windows:
+            return
+        there = [observed for window in windows for observed in window.subscriptions()]
+        yield from self.earlier.gone(there, map(full, windows), self.subscription)
+
     def _asked(self, window: TopicWindow) -> Iterator[Observed]:
         for observed in window.subscriptions():
             if self.subscription in (None, observed.subscription):
@@ -61,7 +76,17 @@ class Judge:
         view, wire = by_stats.subscription_view(observed), self._wire(observed)
         if wire is not None:
             view = merged(view, by_wire.subscription_view(wire))
-        return diagnose(view, self.rules, self.limits)
+        sources = (*_told_by(observed), *(() if wire is None else ("trace",)))
+        diagnosis = replace(diagnose(view, self.rules, self.limits), sources=sources)
+        if self.earlier is None:
+            return diagnosis
+        return replace(diagnosis, after=self.earlier.after(observed, diagnosis))
+
+    def judged(self, windows: Iterable[TopicWindow]) -> Iterator[tuple[Observed, Diagnosis]]:
+        """Each subscription that is asked for, with its verdict."""
+        for window in windows:
+            for observed in self._asked(window):
+                yield observed, self._verdict(observed)
 
     def _wire(self, observed: Observed) -> Subscription | None:
         """The same subscription in the trace; a file may not name its topic whole, or at all."""
@@ -91,6 +116,14 @@ class Triage:
     def verdicts(self, window: TopicWindow) -> list[Diagnosis]:
         """On each subscription that is asked for."""
         return self._verdicts if window is self._window else list(self.judge.verdicts(window))
+
+
+def _told_by(observed: Observed) -> Iterator[ToldBy]:
+    """Which of the broker's documents told something of it."""
+    if any(stats not in (None, NOTHING) for stats in observed.course.values):
+        yield "stats"
+    if any(cursor is not None for cursor in observed.cursor.values):
+        yield "internal-stats"
 
 
 def is_blocked(observed: Observed) -> bool:

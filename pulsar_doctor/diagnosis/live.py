@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
@@ -19,8 +19,10 @@ from pulsar_doctor.broker.admin.topics import namespace_path
 from pulsar_doctor.broker.fleet import Fleet, Scope
 from pulsar_doctor.broker.samples import Recorder
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
+from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.diagnosis.checkup import Checkup, Cluster, Source
+from pulsar_doctor.diagnosis.deciding import Deciding, Patience
 from pulsar_doctor.diagnosis.identity import identified
 from pulsar_doctor.diagnosis.judge import Judge, Triage, full
 from pulsar_doctor.diagnosis.named import kinds, sample_named
@@ -45,7 +47,11 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a live broker is asked. save: keep the readings there."""
+    """How a live broker is asked. save: keep the readings there.
+
+    decide_seconds: look again at what is not decided, until so long after the beginning. kept: of
+    the rounds before this one.
+    """
 
     settings: Settings
     plan: SamplingPlan
@@ -53,6 +59,8 @@ class Asking:
     save: Path | None = None
     say: Say = field(default=lambda _: None)
     progress: Progress | None = None
+    decide_seconds: float | None = None
+    kept: LastSamples | None = None
 
     def admin(self) -> Admin:
         """The broker's REST API."""
@@ -81,18 +89,21 @@ def of_topics(asking: Asking, topics: Sequence[str], judge: Judge) -> Checkup:
         stack.callback(asking.no_more_progress)
         keep = recorder.add if recorder else None
         watch = Watch(keep, judge.is_decided, asking.of_samples)
-        sampled, cluster = asyncio.run(_sample(admin, topics, asking.plan, watch))
+        sampled, decided, cluster = asyncio.run(_sample(admin, topics, asking, judge, watch))
         if recorder:
             for window in sampled.windows:
                 recorder.limits(full(window), window.limits)
+    if asking.kept is not None:
+        sampled = replace(sampled, windows=tuple(map(asking.kept.window, sampled.windows)))
     for note in sampled.notes:
         asking.say(note)
     _say_missing(judge.missing(sampled.windows), asking, alone=not sampled.unread)
-    checkup = _checkup(sampled, judge)
+    checkup = _checkup(sampled, decided or list(_verdicts(sampled, judge)), judge)
     checkup.cluster = cluster
     checkup.not_loaded += sampled.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
     checkup.notes += kinds(sampled)
+    checkup.notes += judge.gone(sampled.windows)
     return checkup
 
 
@@ -117,7 +128,7 @@ def _of_fleet(asking: Asking, scope: Scope, judge: Judge, checkup: Checkup) -> I
         stack.callback(asking.no_more_progress)
         triage, keep = Triage(judge), recorder.add if recorder else None
         fleet = Fleet(admin, scope, triage.is_healthy, asking.plan, keep, asking.progress)
-        for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder, checkup)):
+        for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder, checkup, asking)):
             found = True
             yield diagnosis
     for note in fleet.notes:
@@ -155,18 +166,34 @@ def _say_missing(missing: str | None, asking: Asking, *, alone: bool) -> None:
 
 
 async def _judged(
-    fleet: Fleet, triage: Triage, recorder: Recorder | None, checkup: Checkup
+    fleet: Fleet, triage: Triage, recorder: Recorder | None, checkup: Checkup, asking: Asking
 ) -> AsyncGenerator[Diagnosis, None]:
     async with (
         fleet.admin,
         identified(fleet.admin) as identify,
         aclosing(fleet.windows()) as windows,
     ):
+        watch = Watch(fleet.keep, progress=asking.of_samples)
+        deciding = asking.decide_seconds and _deciding(asking, fleet.admin, triage.judge, watch)
         async for window in windows:
+            if checkup.cluster is None:
+                checkup.cluster = await identify()  # each line of a report may name it
             if recorder:
                 recorder.limits(full(window), window.limits)
-            for diagnosis in triage.verdicts(window):
+            if asking.kept is not None and window.window.last.taken_ms is not None:
+                window = asking.kept.window(window)  # noqa: PLW2901
+            verdicts = triage.verdicts(window)
+            if deciding and any(each.status == "unknown" for each in verdicts):
+                deciding.windows.append(window)
+                continue
+            for diagnosis in verdicts:
+                yield replace(diagnosis, looks=()) if deciding else diagnosis
+        if deciding and deciding.windows:
+            await deciding.run()
+            for diagnosis in deciding.verdicts():
                 yield diagnosis
+            spans = [each.window.span_ms or 0 for each in deciding.windows]
+            checkup.window_seconds = max(checkup.window_seconds, max(spans) / 1000)
         checkup.cluster = await identify()
 
 
@@ -202,16 +229,36 @@ async def _some(
 
 
 async def _sample(
-    admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch
-) -> tuple[Sampled, Cluster]:
+    admin: Admin, topics: Sequence[str], asking: Asking, judge: Judge, watch: Watch
+) -> tuple[Sampled, list[Diagnosis], Cluster]:
+    """What was read, the verdicts where it was looked again, and who was asked."""
     async with admin, identified(admin) as identify:
-        return await sample_named(admin, topics, plan, watch), await identify()
+        if asking.decide_seconds is None:
+            return await sample_named(admin, topics, asking.plan, watch), [], await identify()
+        deciding = _deciding(asking, admin, judge, watch)
+        with deciding.stopping.window() as enough:
+            watch = replace(watch, enough=enough)
+            sampled = await sample_named(admin, topics, asking.plan, watch)
+        deciding.windows = list(sampled.windows)
+        await deciding.run()
+        sampled = replace(sampled, windows=tuple(deciding.windows))
+        return sampled, list(deciding.verdicts()), await identify()
 
 
-def _checkup(sampled: Sampled, judge: Judge) -> Checkup:
+def _deciding(asking: Asking, admin: Admin, judge: Judge, watch: Watch) -> Deciding:
+    assert asking.decide_seconds is not None
+    patience = Patience(asking.decide_seconds, asking.say, watch.progress, watch.keep)
+    began = asyncio.get_running_loop().time()
+    return Deciding(admin, judge, asking.plan, patience, [], began)
+
+
+def _verdicts(sampled: Sampled, judge: Judge) -> Iterator[Diagnosis]:
+    return (diagnosis for window in sampled.windows for diagnosis in judge.verdicts(window))
+
+
+def _checkup(sampled: Sampled, diagnoses: list[Diagnosis], judge: Judge) -> Checkup:
     windows = sampled.windows
     samples = max((len(each.window.samples) for each in windows), default=0)
     spans = [each.window.span_ms or 0 for each in windows]
-    diagnoses = [diagnosis for window in windows for diagnosis in judge.verdicts(window)]
     source: Source = "broker and trace" if judge.wires else "broker"
     return Checkup(source, diagnoses, max(spans, default=0) / 1000, samples)

@@ -11,10 +11,11 @@ from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.diagnosis.after import Earlier
 from pulsar_doctor.diagnosis.checkup import Checkup, Source, Taken
 from pulsar_doctor.diagnosis.judge import Judge, full, named
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
-from pulsar_doctor.errors import DoctorError, needing
+from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.ledger.consumers import Subscription
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def of_files(
     *,
     topics: Sequence[str],
     at_ms: int | None,
-    interval_seconds: float,
+    interval_seconds: float | None,
     say: Say,
 ) -> Checkup:
     """The verdicts on what files hold. Raises InputError, and DoctorError where it is not there."""
@@ -104,8 +105,30 @@ def of_files(
     source: Source = "files and trace" if judge.wires else "files"
     names = tuple(called(name) for name in (*stats_files, *internal_files))
     checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples, files=names)
-    checkup.taken = _taken(read.windows)
+    checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
+    checkup.notes += judge.gone(read.windows)
     return checkup
+
+
+def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
+    """What a file kept, to be compared with what is there now. topics: as they were asked for.
+
+    Raises InputError where it cannot be read, or has nothing of what is asked for.
+    """
+    try:
+        kept = read_files([file], topics=topics)
+        missing = judge.missing(kept.windows)
+    except InputError:
+        raise
+    except DoctorError as error:
+        raise InputError(f"nothing to compare with: {error}") from None
+    if missing:
+        raise InputError(f"nothing to compare with in {called(file)}: {missing}")
+    known = {
+        (full(observed), observed.subscription): (observed, diagnosis)
+        for observed, diagnosis in judge.judged(kept.windows)
+    }
+    return Earlier(called(file), known)
 
 
 def _taken(windows: Sequence[TopicWindow]) -> Taken | None:

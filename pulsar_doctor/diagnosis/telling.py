@@ -12,7 +12,7 @@ from pulsar_doctor.diagnosis.impact import impact_of
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
+from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.wording.durations import moment_of
 
 # Measures of a finding that are the age of its trouble.
@@ -26,7 +26,7 @@ def told_of(view: SubscriptionView, finding: Finding) -> Finding:
     return replace(
         finding,
         since=_since(view, finding, named),
-        where=None if named is None else _where(named),
+        where=None if named is None else named.whereabouts,
         impact=impact_of(view, finding, named),
     )
 
@@ -45,11 +45,6 @@ def _named(view: SubscriptionView, finding: Finding) -> ConsumerView | None:
         said = {each.value for each in finding.evidence if each.name == "address"}
         called = [each for each in called if each.address in said]
     return called[0] if len(called) == 1 else None
-
-
-def _where(named: ConsumerView) -> Whereabouts | None:
-    where = Whereabouts(named.address, named.client_version, named.connected_since, named.connected)
-    return None if where == Whereabouts() else where
 
 
 def _since(view: SubscriptionView, finding: Finding, named: ConsumerView | None) -> str | None:

@@ -13,15 +13,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pulsar_doctor.diagnosis.certainty import sure
+from pulsar_doctor.diagnosis.looks import Look
+from pulsar_doctor.diagnosis.remedied import After
 from pulsar_doctor.diagnosis.telling import consumers_of, told_of
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
     SEVERITIES,
     Answers,
     Finding,
     NotTold,
     RuleAnswer,
+    RuledOut,
+    Suspect,
     Unknown,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -29,16 +36,25 @@ from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
+from pulsar_doctor.suspects.ranking import ruled_out, suspects_of
 from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.spelling import near
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
-FailOn = Literal["stalled", "warning", "never"]
+ToldBy = Literal["stats", "internal-stats", "trace"]
+FailOn = Literal["stalled", "suspect", "warning", "never"]
 FAILS: dict[FailOn, set[Status]] = {
     "stalled": {"stalled"},
+    "suspect": {"stalled"},
     "warning": {"stalled", "warning"},
     "never": set(),
 }
+LIKELY = 0.6  # from this probability on a suspect is called likely
+NO_STALL = frozenset(  # what would be a warning, or nothing, if it were decided
+    {"ack-hole", "backlog-counter-wrong", "delayed-messages", "dispatch-throttled",
+     "holes-over-limit", "no-consumer", "not-acknowledging", "permits-differ", "redelivery-storm",
+     "slow-but-progressing", HEALTHY, NONE_OF_THESE}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +70,25 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Steady:
+    """What a watch shows. before: what it showed until then, None: nothing; alone: this round's."""
+
+    status: Status
+    before: Status | None
+    alone: Status
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The verdict on one subscription, worst finding first.
 
-    unknown: what the evidence did not decide. incarnations: the consumers that were judged.
+    unknown: what the evidence did not decide. suspects: what it may be then, most likely first.
+    incarnations: the consumers that were judged.
     backlog: entries, by positions where the broker's counter is wrong; None: not told.
     backlog_change: in the window. consumers: everybody, well or not; None: not told.
+    sources: what told something of it.
+    looks: what was looked at to decide it; None: nobody asked.
+    after: what became of it since an earlier reading. steady: over the rounds of a watch.
     """
 
     topic: str
@@ -74,6 +103,12 @@ class Diagnosis:
     backlog: int | None = None
     backlog_change: int | None = None
     consumers: tuple[ToldConsumer, ...] | None = None
+    suspects: tuple[Suspect, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    sources: tuple[ToldBy, ...] = ()
+    looks: tuple[Look, ...] | None = None
+    after: After | None = None
+    steady: Steady | None = None
 
     def judges(self, consumer: Consumer) -> bool:
         """Whether this is the verdict on that incarnation of a consumer."""
@@ -87,6 +122,7 @@ RuleLimits = Mapping[str, Limits]
 class _Weighed:
     findings: list[tuple[Rule, Finding]] = field(default_factory=list)
     unknown: list[tuple[Rule, Unknown]] = field(default_factory=list)
+    undecided: dict[str, list[Unknown]] = field(default_factory=dict)
     not_told: list[str] = field(default_factory=list)
 
     def add(self, rule: Rule, answers: Iterable[RuleAnswer]) -> None:
@@ -101,19 +137,43 @@ class _Weighed:
             self.findings.extend(findings)
         elif unknown:
             self.unknown.append(unknown[0])
+            self.undecided[rule.code] = [answer for _, answer in unknown]
         else:
             self.not_told.append(f"{rule.code}: {reasons[0]}")
 
 
 def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
     """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
+    found, undecided = weighed_by(view, rules, limits)
+    if found.status == "healthy" and not undecided:
+        return found
+    named = {each.code for each in found.findings if each.severity != "info"}
+    return replace(
+        found,
+        findings=tuple(map(_measured, found.findings)),
+        suspects=suspects_of(view, undecided, named) if undecided else (),
+        ruled_out=tuple(each for each in ruled_out(view) if each.code not in named),
+    )
+
+
+def _measured(finding: Finding) -> Finding:
+    """As sure as such a finding has been right. Information blames nobody, and is as it was."""
+    if finding.severity == "info":
+        return finding
+    return replace(finding, confidence=sure(finding.code, finding.confidence))
+
+
+def weighed_by(
+    view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits
+) -> tuple[Diagnosis, dict[str, list[Unknown]]]:
+    """The verdict with the rules' own grades, without suspects; and what is undecided, by code."""
     weighed = _Weighed()
     for rule in rules:
         weighed.add(rule, _ask(rule, view, limits[rule.code]))
     decided = sorted(_root_causes(weighed.findings), key=_worst_first)
     findings = tuple(told_of(view, finding) for finding in decided)
     not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
-    return Diagnosis(
+    found = Diagnosis(
         topic=view.topic,
         partition=view.partition,
         subscription=view.subscription,
@@ -127,13 +187,15 @@ def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) 
         backlog_change=view.backlog_change,
         consumers=consumers_of(view),
     )
+    return found, weighed.undecided
 
 
 def diagnose_wire(
     subscriptions: Iterable[Subscription], rules: Sequence[Rule], limits: RuleLimits
 ) -> list[Diagnosis]:
     """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
-    return [diagnose(by_wire.subscription_view(wire), rules, limits) for wire in subscriptions]
+    views = (by_wire.subscription_view(wire) for wire in subscriptions)
+    return [replace(diagnose(view, rules, limits), sources=("trace",)) for view in views]
 
 
 def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Iterable[RuleAnswer]:
@@ -182,10 +244,23 @@ def verdict_of(diagnosis: Diagnosis, consumer: Consumer) -> Status:
 
 def exit_code(diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled") -> int:
     """1 where a verdict is as bad as fail_on or worse, else 3 where one is unknown, else 0."""
-    found = {diagnosis.status for diagnosis in diagnoses}
-    if found & FAILS[fail_on]:
+    judged = tuple(diagnoses)
+    if any(fails(diagnosis, fail_on) for diagnosis in judged):
         return 1
-    return DoctorError.exit_code if "unknown" in found else 0
+    unknown = any(diagnosis.status == "unknown" for diagnosis in judged)
+    return DoctorError.exit_code if unknown else 0
+
+
+def fails(diagnosis: Diagnosis, fail_on: FailOn) -> bool:
+    """Whether a verdict is as bad as that or worse; to a suspicion, a likely stall is."""
+    suspected = fail_on == "suspect" and stall_is_likely(diagnosis)
+    return suspected or diagnosis.status in FAILS[fail_on]
+
+
+def stall_is_likely(diagnosis: Diagnosis) -> bool:
+    """Whether one of its suspects would be a stall and is likely."""
+    likely = (each.code for each in diagnosis.suspects if each.probability >= LIKELY)
+    return any(code not in NO_STALL for code in likely)
 
 
 def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:

@@ -60,13 +60,14 @@ def test_the_broker_the_wire_and_both_say_the_same(broker, topic, hoarded: Path)
     stalled = [("prefetch-hogging", "stalled", "a")]
     window = ("--window", "2s", "--set", HOGGING)
     eventually(lambda: told(judged(broker, topic, *window)[1]) == stalled, 30)
-    for arguments, source in (
-        ((topic, *window), "broker"),
-        (("--trace", str(hoarded), "--set", HOGGING), "trace"),
-        ((topic, "--trace", str(hoarded), *window), "broker and trace"),
+    for arguments, source, sources in (
+        ((topic, *window), "broker", ["stats"]),
+        (("--trace", str(hoarded), "--set", HOGGING), "trace", ["trace"]),
+        ((topic, "--trace", str(hoarded), *window), "broker and trace", ["stats", "trace"]),
     ):
         code, document, _ = judged(broker, *arguments)
         assert (code, told(document), document["source"]) == (1, stalled, source)
+        assert [each for each in document["sources"] if each != "internal-stats"] == sources
         assert_it_says_where(document["subscriptions"][0])
         cluster = {"name": "standalone", "admin_url": broker.admin_url, "broker_version": "4.0.8"}
         assert document["cluster"] == (None if source == "trace" else cluster)

@@ -138,6 +138,22 @@ def test_a_standstill_comes_with_its_numbers_and_a_remedy(standing: Standing, na
     assert re.search(r"\d", first["summary"])
 
 
+STUCK_KEYS = "permits-exhausted-key-shared-one-stuck"
+
+
+def test_of_stuck_keys_it_is_told_who_is_stuck_who_waits_and_who_goes_on(
+    standing: Standing,
+) -> None:
+    first = standing.entry(SCENARIOS[STUCK_KEYS])["findings"][0]
+    assert re.match(r"stuck has acknowledged none of its \d+ messages for ", first["summary"])
+    assert re.search(r"\d entries of its keys wait, while works goes on", first["summary"])
+    address = first["where"]["address"].lstrip("/")
+    now = [action["text"] for action in first["actions"] if action["when"] == "now"]
+    assert any("a dump of its threads" in text and address in text for text in now)
+    assert any(text.startswith(f"Restart the process at {address}: its keys") for text in now)
+    assert "queue" not in " ".join(now)
+
+
 def test_the_worst_of_all_the_verdicts_is_the_exit_code(standing: Standing) -> None:
     for settings, verdict in standing.verdicts.items():
         statuses = {s["status"] for s in json.loads(verdict.stdout)["subscriptions"]}

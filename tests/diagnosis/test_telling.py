@@ -14,9 +14,10 @@ from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.judge import Judge
 from pulsar_doctor.diagnosis.telling import consumers_of, told_of
 from pulsar_doctor.diagnosis.weighing import limits_of
+from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.answers import STATS, Finding, Measure
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.rules import load
@@ -176,14 +177,21 @@ HALF = "it has used 50% of its limit of 50000 unacknowledged messages"
         ({"held": at_least(5_000)},
          "it has used at least 10% of its limit of 50000 unacknowledged messages"),
         ({"held": exactly(25_000), "delivered": 100, "done": 50},
-         f"{HALF}, all of it in about 83 min "
-         "at the pace of now"),
+         f"{HALF}, full in about 83 min at this rate"),
         ({"held": exactly(25_000), "delivered": 100, "acked": False},
-         f"{HALF}, all of it in about 42 min "
-         "at the pace of now"),
+         f"{HALF}, full in about 42 min at this rate"),
         ({"held": exactly(25_000), "delivered": 50, "done": 50},
          HALF),
-        ({"held": exactly(400)}, None),
+        ({"held": exactly(4000)}, None),
+        ({"held": exactly(4000), "delivered": 100, "acked": False},
+         "it has used 8% of its limit of 50000 unacknowledged messages, full in about 77 min at "
+         "this rate"),
+        ({"held": exactly(400), "delivered": 100, "acked": False}, None),
+        ({"held": exactly(25_000), "unacked_limit": None, "never_acked": True},
+         "it has used 50% of the 50000 unacknowledged messages that brokers allow a consumer by "
+         "default"),
+        ({"held": exactly(25_000), "never_acked": True, "msg_rate_out": 50.0},
+         f"{HALF}, full in about 8.33 min at this rate"),
         ({"held": exactly(25_000), "blocked": True}, None),
         ({"held": exactly(25_000), "unacked_limit": 0}, None),
         ({"held": exactly(25_000), "unacked_limit": None}, None),
@@ -193,6 +201,39 @@ HALF = "it has used 50% of its limit of 50000 unacknowledged messages"
 def test_what_is_used_up_is_told_and_when(told: dict[str, Any], says: str | None) -> None:
     there = view(replace(WORKER, **told), backlog=None, watched_seconds=10.0)
     assert impact(there) == says
+
+
+ALL = "all consumers have used 25% of the subscription's limit of 200000"
+
+
+@pytest.mark.parametrize(
+    ("unacked", "blocked", "says"),
+    [
+        (50_000, False, f"{ALL}, full in about 28 h at this rate"),
+        (50_000, True, None),
+        (1_000, False, None),
+    ],
+)
+def test_what_all_of_them_use_of_the_limit_of_the_subscription_is_told(
+    unacked: int, blocked: bool, says: str | None
+) -> None:
+    limit = UnackedLimit(
+        blocked, 200_000, Acks(5, True, 10_000, None), 20, flows=True, watched=True
+    )
+    there = view(backlog=None, watched_seconds=10.0, delivered=20)
+    there = replace(there, unacked=exactly(unacked), unacked_limit=limit)
+    assert impact(there) == says
+
+
+def test_one_alone_comes_to_its_own_limit_first() -> None:
+    acks = Acks(0, False, 10_000, None)
+    limit = UnackedLimit(False, 200_000, acks, 20, flows=True, watched=True)
+    one = replace(WORKER, held=exactly(25_000), delivered=20, acked=False)
+    alone = view(one, backlog=None, watched_seconds=10.0, delivered=20)
+    alone = replace(alone, unacked=exactly(25_000), unacked_limit=limit)
+    assert impact(alone) == f"{HALF}, full in about 3.47 h at this rate"
+    others = replace(alone, consumers=(one, IDLE))
+    assert "the subscription's limit of 200000" in (impact(others) or "")
 
 
 def test_a_limit_that_the_broker_does_not_enforce_is_not_told() -> None:
@@ -210,6 +251,18 @@ def test_every_consumer_is_told_with_the_numbers_of_the_view() -> None:
     assert [each.label for each in told] == ["idle-1", "worker-3"]
     assert (told[1].held, told[1].connected, told[0].idle) == (exactly(10), TWO_HOURS, IDLE.idle)
     assert consumers_of(replace(view(), consumers=None)) is None
+
+
+def test_of_a_real_state_of_stuck_keys_it_is_told_who_waits_and_who_goes_on() -> None:
+    [window] = read([str(STATES / "permits-exhausted-key-shared-one-stuck.jsonl.gz")]).windows
+    [verdict] = Judge(load(), limits_of(load())).verdicts(window)
+    first = verdict.findings[0]
+    assert first.summary.startswith("stuck has acknowledged none of its 10 messages for ")
+    assert "entries of its keys wait, while works goes on; the broker may not" in first.summary
+    assert first.where is not None
+    assert first.where.address is not None
+    assert first.where.address.lstrip("/") in first.remedy
+    assert first.remedy.startswith("See by a dump of its threads")
 
 
 def test_of_a_real_state_who_works_has_its_last_ack_its_pace_and_the_backlog_its_trend() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import (
+    NO_STALL,
     Diagnosis,
     FailOn,
     Rule,
@@ -20,12 +23,15 @@ from pulsar_doctor.diagnosis.weighing import (
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
     WIRE,
     Answers,
     Finding,
     NotTold,
     RuleAnswer,
     Severity,
+    Suspect,
     Unknown,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -34,6 +40,7 @@ from pulsar_doctor.ledger.balance import Forecast, Pace
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.rules import load, named
 from pulsar_doctor.wording.durations import duration
+from tests.rules.test_rules import CASES
 from tests.rules.wire_script import played
 
 STATS = "samples of the broker's stats"
@@ -181,6 +188,44 @@ def test_a_diagnosis_judges_the_incarnations_that_were_there() -> None:
 )
 def test_exit_code(statuses: list[Status], fail_on: FailOn, code: int) -> None:
     assert exit_code([of(status) for status in statuses], fail_on) == code
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "probability", "fail_on", "exits"),
+    [
+        ("unknown", "permits-exhausted", 0.6, "suspect", 1),
+        ("unknown", "permits-exhausted", 0.59, "suspect", 3),
+        ("unknown", "permits-exhausted", 0.9, "stalled", 3),
+        ("unknown", "permits-exhausted", 0.9, "warning", 3),
+        ("unknown", "permits-exhausted", 0.9, "never", 3),
+        ("unknown", "no-consumer", 0.9, "suspect", 3),
+        ("unknown", HEALTHY, 0.9, "suspect", 3),
+        ("unknown", NONE_OF_THESE, 0.9, "suspect", 3),
+        ("warning", "permits-exhausted", 0.7, "suspect", 1),
+        ("warning", "ack-hole", 0.7, "suspect", 0),
+        ("stalled", "ack-hole", 0.7, "suspect", 1),
+    ],
+)
+def test_a_likely_stall_fails_where_a_suspicion_is_to_fail(
+    status: Status, code: str, probability: float, fail_on: FailOn, exits: int
+) -> None:
+    suspects = (Suspect(code, "w", probability, ""), Suspect("x", None, 1 - probability, ""))
+    judged = replace(of(status), suspects=suspects)
+    assert exit_code([of("healthy"), judged], fail_on) == exits
+    checkup = Checkup("broker", [of("healthy"), judged])
+    assert len(list(checkup.examined())) == 2
+    assert checkup.tally.fails(fail_on) == (exits == 1)
+
+
+def test_what_is_no_stall_is_a_rule_of_which_no_case_finds_one() -> None:
+    stalling = {
+        code
+        for code, cases in CASES.items()
+        if any(case.get("finds", {}).get("severity") == "stalled" for case in cases)
+    }
+    assert {rule.code for rule in load()} - stalling == NO_STALL - {
+        HEALTHY, NONE_OF_THESE, "no-consumer",  # of which a stall is seen coming, never suspected
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Whether a remedy has worked, as a person reads it: the verdict then and now, what moved, who."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many
+
+Outcome = Literal["worked", "not yet", "worse", "was well", "cannot be compared"]
+Became = Literal["same", "reconnected", "new", "gone"]
+CONSUMERS_TOLD_MOST = 5  # in the sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A number then and now. None: not told, or nobody there to have it."""
+
+    name: str
+    before: int | None
+    now: int | None
+
+    def __str__(self) -> str:
+        """`permits 0 -> 100`, or `permits still 0`."""
+        name = self.name.replace("_", " ")
+        return f"{name} still {self.now}" if self.before == self.now else (
+            f"{name} {_told(self.before)} -> {_told(self.now)}"
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerAfter:
+    """One consumer. returned: messages acknowledged or given back since; of one that is not the
+    same, since it connected. acked: whether an ack came since; None: not told.
+    """
+
+    consumer: str
+    became: Became
+    shifts: tuple[Shift, ...] = ()
+    returned: int | None = None
+    acked: bool | None = None
+
+    def __str__(self) -> str:
+        """As a person says it."""
+        is_ = {"same": "is the same one", "reconnected": "has connected anew", "new": "is new"}
+        if self.became == "gone":
+            return f"{self.consumer} has gone"
+        parts = [str(shift) for shift in self.shifts if shift.now is not None]
+        if self.acked is False:
+            parts.append("nothing acknowledged since")
+        elif self.returned is not None:
+            since = "" if self.became == "same" else " it connected"
+            parts.append(f"{self.returned} acknowledged or given back since{since}")
+        return f"{self.consumer} {is_[self.became]}{': ' if parts else ''}{', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What became of one subscription. before: the verdict then; seconds: between both readings,
+    None: not told.
+    """
+
+    outcome: Outcome
+    why: str
+    before: str | None = None
+    seconds: float | None = None
+    shifts: tuple[Shift, ...] = ()
+    consumers: tuple[ConsumerAfter, ...] = ()
+
+    def __str__(self) -> str:
+        """`worked: stalled permits-exhausted of worker-1 -> healthy, 2 min later; backlog …`."""
+        later = f", {duration(self.seconds)} later" if self.seconds is not None else ""
+        told = [str(each) for each in (*self.shifts, *self.consumers[:CONSUMERS_TOLD_MOST])]
+        if len(self.consumers) > CONSUMERS_TOLD_MOST:
+            more = len(self.consumers) - CONSUMERS_TOLD_MOST
+            told.append(f"and {many(more, 'more consumer')}")
+        return "; ".join((f"{self.outcome}: {self.why}{later}", *told))
+
+    def document(self) -> dict[str, object]:
+        """As every JSON has it."""
+        return {
+            "outcome": self.outcome,
+            "text": str(self),
+            "before": self.before,
+            "seconds": self.seconds,
+            "moved": [asdict(shift) for shift in self.shifts],
+            "consumers": [
+                {
+                    "consumer": each.consumer,
+                    "became": each.became,
+                    "returned": each.returned,
+                    "acknowledged": each.acked,
+                    "moved": [asdict(shift) for shift in each.shifts],
+                }
+                for each in self.consumers
+            ],
+        }
+
+
+def _told(number: int | None) -> str:
+    return "not told" if number is None else str(number)

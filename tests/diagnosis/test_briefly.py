@@ -1,0 +1,38 @@
+"""A verdict in a few words."""
+
+from __future__ import annotations
+
+import pytest
+
+from pulsar_doctor.diagnosis.briefly import key_of, place, said, suspected
+from pulsar_doctor.evidence.answers import Suspect
+from tests.report.checkups import ORDERS, verdict
+
+
+def test_whose_it_is() -> None:
+    one = verdict("stalled", "s\n", partition=3)
+    assert key_of(one) == (f"{ORDERS}-partition-3", "s\n")
+    assert place(key_of(one)) == "s\N{REPLACEMENT CHARACTER} on public/default/orders-partition-3"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("stalled", "stalled permits-exhausted of worker-3"),
+        ("healthy", "healthy"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_what_it_came_to(status: str, words: str) -> None:
+    assert said(verdict(status)) == words  # type: ignore[arg-type]
+
+
+def test_what_is_suspected_where_it_came_to_nothing() -> None:
+    suspects = (
+        Suspect("not-acknowledging", "worker-1", 0.7, "it has never acknowledged"),
+        Suspect("healthy", None, 0.3, "nothing is wrong"),
+    )
+    told = suspected(verdict("unknown", suspects=suspects))
+    assert told == "; most likely not-acknowledging of worker-1 (70%)"
+    assert suspected(verdict("unknown", suspects=suspects[1:])) == "; most likely healthy (30%)"
+    assert suspected(verdict("unknown")) == ""
