@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import STATUSES
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import Action, Finding, Measure
+from pulsar_doctor.diagnosis.weighing import LIKELY, Diagnosis, Status
+from pulsar_doctor.evidence.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
+    Action,
+    Finding,
+    Suspect,
+)
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
+POSSIBLE = 0.15  # from this probability on a suspect is called possible
+NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
 CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
 
 
@@ -39,16 +46,49 @@ def backlog(entries: int | None) -> str:
     return "not told" if entries is None else str(entries)
 
 
-def cause(diagnosis: Diagnosis) -> str:
-    """The first cause and its culprit in a few words; of an unknown verdict, what is in the way."""
-    if diagnosis.status == "unknown" or not diagnosis.findings:
-        return printable(diagnosis.not_told[0]) if diagnosis.not_told else "not decided"
-    return culprit(diagnosis.findings[0])
+def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
+    """The first cause and its culprit in a few words; of an unknown verdict, what it may be.
+
+    Where nothing is suspected either, what is in the way.
+    """
+    if diagnosis.status != "unknown" and diagnosis.findings:
+        worst = diagnosis.findings[0]
+        return culprit(worst) if with_name else worst.code
+    if diagnosis.suspects:
+        first = diagnosis.suspects[0]
+        return f"{likelihood(first)} {accused(first, with_name=with_name)} ({share(first)})"
+    return printable(diagnosis.not_told[0]) if diagnosis.not_told else "not decided"
+
+
+def likelihood(suspect: Suspect) -> str:
+    """`likely`, `possible` or `unlikely`."""
+    if suspect.probability >= LIKELY:
+        return "likely"
+    return "possible" if suspect.probability >= POSSIBLE else "unlikely"
+
+
+def share(suspect: Suspect) -> str:
+    """Its probability; never quite all, nor quite nothing."""
+    return f"{min(max(suspect.probability, 0.01), 0.99):.0%}"
+
+
+def accused(suspect: Suspect, *, with_name: bool = True) -> str:
+    """`permits-exhausted of worker-3`; in words where it is no rule's."""
+    if suspect.code in NO_RULE:
+        return NO_RULE[suspect.code]
+    code = printable(suspect.code)
+    named = suspect.consumer if with_name else None
+    return f"{code} of {printable(named)}" if named else code
 
 
 def culprit(finding: Finding) -> str:
     """`permits-exhausted of worker-3`."""
     return f"{finding.code} of {printable(finding.consumer)}" if finding.consumer else finding.code
+
+
+def explaining(code: str) -> str:
+    """The command that tells more of it."""
+    return f"pulsar-doctor explain {printable(code)}"
 
 
 def client(version: str) -> str:
@@ -68,24 +108,10 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
     return printable(", ".join(part for part in parts if part))
 
 
-def numbers(evidence: Iterable[Measure]) -> str:
-    """Each as `name value`, with its unit where the name does not say it."""
-    return ", ".join(_numbers(evidence))
-
-
-def _numbers(evidence: Iterable[Measure]) -> Iterator[str]:
-    for measure in evidence:
-        value = measure.value
-        if value is None:
-            continue
-        if isinstance(value, int | float) and measure.unit.startswith("seconds"):
-            said = duration(value)
-        elif isinstance(value, float):
-            said = f"{value:.3g}"
-        else:
-            said = printable(str(value))
-        per, bound = measure.unit.partition("/")[2], f"{measure.bound} " if measure.bound else ""
-        yield f"{measure.name.replace('_', ' ')} {bound}{said}{' a ' + per if per else ''}"
+def since_words(finding: Finding) -> str:
+    """`2026-05-01 11:48:00 UTC or before`; nothing where it is not told."""
+    said = finding.since
+    return f"{said[:19].replace('T', ' ')} UTC or before" if said else ""
 
 
 def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
@@ -102,28 +128,3 @@ def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
 def _with_it(action: Action, check: str | None) -> Iterator[tuple[str, str]]:
     said = {"run": action.command, "but": action.side_effect, "undo": action.undo, "check": check}
     yield from ((name, printable(text)) for name, text in said.items() if text)
-
-
-def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[str]:
-    """A verdict in plain lines: each finding with its numbers and remedy, or what is in the way.
-
-    with_actions: with all that can be done, in its order.
-    """
-    for finding in diagnosis.findings:
-        yield f"{culprit(finding)}: {printable(finding.summary)}"
-        yield from _beside(finding)
-        if finding.evidence:
-            yield f"Numbers: {numbers(finding.evidence)}"
-        yield f"Remedy: {printable(finding.remedy)}"
-        if with_actions:
-            yield from (f"{name.capitalize()}: {text}" for name, text in what_to_do(finding))
-        yield f"More: {finding.explain}"
-    if diagnosis.status == "unknown":
-        yield from (f"Not told: {printable(reason)}" for reason in diagnosis.not_told)
-
-
-def _beside(finding: Finding) -> Iterator[str]:
-    if finding.where and whereabouts(finding.where, finding.summary):
-        yield f"Where: {whereabouts(finding.where, finding.summary)}"
-    if finding.impact:
-        yield f"Impact: {printable(finding.impact)}"

@@ -13,18 +13,30 @@ from hypothesis import strategies as st
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import Action, Finding, Measure, Severity, Unknown
+from pulsar_doctor.evidence.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
+    Action,
+    Clue,
+    Finding,
+    Measure,
+    Probe,
+    RuledOut,
+    Severity,
+    Suspect,
+    Unknown,
+)
 from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.remedies.lines import quoted
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.stall_check.wanted import Wanted
+from tests.support import schemas
 
 ORDERS = "persistent://public/default/orders"
 AT = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 REMEDY = "Give this consumer a smaller receiver queue."
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")
-
 HOSTILE = (  # what means something to a terminal, to a log, to markup or to a format of ours
     "\x1b[31m", "\x9b2J", "\x07", "\x00", "\x7f", "\x85", "\u2028", "\u202e", "\ud800", "\ufffe",
     "\n", "\r", "\t", " ", "|", "%", "%0A", "::error::", ":", ",", ";", "=", "&", "<", ">", "]]>",
@@ -34,6 +46,8 @@ pieces = st.characters() | st.sampled_from(HOSTILE)  # any character, halves of 
 texts = st.lists(pieces, max_size=12).map("".join)
 names = st.lists(pieces, min_size=1, max_size=12).map("".join)
 ages = st.none() | st.builds(Age, st.integers(0, 10**15), st.booleans())
+told_clues = st.builds(Clue, texts, texts).map(lambda clue: (clue,))
+told_names = texts.map(lambda name: (name,))
 counts = st.none() | st.builds(Count, st.integers(0, 9), st.none() | st.integers(9, 10**12))
 
 
@@ -79,6 +93,43 @@ def verdict(
     return Diagnosis(topic=topic, subscription=subscription, status=status, **told)
 
 
+PROBE = Probe(
+    "Read it once more in a minute: whether out is still 10",
+    "pulsar-doctor stall-check persistent://public/default/orders -s billing --window 60s",
+    60.0,
+)
+STUCK = Suspect(
+    "key-shared-blocked", "ks-stuck", 0.7, "ks-stuck has returned none of its 10 messages",
+    (Clue("never_acked", "10 given, none ever acknowledged"), Clue("idle", "ks-ok goes on")),
+    (Clue("connected", "connected for 20 s only"),),
+    ("since_ack", "read_position"),
+    PROBE,
+    Whereabouts("/10.0.3.7:51494", "Pulsar-Java-v4.0.8", None, Age(7_200_000, True)),
+)  # fmt: skip
+SLOW = Suspect("slow-but-progressing", "ks-stuck", 0.2, "its work takes more than 10 s a message")
+WELL = Suspect(HEALTHY, None, 0.07, "")
+ANOTHER = Suspect(NONE_OF_THESE, None, 0.03, "")
+SUSPECTS = (STUCK, SLOW, WELL, ANOTHER)
+RULED_OUT = (
+    RuledOut("no-consumer", "2 consumers are attached"),
+    RuledOut("blocked-on-unacked-consumer", "10 of 50000 used"),
+)
+
+
+def suspected(subscription: str = "ledger", first: float = 0.7, **more: Any) -> Diagnosis:
+    """An unknown one with suspects, of which the first has this probability."""
+    told: dict[str, Any] = {
+        "suspects": (replace(STUCK, probability=first), SLOW, WELL, ANOTHER),
+        "ruled_out": RULED_OUT,
+        "not_told": (
+            "key-shared-blocked: one sample does not show whether it moves",
+            "permit-leak: needs a trace of the wire",
+        ),
+        **more,
+    }
+    return verdict("unknown", subscription, **told)
+
+
 def checkup(diagnoses: Iterable[Diagnosis], **more: Any) -> Checkup:
     """Of ten seconds of a broker, unless said otherwise; a generator is read once."""
     told: dict[str, Any] = {"window_seconds": 10.0, "samples": 11, "checked_at": AT, **more}
@@ -89,6 +140,7 @@ def written(name: str, run: Checkup, **wanted: Any) -> str:
     """The report in this format."""
     out = io.StringIO(newline="")
     write(name, run, out, wanted=Wanted(**wanted))
+    schemas.check_text(out.getvalue())
     return out.getvalue()
 
 
@@ -135,6 +187,11 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         where=draw(st.builds(Whereabouts, told, told, told, ages)),
         impact=draw(told),
     )
+    ruled_out = st.builds(RuledOut, names, texts)
+    suspects = st.builds(
+        Suspect, names, told, st.floats(0, 1), texts, told_clues, told_clues, told_names,
+        st.none() | st.builds(Probe, texts, told, st.none() | st.floats(0, 1e6), st.booleans()),
+    )  # fmt: skip
     there = st.builds(ToldConsumer, names, told, told, told, told, ages, held=counts)
     return verdict(
         status,
@@ -146,4 +203,6 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         not_told=(draw(texts),) if status == "unknown" else (),
         consumers=draw(st.none() | st.lists(there, max_size=3).map(tuple)),
         backlog_change=draw(st.none() | st.integers(-9, 9)),
+        suspects=tuple(draw(st.lists(suspects, max_size=2))) if status == "unknown" else (),
+        ruled_out=tuple(draw(st.lists(ruled_out, max_size=1))) if status == "unknown" else (),
     )

@@ -56,17 +56,22 @@ CONSUMER = {
 }
 
 
+def held(name: str) -> str:
+    """Two halves of a character beside each other are one."""
+    return str(json.loads(json.dumps(name)))
+
+
 def read(text: str) -> list[dict[str, Any]]:
     """One document, of what is told of each subscription and of what could not be read."""
     assert text.isascii()
     document = json.loads(text)
     assert text.endswith("}\n")
-    assert document["schema"] == "pulsar-doctor/stall-check/1"
+    assert document["schema"] == "pulsar-doctor/stall-check/2"
     rows = document["subscriptions"]
     for row in rows:
         row["consumers"] = [found["consumer"] for found in row["findings"]]
         row["summaries"] = [found["summary"] for found in row["findings"]]
-        del row["type"], row["findings"]
+        del row["type"], row["findings"], row["suspects"], row["ruled_out"]
     for each in document["unreachable"]:
         rows.append({"topic": each["topic"], "subscription": None, "not_told": [each["reason"]]})
     return rows  # type: ignore[no-any-return]
@@ -76,7 +81,7 @@ def test_a_whole_document() -> None:
     run = checkup(
         [
             verdict("stalled", partition=3, findings=(located(),), consumers=(HELD,)),
-            verdict("unknown", "audit", backlog=None),
+            verdict("unknown", "audit", backlog=None, sources=("trace", "stats")),
         ],
         cluster=Cluster("eu", "http://broker:8080", None),
         not_loaded=["persistent://a/b/quiet"],
@@ -85,9 +90,27 @@ def test_a_whole_document() -> None:
     text = written("json", run)
     assert len(text.splitlines()) == 4
     assert json.loads(text) == {
-        "schema": "pulsar-doctor/stall-check/1",
+        "schema": "pulsar-doctor/stall-check/2",
         "checked_at": "2026-05-01T12:00:00.250Z",
         "source": "broker",
+        "causes": [
+            {
+                "code": "permits-exhausted",
+                "severity": "stalled",
+                "subscriptions": 1,
+                "backlog": 498,
+                "backlog_change": None,
+                "largest": [
+                    {
+                        "topic": "persistent://public/default/orders",
+                        "partition": 3,
+                        "subscription": "billing",
+                        "backlog": 498,
+                    }
+                ],
+            }
+        ],
+        "sources": ["stats", "trace"],
         "cluster": {
             "name": "eu",
             "admin_url": "http://broker:8080",
@@ -126,6 +149,8 @@ def test_a_whole_document() -> None:
                         "explain": "pulsar-doctor explain permits-exhausted",
                     }
                 ],
+                "suspects": [],
+                "ruled_out": [],
                 "not_told": [],
                 "consumers": [CONSUMER],
             },
@@ -137,6 +162,8 @@ def test_a_whole_document() -> None:
                 "status": "unknown",
                 "backlog": None,
                 "findings": [],
+                "suspects": [],
+                "ruled_out": [],
                 "not_told": ["broker-read-stuck: one sample does not show whether it moves"],
                 "consumers": None,
             },

@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pulsar_doctor.diagnosis.checkup import Cluster
 from tests.report.checkups import ORDERS, checkup, verdict, written
+
+HEAD = ("checked_at", "source", "sources", "cluster")
+
+
+def held(name: str) -> str:
+    """Two halves of a character beside each other are one."""
+    return str(json.loads(json.dumps(name)))
 
 
 def read(text: str) -> list[dict[str, Any]]:
@@ -13,22 +21,34 @@ def read(text: str) -> list[dict[str, Any]]:
     assert end == ""
     assert text.isascii()
     rows = [json.loads(line) for line in lines]
-    assert {row.pop("schema") for row in rows} <= {"pulsar-doctor/verdict/1"}
+    assert {row.pop("schema") for row in rows} <= {"pulsar-doctor/verdict/2"}
     for row in rows:
         row["consumers"] = [found["consumer"] for found in row["findings"]]
         row["summaries"] = [found["summary"] for found in row["findings"]]
-        for name in ("checked_at", "source", "type", "findings"):
+        for name in (*HEAD, "type", "findings", "suspects", "ruled_out"):
             del row[name]
     return rows
 
 
 def test_whole_lines() -> None:
-    run = checkup([verdict("stalled")], unreachable=[("persistent://a/b/gone", "404")])
+    stalled_one = verdict("stalled", sources=("stats", "trace"))
+    cluster = {"name": "eu", "admin_url": "http://broker:8080", "broker_version": "4.0.8"}
+    run = checkup(
+        [stalled_one],
+        cluster=Cluster(*cluster.values()),
+        unreachable=[("persistent://a/b/gone", "404")],
+    )
     stalled, unread = (json.loads(line) for line in written("jsonl", run).splitlines())
-    head = {"schema": "pulsar-doctor/verdict/1", "checked_at": "2026-05-01T12:00:00.250Z"}
-    assert stalled.items() >= (head | {"topic": ORDERS, "status": "stalled"}).items()
-    assert unread == head | {
+    head = {
+        "schema": "pulsar-doctor/verdict/2",
+        "checked_at": "2026-05-01T12:00:00.250Z",
         "source": "broker",
+        "cluster": cluster,
+    }
+    told = {"topic": ORDERS, "status": "stalled", "sources": ["stats", "trace"]}
+    assert {name: stalled[name] for name in head | told} == head | told
+    assert unread == head | {
+        "sources": [],
         "topic": "persistent://a/b/gone",
         "partition": None,
         "subscription": None,
@@ -36,6 +56,8 @@ def test_whole_lines() -> None:
         "status": "unknown",
         "backlog": None,
         "findings": [],
+        "suspects": [],
+        "ruled_out": [],
         "not_told": ["404"],
         "consumers": None,
     }

@@ -13,7 +13,7 @@ import pytest
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.rules import load
-from tests.report.checkups import checkup, verdict
+from tests.report.checkups import checkup, finding, verdict
 from tests.support.command_line import environment
 from tests.trace.journals import TOPIC, Wire, slow_consumer, write_trace
 
@@ -55,9 +55,9 @@ def test_verdicts(trace: str) -> None:
 def test_very_many_verdicts_are_a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     out = io.StringIO()
-    write(
-        "table", checkup(verdict("stalled", f"s{n}", LONGER_THAN_ANY_SCREEN) for n in range(9)), out
-    )
+    causes = [(finding(f"cause-{n}"),) for n in range(9)]
+    told = (verdict("stalled", topic=LONGER_THAN_ANY_SCREEN, findings=each) for each in causes)
+    write("table", checkup(told), out)
     lines = out.getvalue().splitlines()
     assert ends_plainly(lines)
     assert (

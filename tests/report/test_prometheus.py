@@ -92,6 +92,9 @@ def test_a_whole_page() -> None:
         "1 for each cause that was found; more: pulsar-doctor explain CODE.",
         "# TYPE pulsar_doctor_finding gauge",
         f'pulsar_doctor_finding{{{billing},code="permits-exhausted",severity="stalled"}} 1',
+        "# HELP pulsar_doctor_suspect_probability "
+        "Of what is not decided: how likely its first suspect is, from 0 to 1.",
+        "# TYPE pulsar_doctor_suspect_probability gauge",
         "# HELP pulsar_doctor_subscriptions Subscriptions by verdict, each partition apart.",
         "# TYPE pulsar_doctor_subscriptions gauge",
         'pulsar_doctor_subscriptions{status="stalled"} 1',

@@ -28,7 +28,7 @@ from pulsar_doctor.report.stall_check.round_lines import RoundLines
 from pulsar_doctor.report.stall_check.round_screen import RoundScreen
 from pulsar_doctor.report.stall_check.rounds import change_words, next_round
 from tests.broker.replayed import HEALTHY, HOME, STUCK, Replay, cluster, states, stuck
-from tests.report.checkups import AT, ORDERS, checkup, verdict
+from tests.report.checkups import AT, ORDERS, PROBE, checkup, suspected, verdict
 from tests.support import eventually
 from tests.support.command_line import environment
 
@@ -116,6 +116,38 @@ def test_in_a_pipe_every_line_has_its_time() -> None:
         f"UNREAD  {GONE}: no answer",
         "2 subscriptions: 1 stalled, 1 healthy",
     ]
+
+
+def test_of_what_is_suspected_the_first_and_what_would_decide_is_said_when_it_is_new() -> None:
+    out = io.StringIO()
+    lines = RoundLines(out)
+    for _ in range(2):
+        lines.show(checkup([suspected()], checked_at=AT))
+    told = [line.removeprefix("2026-05-01T12:00:00Z  ") for line in out.getvalue().splitlines()]
+    head = "UNKNOWN  ledger on public/default/orders"
+    cause = "likely key-shared-blocked of ks-stuck (70%), backlog 498"
+    assert told == [
+        f"{head}  {cause}",
+        "  likely  key-shared-blocked of ks-stuck, 70%: "
+        "ks-stuck has returned none of its 10 messages",
+        f"  to decide  {PROBE.text} (60 s)",
+        f"  run  {PROBE.command}",
+        "  possible  slow-but-progressing of ks-stuck, 20%: "
+        "its work takes more than 10 s a message",
+        "1 subscription: 1 unknown",
+        f"{head}  {cause}",
+        "1 subscription: 1 unknown",
+    ]
+
+
+def test_a_screen_has_the_first_suspect_with_its_share() -> None:
+    shown = screen(100, 30, checkup([suspected()]))
+    assert "  likely     key-shared-blocked of ks-stuck, 70%: ks-stuck has returned" in "\n".join(
+        shown
+    )
+    assert not any("ruled out" in line for line in shown), "in short"
+    low = screen(100, 8, checkup([suspected(), suspected("more")]))
+    assert "ledger on public/default/orders: likely key-shared-blocked of ks-stuck (70%)" in low[3]
 
 
 def screen(width: int, height: int, *runs: Checkup, encoding: str = "utf-8") -> list[str]:
@@ -268,10 +300,13 @@ def test_jsonl_is_a_line_a_verdict_also_of_one_check() -> None:
     assert [(one["topic"], one["status"]) for one in found] == [
         (f"{HOME}held", "stalled"), (f"{HOME}quiet", "healthy"), (f"{HOME}gone", "unknown"),
     ]  # fmt: skip
-    assert list(found[0])[:6] == [
-        "schema", "checked_at", "source", "topic", "partition", "subscription",
+    assert list(found[0])[:8] == [
+        "schema", "checked_at", "source", "sources", "cluster", "topic", "partition",
+        "subscription",
     ]  # fmt: skip
-    assert found[0]["schema"] == "pulsar-doctor/verdict/1"
+    assert [one["sources"] for one in found] == [["stats", "internal-stats"], ["stats"], []]
+    assert {one["cluster"]["admin_url"] for one in found} == {broker.url}
+    assert found[0]["schema"] == "pulsar-doctor/verdict/2"
     assert {tuple(one) for one in found} == {tuple(found[0])}
     assert len({one["checked_at"] for one in found}) == 1
     assert found[2]["subscription"] is None

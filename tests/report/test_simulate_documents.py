@@ -87,7 +87,7 @@ WHOLE = {
     "verdict": {
         "topic": "persistent://public/default/simulated", "partition": None,
         "subscription": "simulated", "type": "Shared", "status": "healthy", "backlog": None,
-        "findings": [], "not_told": NOT_TOLD,
+        "findings": [], "suspects": [], "ruled_out": [], "not_told": NOT_TOLD,
     },
     "notes": [],
 }  # fmt: skip

@@ -12,11 +12,11 @@ from rich.cells import cell_len
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.checkup import Cluster, Taken
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Unknown
+from pulsar_doctor.evidence.answers import Measure, Unknown
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import client
-from tests.report.checkups import actions_on, checkup, finding, located, verdict, written
+from tests.report.checkups import actions_on, checkup, finding, located, suspected, verdict, written
 
 MANY = """
 verdict     subscription   topic                       culprit    cause                   backlog
@@ -59,6 +59,12 @@ def table(diagnoses: list[Diagnosis], **more: object) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
+def caused(number: int, **more: Any) -> Diagnosis:
+    """One that is stalled for a cause of its own."""
+    found = (finding(f"cause-{number}"),)
+    return verdict("stalled", f"s{number}", findings=found, **more)
+
+
 def folded(statuses: dict[int, str], of: int, **more: object) -> list[Diagnosis]:
     """A topic of so many partitions, of which some are not healthy."""
     return [
@@ -83,7 +89,7 @@ def test_a_few_in_detail_the_worst_first() -> None:
         "  cause    permits-exhausted of worker-3 (stalled, 90% sure)",
         "  seen     worker-3 holds 500 messages and has 0 permits",
         "  remedy   Give this consumer a smaller receiver queue.",
-        "  numbers  available permits 0, last ack 12 min",
+        "  numbers  last ack 12 min",
         "  more     pulsar-doctor explain permits-exhausted",
         "  backlog  498 entries",
         "",
@@ -192,7 +198,7 @@ def test_a_row_names_the_partitions_of_the_worst_cause_and_counts_the_others(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     milder = dict.fromkeys((4, 5), "warning")
-    others = [verdict("stalled", f"s{number}", backlog=number) for number in range(5)]
+    others = [caused(number, backlog=number) for number in range(5)]
     rows = table([*folded({3: "stalled", **milder}, 9), *others])
     assert rows[2].startswith("✖ STALLED   billing ")
     assert "public/default/orders, partition 3 of 9; 2 more with other causes " in rows[2]
@@ -203,24 +209,26 @@ def test_many_are_two_lines_each_on_a_narrow_terminal(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    lines = table([verdict("stalled", f"s{number}", backlog=None) for number in range(6)])
+    lines = table([caused(number, backlog=None) for number in range(6)])
     assert lines[:2] == [
         "✖ STALLED  s0 on public/default/orders",
-        "  permits-exhausted of worker-3, backlog not told",
+        "  cause-0 of worker-3, backlog not told",
     ]
-    assert " ".join(lines[12:]) == (
-        " permits-exhausted: Give this consumer a smaller receiver queue."
-        "   pulsar-doctor explain permits-exhausted  6 subscriptions: 6 stalled"
+    assert " ".join(lines[12:]).startswith(
+        " cause-0: Give this consumer a smaller receiver queue.   pulsar-doctor explain cause-0 "
     )
+    assert lines[-1] == "6 subscriptions: 6 stalled"
 
 
 @pytest.mark.usefixtures("wide")
 def test_rows_are_cut_at_a_hundred_the_largest_backlogs_first() -> None:
-    lines = table([verdict("stalled", f"s{number}", backlog=number) for number in range(130)])
+    lines = table([caused(number, backlog=number) for number in range(130)])
     rows = [line.split()[2] for line in lines if "✖ STALLED" in line]
     assert rows == [f"s{number}" for number in range(129, 29, -1)]
     assert "and 30 more: -o json lists them all" in lines
     assert lines[-1] == "130 subscriptions: 130 stalled"
+    every = table([caused(number) for number in range(130)], verbose=True)
+    assert sum("✖ STALLED" in line for line in every) == 130
 
 
 @pytest.mark.usefixtures("wide")
@@ -285,9 +293,10 @@ def test_what_was_not_read_is_counted_and_five_are_named() -> None:
 @pytest.mark.usefixtures("wide")
 def test_where_a_consumer_is_and_who_suffers_stand_below_what_was_seen() -> None:
     lines = table([verdict("stalled", findings=(located(),))])
-    assert lines[2:5] == [
+    assert lines[2:6] == [
         "  seen     worker-3 holds 500 messages and has 0 permits",
         "  where    10.0.3.7:51494, Java 4.0.8, connected 2 h",
+        "  since    2026-05-01 11:48:00 UTC or before",
         "  impact   40 entries wait to be sent",
     ]
     assert "  backlog  498 entries" in lines
@@ -300,6 +309,69 @@ def test_a_number_is_not_told_twice() -> None:
     said = replace(located(), summary="a suspicion: worker-3 at /10.0.3.7:51494 is silent")
     lines = table([verdict("stalled", findings=(said,))])
     assert "  where    Java 4.0.8, connected 2 h" in lines
+
+
+def numbers_of(summary: str, *evidence: Measure, impact: str | None = None) -> str:
+    """What the row of numbers still says."""
+    found = replace(finding(summary=summary), evidence=evidence, impact=impact)
+    lines = table([verdict("stalled", findings=(found,))])
+    return next((line[11:] for line in lines if line.startswith("  numbers")), "")
+
+
+@pytest.mark.parametrize(
+    ("summary", "evidence", "says"),
+    [
+        ("it holds 500 messages", Measure("unacked_messages", 500, "messages"), ""),
+        (
+            "it holds 1500 messages",
+            Measure("unacked_messages", 500, "messages"),
+            "unacked messages 500",
+        ),
+        ("worker-3 holds 5 messages", Measure("flows", 3, "commands"), "flows 3"),
+        ("3 messages came", Measure("flows", 3, "commands"), "flows 3"),
+        ("0 permits are left", Measure("permits", 0, "permits"), ""),
+        ("it is silent for 12 min", Measure("silent_for", 720.4, "seconds"), ""),
+        ("it is silent for 12 min", Measure("quiet_for", 0.001, "seconds"), ""),
+        ("it is slow", Measure("pace", 0.25, "seconds/message"), "pace 250 ms a message"),
+        ("nothing", Measure("msg_out_counter", 18567, "messages"), ""),
+        ("nothing", Measure("blocked_consumer_on_unacked_msgs", "true", ""), ""),
+        ("it is at 51:-1", Measure("mark_delete_position", "51:-1", ""), ""),
+        ("it is at 151:-1", Measure("mark_delete_position", "51:-1", ""), "position 51:-1"),
+        ("nothing", Measure("left", 7, "entries", "at least"), "left at least 7"),
+        ("nothing", Measure("left", None, "entries"), ""),
+    ],
+)
+def test_a_number_that_a_sentence_has_told_does_not_stand_below_it_again(
+    summary: str, evidence: Measure, says: str
+) -> None:
+    assert numbers_of(summary, evidence).endswith(says)
+    assert bool(numbers_of(summary, evidence)) == bool(says)
+
+
+def test_a_number_stands_once_also_where_two_are_called_otherwise() -> None:
+    held = Measure("unacked_messages", 900, "messages")
+    all_of_it = Measure("subscription_unacked", 900, "messages")
+    assert numbers_of("it is slow", held, all_of_it) == "unacked messages 900"
+    assert numbers_of("it is slow", held, impact="900 messages wait") == ""
+
+
+def test_how_the_backlog_moves_is_told_beside_it() -> None:
+    assert "  backlog  498 entries, growing by 12" in table([verdict("stalled", backlog_change=12)])
+    told = replace(finding(), summary="it has taken 40 of the 498 entries")
+    lines = table([verdict("stalled", findings=(told,), backlog_change=-3)])
+    assert "  backlog  falling by 3" in lines
+    assert not any("backlog  " in line for line in table([verdict("stalled", findings=(told,))]))
+
+
+def test_where_more_is_told_of_a_cause_is_said_once() -> None:
+    three = tuple(finding(consumer=name) for name in "abc")
+    lines = table([verdict("stalled", findings=three), verdict("stalled", "audit"), suspected()])
+    assert [line for line in lines if "explain" in line] == [
+        "  more     pulsar-doctor explain permits-exhausted",
+        "  more       pulsar-doctor explain key-shared-blocked",
+    ]
+    text = written("nagios", checkup([verdict("stalled", findings=three[:2])]))
+    assert text.count("pulsar-doctor explain permits-exhausted") == 1
 
 
 @pytest.mark.parametrize(

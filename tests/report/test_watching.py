@@ -40,6 +40,7 @@ from pulsar_doctor.tap.observer.events import (
     Trouble,
     Verdict,
 )
+from tests.report.checkups import PROBE, suspected
 
 AT_US = 1_790_000_000_000_000
 AT = "2026-09-21T14:13:20.000000Z"
@@ -241,6 +242,14 @@ def test_a_verdict_that_changed_says_why_and_what_to_do():
     assert len(said(verdict("healthy", "stalled"))) == 1
 
 
+def test_of_an_unknown_verdict_it_says_what_is_likely_and_what_would_decide():
+    assert said(Verdict(AT_US, "healthy", suspected()))[1:] == [
+        "likely key-shared-blocked of ks-stuck (70%)",
+        f"to decide: {PROBE.text} (60 s)",
+        f"run: {PROBE.command}",
+    ]
+
+
 PARTED = Parted(
     at_us=AT_US,
     incarnation=4,
@@ -299,7 +308,8 @@ VERDICT = (
     '"permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow", "summary": '
     '"slow has 0 permits", "evidence": [{"name": "available_permits", "value": 0, "unit": '
     '"permits"}], "since": null, "where": null, "impact": null, "remedy": "Give it a smaller '
-    'queue.", "actions": [], "explain": "pulsar-doctor explain permits-exhausted"}], "not_told": '
+    'queue.", "actions": [], "explain": "pulsar-doctor explain permits-exhausted"}], '
+    '"suspects": [], "ruled_out": [], "not_told": '
     '["permit-leak: nobody knows", "and more"], "consumers": null}'
 )
 STALLED = verdict("stalled", None, finding("slow"))

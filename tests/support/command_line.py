@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pulsar_doctor.cli import run
+from tests.support import schemas
 
 MINE = ("-s", "s", "--take-messages")  # a subscription that the test has made for this
 
@@ -19,7 +20,7 @@ def pulsar_doctor(
     *arguments: str, broker: Any = None, timeout: float = 60
 ) -> subprocess.CompletedProcess[str]:
     """One command line, against this broker where one is given."""
-    return subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-m", "pulsar_doctor", *arguments],
         env=environment(broker),
         capture_output=True,
@@ -27,6 +28,8 @@ def pulsar_doctor(
         timeout=timeout,
         check=False,
     )
+    schemas.check_text(ran.stdout)
+    return ran
 
 
 def answered(*arguments: str, broker: Any = None) -> subprocess.CompletedProcess[str]:
@@ -38,6 +41,7 @@ def answered(*arguments: str, broker: Any = None) -> subprocess.CompletedProcess
     ours = patch.dict(os.environ, environment(broker), clear=True)
     with ours, redirect_stdout(out), redirect_stderr(err):
         code = run(list(arguments))
+    schemas.check_text(out.getvalue())
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 

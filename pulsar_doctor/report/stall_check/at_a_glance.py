@@ -5,7 +5,7 @@ A remedy belongs to its cause, so it stands once below the rows, and whole, at a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.padding import Padding
@@ -13,50 +13,77 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Finding
-from pulsar_doctor.report.stall_check.block import Pen
-from pulsar_doctor.report.stall_check.folding import Alike, Folded
-from pulsar_doctor.report.words import backlog, cause
-from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.evidence.answers import Finding, Suspect
+from pulsar_doctor.report.stall_check.block import Pen, indented
+from pulsar_doctor.report.stall_check.folding import Alike
+from pulsar_doctor.report.stall_check.grouping import Group
+from pulsar_doctor.report.suspicion import probe_rows
+from pulsar_doctor.report.words import accused, backlog, cause
+from pulsar_doctor.wording.printable import many, printable
 
 ROWS_MOST = 100
+LARGEST_SHOWN_MOST = 3
 COLUMNS_LEAST = 110  # characters of width; where there are fewer, lines are easier to read
 CAUSE_LENGTH_MOST = 60
 
 
-def print_many(pen: Pen, unwell: Sequence[Folded]) -> None:
+def print_many(pen: Pen, groups: Sequence[Group]) -> None:
     """Draws what is not healthy, already in its order, and what to do about it."""
-    rows = [folded.alike() for folded in unwell[:ROWS_MOST]]
+    rows = groups if pen.verbose else groups[:ROWS_MOST]
     if pen.console.width >= COLUMNS_LEAST:
         pen.console.print(_table(pen, rows))
     else:
         _print_lines(pen, rows)
-    if len(unwell) > ROWS_MOST:
-        pen.console.print(Text(f"and {len(unwell) - ROWS_MOST} more: -o json lists them all"))
-    _print_remedies(pen, unwell)
+    if len(groups) > len(rows):
+        pen.console.print(Text(f"and {len(groups) - len(rows)} more: -o json lists them all"))
+    _print_remedies(pen, groups)
 
 
-def _table(pen: Pen, rows: Sequence[list[Alike]]) -> Table:
+def print_group(pen: Pen, group: Group) -> None:
+    """Draws many that have one cause: how many, what they cost, the largest, what to do."""
+    worst = group.worst
+    said = cause(worst.shown, with_name=False)
+    head = f"  {many(len(group.members), 'subscription')}: {said}, {group.cost}"
+    pen.console.print(Text.assemble(pen.badge(worst.status), head))
+    pen.console.print(indented(_of_group(group), below=0))
+    _print_remedies(pen, [group])
+
+
+def _of_group(group: Group) -> Iterator[tuple[str, Text]]:
+    shown = group.members[:LARGEST_SHOWN_MOST]
+    for number, each in enumerate(shown):
+        row = each.alike()
+        who = "" if _who(row[0].shown) == "-" else f" ({_who(row[0].shown)})"
+        where = f"{printable(each.subscription)} on {_place(row)}{who}"
+        name = "" if number else "largest"
+        yield name, Text(f"{where}, backlog {backlog(each.backlog)}")
+    yield "", Text(f"and {len(group.members) - len(shown)} more with -v or -o json")
+
+
+def _table(pen: Pen, rows: Sequence[Group]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("verdict", no_wrap=True)
     for title in ("subscription", "topic", "culprit", "cause"):
         table.add_column(title, overflow="fold", min_width=len(title))
     table.add_column("backlog", justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(Text(*pen.badge(row[0].status)), *_cells(row))
+    for group in rows:
+        table.add_row(Text(*pen.badge(group.worst.status)), *map(Text, _cells(group)))
     return table
 
 
-def _cells(row: Sequence[Alike]) -> tuple[Text, ...]:
-    worst = row[0]
-    texts = (
+def _cells(group: Group) -> tuple[str, ...]:
+    worst = group.worst
+    if len(group.members) > 1:
+        said = _why(worst.shown)
+        return group.subscriptions, group.topics, "-", said, backlog(group.entries)
+    row = group.members[0].alike()
+    return (
         printable(worst.of.subscription),
         _place(row),
         _who(worst.shown),
         _why(worst.shown),
         backlog(worst.of.backlog),
     )
-    return tuple(Text(text) for text in texts)
 
 
 def _place(row: Sequence[Alike]) -> str:
@@ -66,37 +93,56 @@ def _place(row: Sequence[Alike]) -> str:
 
 
 def _who(diagnosis: Diagnosis) -> str:
-    named = diagnosis.findings[0].consumer if diagnosis.findings else None
+    by = diagnosis.suspects if diagnosis.status == "unknown" else diagnosis.findings
+    named = by[0].consumer if by else None
     return printable(named) if named else "-"
 
 
 def _why(diagnosis: Diagnosis) -> str:
-    if diagnosis.status != "unknown":
-        return diagnosis.findings[0].code
-    said = cause(diagnosis)
+    said = cause(diagnosis, with_name=False)
     return said if len(said) <= CAUSE_LENGTH_MOST else f"{said[: CAUSE_LENGTH_MOST - 1]}…"
 
 
-def _print_lines(pen: Pen, rows: Sequence[list[Alike]]) -> None:
+def _print_lines(pen: Pen, rows: Sequence[Group]) -> None:
     """Two lines each, for a narrow terminal."""
-    for row in rows:
-        worst = row[0]
-        where = f"{printable(worst.of.subscription)} on {_place(row)}"
+    for group in rows:
+        worst = group.worst
+        if len(group.members) > 1:
+            pen.console.print(Text.assemble(pen.badge(worst.status), "  ", group.subscriptions))
+            said = f"{_why(worst.shown)}, {group.cost}"
+            pen.console.print(Padding(Text(said), (0, 0, 0, 2)))
+            continue
+        where = f"{printable(worst.of.subscription)} on {_place(group.members[0].alike())}"
         pen.console.print(Text.assemble(pen.badge(worst.status), "  ", where))
         who = "" if _who(worst.shown) == "-" else f" of {_who(worst.shown)}"
         said = f"{_why(worst.shown)}{who}, backlog {backlog(worst.of.backlog)}"
         pen.console.print(Padding(Text(said), (0, 0, 0, 2)))
 
 
-def _print_remedies(pen: Pen, unwell: Sequence[Folded]) -> None:
+def _print_remedies(pen: Pen, groups: Sequence[Group]) -> None:
     """What to do, for each first cause in the order in which the rows have it."""
-    first: dict[str, Finding] = {}
-    for alike in (alike for folded in unwell for alike in folded.alike()):
-        for finding in alike.shown.findings[:1]:
-            first.setdefault(finding.code, finding)
+    first: dict[str, Finding | Suspect] = {}
+    members = (folded for group in groups for folded in group.members)
+    for shown in (alike.shown for folded in members for alike in folded.alike()):
+        if shown.findings:
+            first.setdefault(shown.findings[0].code, shown.findings[0])
+        elif shown.suspects:
+            first.setdefault(f"? {shown.suspects[0].code}", shown.suspects[0])
     pen.console.print()
-    for code, finding in first.items():
-        pen.console.print(Text.assemble((code, "bold"), f": {printable(finding.remedy)}"))
-        pen.console.print(Padding(Text(finding.explain, style="dim"), (0, 0, 0, 2)))
+    for found in first.values():
+        _print_remedy(pen, found)
     if first:
         pen.console.print()
+
+
+def _print_remedy(pen: Pen, found: Finding | Suspect) -> None:
+    """And where nothing is decided, how that is done, for the first of those."""
+    if isinstance(found, Finding):
+        pen.console.print(Text.assemble((found.code, "bold"), f": {printable(found.remedy)}"))
+        pen.console.print(Padding(Text(found.explain, style="dim"), (0, 0, 0, 2)))
+    elif found.decide:
+        (name, text), *run = probe_rows(found.decide)
+        said = accused(found, with_name=False)
+        pen.console.print(Text.assemble((said, "bold"), f", suspected; {name}: {text}"))
+        for _, line in run:
+            pen.console.print(Text(f"  {line}", style="dim"), soft_wrap=True)

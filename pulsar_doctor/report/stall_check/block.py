@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from rich.console import Console
@@ -15,8 +15,18 @@ from rich.text import Text
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
+from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
-from pulsar_doctor.report.words import backlog, culprit, numbers, what_to_do, whereabouts
+from pulsar_doctor.report.suspicion import suspect_rows, undecided
+from pulsar_doctor.report.words import (
+    NO_RULE,
+    backlog,
+    culprit,
+    explaining,
+    since_words,
+    what_to_do,
+    whereabouts,
+)
 from pulsar_doctor.wording.printable import printable
 
 NOT_TOLD_SHOWN_MOST = 3
@@ -34,11 +44,15 @@ PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?"}
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """How the terminal is drawn on. tells_backlog: whether the source has a backlog at all."""
+    """How the terminal is drawn on. tells_backlog: whether the source has a backlog at all.
+
+    explained: the codes of which it has been said where more is told.
+    """
 
     console: Console
     verbose: bool
     tells_backlog: bool
+    explained: set[str] = field(default_factory=set)
 
     def badge(self, status: str) -> tuple[str, str]:
         """`✖ STALLED` and its style."""
@@ -54,7 +68,7 @@ def print_block(pen: Pen, alike: Alike) -> None:
     widest = max(7, *(len(name) for name, _ in lines))
     for to_paste, some in groupby(lines, lambda line: line[0] in PASTED):
         if not to_paste:
-            pen.console.print(_indented(some, below=0, width=widest))
+            pen.console.print(indented(some, below=0, width=widest))
             continue
         for name, text in some:
             line = Text.assemble((f"  {name:<{widest}}  ", "dim"), text)
@@ -64,7 +78,7 @@ def print_block(pen: Pen, alike: Alike) -> None:
 
 def block_parts(pen: Pen, alike: Alike) -> Padding:
     """What stands below the heading, in short."""
-    return _indented(_lines(pen, alike))
+    return indented(_lines(pen, alike))
 
 
 def print_healthy(pen: Pen, folded: Folded) -> None:
@@ -75,7 +89,7 @@ def print_healthy(pen: Pen, folded: Folded) -> None:
     pen.console.print(Text.assemble(pen.badge("healthy"), "  ", line))
     if folded.info is not None:
         info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
-        pen.console.print(_indented([("info", Text(info))], below=0))
+        pen.console.print(indented([("info", Text(info))], below=0))
 
 
 def _heading(pen: Pen, alike: Alike) -> Text:
@@ -96,19 +110,30 @@ def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tu
         yield "shown", Text(f"partition {shown.partition}{why}")
     for finding in shown.findings:
         yield from _finding_lines(finding, with_actions=with_actions)
+        yield from _more(pen, finding.code)
+    for name, text in suspect_rows(shown, in_short=not with_actions, whole=pen.verbose):
+        yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
+    if shown.suspects and shown.suspects[0].code not in NO_RULE:
+        yield from _more(pen, shown.suspects[0].code)
     if alike.of.topic.startswith(NON_PERSISTENT):
         yield "backlog", Text("none: a non-persistent topic keeps nothing")
-    elif pen.tells_backlog and not _says(alike, shown.backlog):
-        entries = backlog(alike.of.backlog)
-        unit = "" if alike.of.backlog is None else " entries"
-        where = " in all partitions" if alike.of.partitions > 1 else ""
-        yield "backlog", Text(f"{entries}{unit}{where}")
+    elif pen.tells_backlog:
+        moved = alike.of.vitals.moved
+        said = "" if _says(alike, shown.backlog) else _entries(alike.of)
+        if told := ", ".join(part for part in (said, moved) if part):
+            yield "backlog", Text(told)
     yield from _not_told(pen, shown)
+
+
+def _entries(folded: Folded) -> str:
+    unit = "" if folded.backlog is None else " entries"
+    where = " in all partitions" if folded.partitions > 1 else ""
+    return f"{backlog(folded.backlog)}{unit}{where}"
 
 
 def _says(alike: Alike, entries: int | None) -> bool:
     """Whether who suffers has been told with this number."""
-    told = " ".join(finding.impact or "" for finding in alike.shown.findings)
+    told = " ".join(f"{each.summary} {each.impact or ''}" for each in alike.shown.findings)
     return alike.of.partitions <= 1 and re.search(rf"\b{entries} entr", told) is not None
 
 
@@ -121,15 +146,23 @@ def _finding_lines(finding: Finding, *, with_actions: bool) -> Iterator[tuple[st
     where = whereabouts(finding.where, finding.summary) if finding.where else ""
     if where:
         yield "where", Text(where)
+    if finding.since:
+        yield "since", Text(since_words(finding))
     if finding.impact:
         yield "impact", Text(printable(finding.impact))
     if with_actions and finding.actions:
         yield from ((name, Text(text)) for name, text in what_to_do(finding))
     else:
         yield "remedy", Text(printable(finding.remedy))
-    if finding.evidence:
-        yield "numbers", Text(numbers(finding.evidence))
-    yield "more", Text(finding.explain)
+    if told := numbers(finding):
+        yield "numbers", Text(told)
+
+
+def _more(pen: Pen, code: str) -> Iterator[tuple[str, Text]]:
+    """Where more is told, once for each code."""
+    if code not in pen.explained:
+        pen.explained.add(code)
+        yield "more", Text(explaining(code))
 
 
 def _not_told(pen: Pen, shown: Diagnosis) -> Iterator[tuple[str, Text]]:
@@ -137,16 +170,18 @@ def _not_told(pen: Pen, shown: Diagnosis) -> Iterator[tuple[str, Text]]:
     if pen.verbose:
         yield from (("not told", Text(printable(reason))) for reason in shown.not_told)
     elif shown.status == "unknown":
-        reasons = shown.not_told[:NOT_TOLD_SHOWN_MOST]
-        yield from (("not told", Text(printable(reason))) for reason in reasons)
-        if len(shown.not_told) > len(reasons):
-            left_out = len(shown.not_told) - len(reasons)
+        reasons = undecided(shown)
+        for reason in reasons[:NOT_TOLD_SHOWN_MOST]:
+            yield "not told", Text(printable(reason))
+        if len(reasons) > NOT_TOLD_SHOWN_MOST:
+            left_out = len(reasons) - NOT_TOLD_SHOWN_MOST
             yield "", Text(f"and {left_out} more with -v or -o json")
     elif shown.unknown:
         yield "not told", Text(f"{len(shown.unknown)} not decided: see them with -v or -o json")
 
 
-def _indented(lines: Iterable[tuple[str, Text]], below: int = 1, width: int = 7) -> Padding:
+def indented(lines: Iterable[tuple[str, Text]], below: int = 1, width: int = 7) -> Padding:
+    """Names and texts in two columns, to stand below a heading."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True, min_width=width)
     grid.add_column(overflow="fold")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.answers import Finding
-from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
+from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
 
 TOLD = tuple(field.name for field in fields(ToldConsumer))
+
+
+def cluster_json(checkup: Checkup) -> dict[str, str | None] | None:
+    """Which one was asked; None where none was."""
+    return None if checkup.cluster is None else asdict(checkup.cluster)
 
 
 def moment_json(checkup: Checkup) -> str:
@@ -31,9 +36,23 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "status": diagnosis.status,
         "backlog": diagnosis.backlog,
         "findings": [finding_json(finding) for finding in diagnosis.findings],
+        "suspects": [suspect.document() for suspect in diagnosis.suspects],
+        "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
         "not_told": list(diagnosis.not_told),
         "consumers": _consumers(diagnosis),
     }
+
+
+def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The same with what was asked of stall-check beside the verdict, where it was."""
+    more: dict[str, Any] = {}
+    if diagnosis.looks is not None:
+        more["decided"] = [look.document() for look in diagnosis.looks]
+    if diagnosis.after is not None:
+        more["after"] = diagnosis.after.document()
+    if diagnosis.steady is not None:
+        more["steady"] = {"status": diagnosis.steady.status, "before": diagnosis.steady.before}
+    return diagnosis_json(diagnosis) | more
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
@@ -46,19 +65,11 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "summary": finding.summary,
         "evidence": [measure.document() for measure in finding.evidence],
         "since": finding.since,
-        "where": finding.where and _where(finding.where),
+        "where": finding.where and finding.where.document(),
         "impact": finding.impact,
         "remedy": finding.remedy,
         "actions": [action.document() for action in finding.actions],
         "explain": finding.explain,
-    }
-
-
-def _where(where: Whereabouts) -> dict[str, str | None]:
-    return {
-        "address": where.address,
-        "client_version": where.client_version,
-        "connected_since": where.connected_since,
     }
 
 

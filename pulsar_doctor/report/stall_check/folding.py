@@ -151,9 +151,11 @@ def partitions(diagnoses: Iterable[Diagnosis], of: int) -> str:
 
 
 def _causes(diagnosis: Diagnosis) -> tuple[int, tuple[str, ...]]:
-    codes = tuple(finding.code for finding in diagnosis.findings)
-    return STATUSES.index(diagnosis.status), codes
+    codes = [finding.code for finding in diagnosis.findings]
+    codes += [suspect.code for suspect in diagnosis.suspects[:1]]
+    return STATUSES.index(diagnosis.status), tuple(codes)
 
 
-def _worst_first(folded: Folded) -> tuple[int, int]:
-    return STATUSES.index(folded.status), -(folded.backlog or 0)
+def _worst_first(folded: Folded) -> tuple[int, int, int]:
+    growth = folded.vitals.change or 0
+    return STATUSES.index(folded.status), -(folded.backlog or 0), -growth

@@ -36,7 +36,10 @@ def _cluster(cluster: Cluster) -> str:
 
 def _when(checkup: Checkup) -> Iterator[str]:
     """Of files when they were taken, by the broker's clock; otherwise when it was asked."""
-    if checkup.taken is not None:
+    guess = None if checkup.guess_ms is None else moment_of(checkup.guess_ms)
+    if guess:
+        yield f"taken about {_read(guess)} UTC, by the file's own time; --at says otherwise"
+    elif checkup.taken is not None:
         first, last = (moment_of(ms) for ms in (checkup.taken.first_ms, checkup.taken.last_ms))
         if first and last:
             later = "" if checkup.taken.exact else " or later"

@@ -15,10 +15,12 @@ from pulsar_doctor.report.stall_check.rounds import (
     KnownSubscription,
     Round,
     SubscriptionKey,
+    alone,
     next_round,
     place,
 )
 from pulsar_doctor.report.stall_check.unread import sentences
+from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import backlog, cause, counted, survive
 from pulsar_doctor.wording.printable import many, printable
 
@@ -60,10 +62,12 @@ def _lines(round_: Round) -> Iterator[str]:
 def _unwell(round_: Round, folded: Folded) -> Iterator[str]:
     """The verdict with its cause; what was seen and what to do about it once, when it is new."""
     shown, was = folded.alike()[0].shown, round_.turned_from(folded)
-    before = f"  (was {was})" if was else ""
+    before = f"  (was {was})" if was else alone(shown)
     where = place(folded.topic, folded.subscription)
     entries = f"backlog {backlog(folded.backlog)}"
     yield f"{folded.status.upper()}  {where}{before}  {cause(shown)}, {entries}"
     if shown.findings and (was or round_.was(folded) is None):
         yield f"  seen    {printable(shown.findings[0].summary)}"
         yield f"  remedy  {printable(shown.findings[0].remedy)}"
+    elif shown.suspects and (was or round_.was(folded) is None):
+        yield from (f"  {name}  {text}" for name, text in suspect_rows(shown, in_short=True))

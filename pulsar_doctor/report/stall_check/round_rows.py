@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pulsar_doctor.report.stall_check.block import Pen, block_parts
 from pulsar_doctor.report.stall_check.folding import Folded
-from pulsar_doctor.report.stall_check.rounds import Round, place
+from pulsar_doctor.report.stall_check.rounds import Round, alone, place
 from pulsar_doctor.report.words import backlog, cause
 from pulsar_doctor.wording.printable import printable
 
@@ -103,4 +103,6 @@ class RoundRows:
         arrow = ""
         if before is not None and now is not None and before != now:
             arrow = f" {signs(self.pen.console)['more' if now > before else 'less']}"
-        return f"backlog {backlog(now)}{arrow}{f', was {turned}' if turned else ''}"
+        before_it = f", was {turned}" if turned else ""
+        steady = alone(folded.alike()[0].shown) if folded.unwell else ""
+        return f"backlog {backlog(now)}{arrow}{before_it}{steady}"

@@ -117,6 +117,14 @@ def _why(folded: Folded) -> str:
     return cause(folded.alike()[0].shown)
 
 
+def alone(shown: Diagnosis) -> str:
+    """What this round alone says, where that is better than what is shown."""
+    steady = shown.steady
+    if steady is None or steady.alone == steady.status:
+        return ""
+    return f"  (now {steady.alone}: one round more decides)"
+
+
 def change_words(change: Turned, arrow: str) -> str:
     """`billing on public/default/orders: healthy → stalled, permits-exhausted of worker-3`."""
     before, now = change.before or "new", change.now or "gone"

@@ -11,14 +11,15 @@ from rich.text import Text
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import console_on
-from pulsar_doctor.report.stall_check.at_a_glance import print_many
+from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
 from pulsar_doctor.report.stall_check.block import Pen, print_block, print_healthy
 from pulsar_doctor.report.stall_check.folding import HEALTHY_SHOWN_MOST, FoldedFleet, fold
+from pulsar_doctor.report.stall_check.grouping import grouped
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.printable import listed, many, printable
 
-DETAILED_MOST = 5  # subscriptions; more are a row each
+DETAILED_MOST = 5  # subscriptions, or many of one cause; more are a row each
 TOPICS_NAMED_MOST = 5
 
 
@@ -43,12 +44,15 @@ def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
 
 
 def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
-    unwell = fleet.unwell
-    if len(unwell) > DETAILED_MOST:
-        print_many(pen, unwell)
+    groups = grouped(fleet.unwell, apart=pen.verbose)
+    if len(groups) > DETAILED_MOST:
+        print_many(pen, groups)
         return
-    for folded in unwell:
-        for alike in folded.alike():
+    for group in groups:
+        if len(group.members) > 1:
+            print_group(pen, group)
+            continue
+        for alike in group.members[0].alike():
             print_block(pen, alike)
 
 

@@ -37,6 +37,13 @@ class Vitals:
                 youngest = min((self.last_ack or each.since_ack).ms, each.since_ack.ms)
                 self.last_ack = Age(youngest, each.since_ack.exact)
 
+    @property
+    def moved(self) -> str:
+        """`growing by 3`; nothing where it stood still or that is not told."""
+        if not self.change:
+            return ""
+        return f"{'growing' if self.change > 0 else 'falling'} by {abs(self.change)}"
+
     def words(self, backlog: int | None, said: str = "") -> str:
         """`: backlog 3, falling by 2; 2 consumers with 1990 permits, last ack 2 s ago`.
 
@@ -48,12 +55,8 @@ class Vitals:
     def _backlog(self, backlog: int | None, said: str) -> Iterator[str]:
         if backlog is None or str(backlog) in re.findall(r"\d+", said):
             return
-        way = ""
-        if self.change:
-            way = f", {'growing' if self.change > 0 else 'falling'} by {abs(self.change)}"
-        elif self.change == 0 and backlog > 0:
-            way = ", steady"
-        yield f"backlog {backlog}{way}"
+        moved = self.moved or ("steady" if self.change == 0 and backlog > 0 else "")
+        yield f"backlog {backlog}{', ' if moved else ''}{moved}"
 
     def _consumers(self) -> Iterator[str]:
         if self.consumers is None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis.weighing import FAILS, Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis, FailOn, fails
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How the report is wanted. fails: what makes the exit code 1. verbose: nothing is cut.
+    """How the report is wanted. fail_on: what makes the exit code 1. verbose: nothing is cut.
 
     header, consumers: in what people read, say where and when, and list every consumer.
     """
 
-    fails: AbstractSet[Status] = field(default_factory=lambda: FAILS["stalled"])
+    fail_on: FailOn = "stalled"
     verbose: bool = False
     header: bool = False
     consumers: bool = False
+
+    def fails(self, diagnosis: Diagnosis) -> bool:
+        """Whether this verdict makes the exit code 1."""
+        return fails(diagnosis, self.fail_on)

@@ -18,7 +18,8 @@ from pulsar_doctor.diagnosis.checkup import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.words import counted
+from pulsar_doctor.report.suspicion import suspect_rows
+from pulsar_doctor.report.words import cause, counted
 from pulsar_doctor.tap.comparison import Move, Parted
 from pulsar_doctor.tap.events import Event
 from pulsar_doctor.tap.observer.events import LivingConsumer, Snapshot, Verdict
@@ -264,7 +265,10 @@ def change_lines(event: Verdict, signs: Signs) -> Iterator[Text]:
     for remedy in dict.fromkeys(finding.remedy for finding in shown):
         yield Text(printable(f"{INDENT}remedy: {remedy}"))
     if status == "unknown":
-        yield from (Text(printable(f"{INDENT}{reason}")) for reason in diagnosis.not_told[:1])
+        yield Text(f"{INDENT}{cause(diagnosis)}")
+        for name, text in suspect_rows(diagnosis, in_short=True):
+            if name in ("to decide", "run"):
+                yield Text(f"{INDENT}{name}: {text}")
 
 
 def parted_lines(event: Parted) -> Iterator[Text]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup, Tally
+from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import Alike, fold
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import cause, counted, in_detail
+from pulsar_doctor.report.words import cause, counted
 from pulsar_doctor.wording.printable import many, printable
 
 TITLE = "pulsar-doctor stall-check"
@@ -20,14 +21,17 @@ TITLE = "pulsar-doctor stall-check"
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """An error for what makes the exit code 1 or 3, a warning for the rest, and a summary."""
     alike = fold(checkup.examined()).alike()
-    fails = {*wanted.fails, "unknown"}
-    errors = (one for one in alike if one.status in fails)
-    warnings = (one for one in alike if one.status not in fails)
+    errors = (one for one in alike if _is_error(one, wanted))
+    warnings = (one for one in alike if not _is_error(one, wanted))
     out.writelines(_annotation("error", _title(one), _message(one)) for one in errors)
     for topic, reason in checkup.unreachable:
         out.write(_annotation("error", f"unreachable: {printable(topic)}", printable(reason)))
     out.writelines(_annotation("warning", _title(one), _message(one)) for one in warnings)
     out.write(_annotation("notice", TITLE, _summary(checkup.tally)))
+
+
+def _is_error(alike: Alike, wanted: Wanted) -> bool:
+    return alike.status == "unknown" or any(map(wanted.fails, alike.diagnoses))
 
 
 def _title(alike: Alike) -> str:

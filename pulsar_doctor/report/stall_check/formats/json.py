@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any, TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup
-from pulsar_doctor.report.stall_check.document import diagnosis_json, moment_json
+from pulsar_doctor.report.stall_check.causes import Causes
+from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
-SCHEMA = "pulsar-doctor/stall-check/1"
+SCHEMA = "pulsar-doctor/stall-check/2"
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """The document, a line for each subscription; what is known last comes last."""
     text = json.dumps(_head(checkup))
     out.write(f'{text[:-1]}, "subscriptions": [')
-    for number, diagnosis in enumerate(checkup.examined()):
+    causes = Causes()
+    for number, diagnosis in enumerate(causes.through(checkup.examined())):
         out.write(",\n" if number else "\n")
-        out.write(json.dumps(diagnosis_json(diagnosis)))
-    out.write(f"\n], {json.dumps(_tail(checkup))[1:]}\n")
+        out.write(json.dumps(checked_json(diagnosis)))
+    out.write(f"\n], {json.dumps(_tail(checkup, causes))[1:]}\n")
 
 
 def _head(checkup: Checkup) -> dict[str, Any]:
     return {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
 
 
-def _tail(checkup: Checkup) -> dict[str, Any]:
+def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
     unreachable = [{"topic": topic, "reason": reason} for topic, reason in checkup.unreachable]
     return {
-        "cluster": checkup.cluster and asdict(checkup.cluster),
+        "causes": [cause.document() for cause in causes.ordered()],
+        "sources": checkup.sources,
+        "cluster": cluster_json(checkup),
         "window_seconds": round(checkup.window_seconds, 3),
         "samples": checkup.samples,
         "not_loaded": checkup.not_loaded,

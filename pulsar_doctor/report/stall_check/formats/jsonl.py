@@ -7,22 +7,34 @@ could not be read has a line too, without a subscription: it is unknown, for the
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup
-from pulsar_doctor.report.stall_check.document import diagnosis_json, moment_json
+from pulsar_doctor.diagnosis.weighing import ToldBy
+from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
-SCHEMA = "pulsar-doctor/verdict/1"
+SCHEMA = "pulsar-doctor/verdict/2"
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """All verdicts, then what could not be read; several runs may follow each other."""
-    head = {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
     for diagnosis in checkup.examined():
-        out.write(json.dumps(head | diagnosis_json(diagnosis)) + "\n")
+        head = _head(checkup, diagnosis.sources)
+        out.write(json.dumps(head | checked_json(diagnosis)) + "\n")
     for topic, reason in checkup.unreachable:
-        out.write(json.dumps(head | _unread(topic, reason)) + "\n")
+        out.write(json.dumps(_head(checkup) | _unread(topic, reason)) + "\n")
+
+
+def _head(checkup: Checkup, sources: Sequence[ToldBy] = ()) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "checked_at": moment_json(checkup),
+        "source": checkup.source,
+        "sources": list(sources),
+        "cluster": cluster_json(checkup),
+    }
 
 
 def _unread(topic: str, reason: str) -> dict[str, Any]:
@@ -34,6 +46,8 @@ def _unread(topic: str, reason: str) -> dict[str, Any]:
         "status": "unknown",
         "backlog": None,
         "findings": [],
+        "suspects": [],
+        "ruled_out": [],
         "not_told": [reason],
         "consumers": None,
     }

@@ -20,9 +20,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.spool import pour, spool
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import cause, full_topic, in_detail, what_to_do
+from pulsar_doctor.report.words import cause, full_topic, what_to_do
 
 NAME = "pulsar-doctor stall-check"
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -43,7 +44,7 @@ class _Suite:
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """wanted.fails are failures; unknown and unreachable are errors; not loaded is skipped."""
+    """What wanted.fails are failures; unknown and unreachable are errors; not loaded is skipped."""
     suite = _Suite()
     for diagnosis in checkup.examined():
         suite.case(full_topic(diagnosis), diagnosis.subscription, _result(diagnosis, wanted))
@@ -82,17 +83,19 @@ def _attributes(counts: Counter[str], checkup: Checkup) -> str:
 
 def _result(diagnosis: Diagnosis, wanted: Wanted) -> tuple[str, str]:
     text = "\n".join(in_detail(diagnosis, with_actions=True))
-    if diagnosis.status == "unknown":
-        return "errors", _element("error", "unknown", cause(diagnosis), text)
-    if diagnosis.status in wanted.fails:
+    if wanted.fails(diagnosis):
+        if diagnosis.status == "unknown":
+            return "failures", _element("failure", "suspect", cause(diagnosis), text)
         worst = diagnosis.findings[0]
         return "failures", _element("failure", worst.code, worst.summary, text)
+    if diagnosis.status == "unknown":
+        return "errors", _element("error", "unknown", cause(diagnosis), text)
     return "", ""
 
 
 def _notes(diagnosis: Diagnosis, wanted: Wanted) -> Iterator[str]:
     """What a case that passes has to say."""
-    if diagnosis.status != "unknown" and diagnosis.status not in wanted.fails:
+    if diagnosis.status != "unknown" and not wanted.fails(diagnosis):
         where = f"{diagnosis.subscription} on {full_topic(diagnosis)}"
         for finding in diagnosis.findings:
             said = f"{finding.severity}: {where}: {finding.code}: {finding.summary}"

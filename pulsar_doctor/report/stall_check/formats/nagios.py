@@ -11,9 +11,10 @@ from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup, Tally
 from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import Alike, fold
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import cause, counted, in_detail
+from pulsar_doctor.report.words import cause, counted
 from pulsar_doctor.wording.printable import many, printable
 
 NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit code

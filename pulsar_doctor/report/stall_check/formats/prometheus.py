@@ -21,6 +21,7 @@ ENCODING = "utf-8"  # by its definition
 STATUS = "pulsar_doctor_subscription_status"
 BACKLOG = "pulsar_doctor_subscription_backlog_entries"
 FINDING = "pulsar_doctor_finding"
+SUSPECT = "pulsar_doctor_suspect_probability"
 SUBSCRIPTIONS = "pulsar_doctor_subscriptions"
 NOT_LOADED = "pulsar_doctor_topics_not_loaded"
 UNREACHABLE = "pulsar_doctor_topics_unreachable"
@@ -29,6 +30,7 @@ MEANINGS = {
     STATUS: "1 for the verdict that the subscription has, 0 for the others.",
     BACKLOG: "Entries in the backlog; absent where the broker does not tell.",
     FINDING: "1 for each cause that was found; more: pulsar-doctor explain CODE.",
+    SUSPECT: "Of what is not decided: how likely its first suspect is, from 0 to 1.",
     SUBSCRIPTIONS: "Subscriptions by verdict, each partition apart.",
     NOT_LOADED: "Topics that no broker has loaded, and that were not read.",
     UNREACHABLE: "Topics that could not be read.",
@@ -43,6 +45,7 @@ class _Spools:
     status: SpooledTemporaryFile[str] = field(default_factory=spool)
     backlog: SpooledTemporaryFile[str] = field(default_factory=spool)
     finding: SpooledTemporaryFile[str] = field(default_factory=spool)
+    suspect: SpooledTemporaryFile[str] = field(default_factory=spool)
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more subscription."""
@@ -56,6 +59,10 @@ class _Spools:
         for cause in dict.fromkeys((one.code, one.severity) for one in diagnosis.findings):
             code, severity = cause
             self.finding.write(_sample(FINDING, 1, **names, code=code, severity=severity))
+        for first in diagnosis.suspects[:1]:
+            self.suspect.write(
+                _sample(SUSPECT, round(first.probability, 3), **names, code=first.code)
+            )
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
@@ -63,8 +70,13 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     spools = _Spools()
     for diagnosis in checkup.examined():
         spools.add(diagnosis)
-    families = ((STATUS, spools.status), (BACKLOG, spools.backlog), (FINDING, spools.finding))
-    for name, samples in families:
+    families = {
+        STATUS: spools.status,
+        BACKLOG: spools.backlog,
+        FINDING: spools.finding,
+        SUSPECT: spools.suspect,
+    }
+    for name, samples in families.items():
         out.write(_head(name))
         pour(samples, out)
         samples.close()

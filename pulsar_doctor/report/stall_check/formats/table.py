@@ -8,6 +8,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.stall_check.after_lines import AfterLines
 from pulsar_doctor.report.stall_check.attached import ConsumerTables
 from pulsar_doctor.report.stall_check.folding import fold
 from pulsar_doctor.report.stall_check.header import header
@@ -17,10 +18,11 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """Where and when, the worst, what is healthy, how many there are, and what was not read."""
-    console, attached = console_on(out), ConsumerTables()
-    diagnoses = checkup.examined()
+    console, attached, since = console_on(out), ConsumerTables(), AfterLines()
+    diagnoses = since.through(checkup.examined())
     fleet = fold(attached.through(diagnoses) if wanted.consumers else diagnoses)
     if wanted.header and header(checkup):
         console.print(Text(header(checkup), style="dim"))
     print_fleet(console, fleet, checkup, wanted)
+    since.print_on(console)
     attached.print_on(console)

@@ -1,0 +1,64 @@
+"""The numbers of a finding that its sentences have not told, without those that only programs use.
+
+Each number stands once in what a person reads; JSON has all of them, under their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pulsar_doctor.evidence.answers import Finding, Measure
+from pulsar_doctor.report.words import since_words, whereabouts
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import printable
+
+NOISE = frozenset(  # what a sentence tells in its own words, or what only leads to a number
+    {"address", "blocked_consumer_on_unacked_msgs", "blocked_subscription_on_unacked_msgs",
+     "connected_since", "consumer_epoch", "msg_out_counter", "pace_source", "permits_after",
+     "release_after", "samples"}
+)  # fmt: skip
+MOMENT_SECONDS = 1.0  # no age of anything that stands still is shorter
+SMALL = 10  # a number below it is in every sentence, so its unit must stand beside it
+
+
+def numbers(finding: Finding) -> str:
+    """Each as `name value`, with its unit where the name does not say it."""
+    return ", ".join(_numbers(finding))
+
+
+def _numbers(finding: Finding) -> Iterator[str]:
+    said = _said(finding)
+    told = set[tuple[str, str]]()
+    for measure in finding.evidence:
+        value = _value(measure)
+        if value is None or _is_said(value, measure.unit, said) or (value, measure.unit) in told:
+            continue
+        told.add((value, measure.unit))
+        per, bound = measure.unit.partition("/")[2], f"{measure.bound} " if measure.bound else ""
+        yield f"{measure.name.replace('_', ' ')} {bound}{value}{' a ' + per if per else ''}"
+
+
+def _value(measure: Measure) -> str | None:
+    """As it is read; None of what tells a person nothing."""
+    value = measure.value
+    if value is None or measure.name in NOISE:
+        return None
+    if isinstance(value, int | float) and measure.unit.startswith("seconds"):
+        is_age = measure.unit == "seconds"
+        return None if is_age and value < MOMENT_SECONDS else duration(value)
+    return f"{value:.3g}" if isinstance(value, float) else printable(str(value))
+
+
+def _said(finding: Finding) -> str:
+    """All that stands beside the numbers, without names, which may have digits."""
+    where = whereabouts(finding.where, finding.summary) if finding.where else ""
+    said = "\n".join((finding.summary, finding.impact or "", where, since_words(finding)))
+    return said.replace(finding.consumer, "") if finding.consumer else said
+
+
+def _is_said(value: str, unit: str, said: str) -> bool:
+    after = r"(?![\w:]|\.\d)"
+    if value.isdecimal() and int(value) < SMALL:
+        after = rf" (\w+ )?{re.escape(unit)}"
+    return re.search(rf"(?<![\w.:-]){re.escape(value)}{after}", said) is not None

@@ -1,0 +1,43 @@
+"""A verdict in plain lines, one thing a line, for formats that have no layout of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.answers import Finding
+from pulsar_doctor.report.figures import numbers
+from pulsar_doctor.report.suspicion import suspect_rows, undecided
+from pulsar_doctor.report.words import culprit, since_words, what_to_do, whereabouts
+from pulsar_doctor.wording.printable import printable
+
+
+def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[str]:
+    """Each finding with its numbers and remedy; what is suspected; what is in the way.
+
+    with_actions: with all that can be done, in its order.
+    """
+    explained = set[str]()
+    for finding in diagnosis.findings:
+        yield f"{culprit(finding)}: {printable(finding.summary)}"
+        yield from _beside(finding)
+        if told := numbers(finding):
+            yield f"Numbers: {told}"
+        yield f"Remedy: {printable(finding.remedy)}"
+        if with_actions:
+            yield from (f"{name.capitalize()}: {text}" for name, text in what_to_do(finding))
+        if finding.code not in explained:
+            yield f"More: {finding.explain}"
+        explained.add(finding.code)
+    yield from (f"{name.capitalize()}: {text}" for name, text in suspect_rows(diagnosis))
+    if diagnosis.status == "unknown":
+        yield from (f"Not told: {printable(reason)}" for reason in undecided(diagnosis))
+
+
+def _beside(finding: Finding) -> Iterator[str]:
+    if finding.where and whereabouts(finding.where, finding.summary):
+        yield f"Where: {whereabouts(finding.where, finding.summary)}"
+    if finding.since:
+        yield f"Since: {since_words(finding)}"
+    if finding.impact:
+        yield f"Impact: {printable(finding.impact)}"

@@ -1,0 +1,36 @@
+"""Whether a remedy has worked: a line for each subscription that was compared with a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.text import Text
+
+from pulsar_doctor.diagnosis.briefly import key_of, place
+from pulsar_doctor.diagnosis.remedied import After
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.wording.printable import printable
+
+STYLES = {"worked": "green", "worse": "red", "not yet": "yellow"}
+
+
+@dataclass(slots=True)
+class AfterLines:
+    """Keeps what became of subscriptions whose verdicts go by."""
+
+    _seen: list[tuple[str, After]] = field(default_factory=list)
+
+    def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+        """The same verdicts."""
+        for diagnosis in diagnoses:
+            if diagnosis.after is not None:
+                self._seen.append((place(key_of(diagnosis)), diagnosis.after))
+            yield diagnosis
+
+    def print_on(self, console: Console) -> None:
+        """In the order in which they were judged."""
+        for where, after in self._seen:
+            style = STYLES.get(after.outcome, "")
+            console.print(Text(f"after: {printable(f'{where}: {after}')}", style=style))

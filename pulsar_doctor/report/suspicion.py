@@ -1,0 +1,94 @@
+"""What a person reads of what is not decided: suspects, what speaks for each, what would decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.answers import Clue, Probe, RuledOut, Suspect
+from pulsar_doctor.report.words import accused, likelihood, share, whereabouts
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed, printable
+
+IN_DETAIL_MOST = 3  # with what speaks for them
+RULED_OUT_SHOWN_MOST = 4  # reasons; each may exclude several
+REASONS_SHOWN_MOST = 3
+SuspicionRow = tuple[str, str]  # what it tells, and the text
+
+
+def suspect_rows(
+    diagnosis: Diagnosis, *, in_short: bool = False, whole: bool = False
+) -> Iterator[SuspicionRow]:
+    """All of them, most likely first, and what is ruled out. in_short: how one decides, and names.
+
+    whole: nothing that is ruled out is left away.
+
+    A row `run` is a whole line for a shell.
+    """
+    likely = [each for each in diagnosis.suspects if likelihood(each) != "unlikely"]
+    likely = (likely or list(diagnosis.suspects[:1]))[:IN_DETAIL_MOST]
+    probes: list[Probe] = []
+    for suspect in likely:
+        yield likelihood(suspect), _named(suspect)
+        yield from () if in_short else _grounds(suspect)
+        if suspect.decide and suspect.decide not in probes and not (in_short and probes):
+            probes.append(suspect.decide)
+            yield from probe_rows(suspect.decide)
+    rest = [each for each in diagnosis.suspects if each not in likely]
+    if rest and not in_short:
+        yield likelihood(rest[0]), "; ".join(f"{accused(each)}, {share(each)}" for each in rest)
+    if diagnosis.ruled_out and not in_short:
+        most = len(diagnosis.ruled_out) if whole else RULED_OUT_SHOWN_MOST
+        yield "ruled out", _ruled_out(diagnosis.ruled_out, most)
+
+
+def probe_rows(probe: Probe) -> Iterator[SuspicionRow]:
+    """What to look at, how long that takes, and the line to run."""
+    takes = duration(probe.seconds) if probe.seconds else ""
+    takes = f" ({takes})" if takes not in probe.text else ""
+    careful = "" if probe.harmless else "; this does more than read"
+    yield "to decide", printable(f"{probe.text}{takes}{careful}")
+    if probe.command:
+        yield "run", printable(probe.command)
+
+
+def undecided(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Why a verdict is unknown; where there are suspects, without what no source here can tell."""
+    if not diagnosis.suspects:
+        return diagnosis.not_told
+    return diagnosis.not_told[: len(diagnosis.unknown)]
+
+
+def _named(suspect: Suspect) -> str:
+    name = accused(suspect)
+    summary = suspect.summary.removeprefix(f"{name}: ")
+    said = f": {printable(summary)}" if summary not in ("", name) else ""
+    return f"{name}, {share(suspect)}{said}"
+
+
+def _grounds(suspect: Suspect) -> Iterator[SuspicionRow]:
+    where = whereabouts(suspect.where, suspect.summary) if suspect.where else ""
+    missing = ", ".join(name.replace("_", " ") for name in suspect.missing)
+    speaks_for = (clue for clue in suspect.speaks_for if clue.text not in suspect.summary)
+    said = {"where": where, "for": _clues(speaks_for), "against": _clues(suspect.against)}
+    said["missing"] = missing
+    yield from ((name, printable(text)) for name, text in said.items() if text)
+
+
+def _clues(clues: Iterable[Clue]) -> str:
+    return "; ".join(clue.text for clue in clues)
+
+
+def _ruled_out(those: Iterable[RuledOut], most: int) -> str:
+    """By what excludes them, numbers first: that nothing is shared says less."""
+    reasons: dict[str, list[str]] = {}
+    for each in those:
+        reasons.setdefault(each.because, []).append(each.code)
+    told = sorted(reasons, key=lambda why: not any(char.isdigit() for char in why))
+    said = [
+        f"{listed(reasons[why], len(reasons[why]))}{f' ({why})' if why else ''}"
+        for why in told[:most]
+    ]
+    left_out = sum(len(reasons[why]) for why in told[most:])
+    more = [f"and {left_out} more with -v or -o json"] if left_out else []
+    return printable("; ".join([*said, *more]))

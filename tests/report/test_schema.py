@@ -1,0 +1,102 @@
+"""The JSON Schema that is shipped: what it lets pass, and that all that tests read keeps to it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.cli import run
+from pulsar_doctor.evidence.answers import Measure
+from pulsar_doctor.report.stall_check.formats import write
+from tests.report.checkups import actions_on, checkup, located, verdict
+from tests.report.test_json import HELD
+from tests.support import schemas
+
+NUMBERS = (Measure("pace", 0.5, "s"), Measure("left", None, "entries", "at least"))
+
+
+def printed(name: str) -> str:
+    """As it is printed, with something of everything."""
+    found = replace(located(), actions=actions_on("t"), evidence=NUMBERS)
+    told = [verdict("stalled", findings=(found,), consumers=(HELD,)), verdict("unknown")]
+    out = io.StringIO()
+    write(name, checkup(told, notes=[("t", "empty")], unreachable=[("u", "404")]), out)
+    return out.getvalue()
+
+
+def whole() -> Any:
+    return json.JSONDecoder().decode(printed("json"))
+
+
+def test_it_is_printed_and_is_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stall-check", "--json-schema"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    schemas.SHIPPED.check_schema(told)
+    shipped = schemas.SHIPPED(told)
+    assert shipped.is_valid(whole())
+    assert all(shipped.is_valid(json.loads(line)) for line in printed("jsonl").splitlines())
+    assert shipped.is_valid(whole() | {"later": 1}), "fields may be added"
+    assert not shipped.is_valid(whole() | {"schema": "pulsar-doctor/stall-check/1"})
+
+
+def first(document: Any, *way: str) -> Any:
+    """The first of each list on the way."""
+    for name in way:
+        document = document[name][0] if isinstance(document[name], list) else document[name]
+    return document
+
+
+PARTS = [
+    (), ("subscriptions",), ("subscriptions", "findings"), ("subscriptions", "findings", "where"),
+    ("subscriptions", "findings", "evidence"), ("subscriptions", "findings", "actions"),
+    ("subscriptions", "consumers"), ("subscriptions", "consumers", "queue_size"),
+    ("unreachable",), ("notes",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", PARTS, ids=".".join)
+def test_a_field_that_it_does_not_know_fails_whoever_reads_it(way: tuple[str, ...]) -> None:
+    for change in (lambda part: part.update(new=1), lambda part: part.popitem()):
+        document = whole()
+        change(first(document, *way))
+        with pytest.raises(AssertionError, match=r"document.*: .*"):
+            json.loads(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda line: line.update(status="sick"),
+        lambda line: line.update(new=None),
+        lambda line: line.pop("cluster"),
+        lambda line: line["findings"][0].update(confidence=1.1),
+        lambda line: line["findings"][0]["actions"][0].update(when="soon"),
+    ],
+)
+def test_a_line_likewise(break_it: Callable[[Any], object]) -> None:
+    line = json.JSONDecoder().decode(printed("jsonl").splitlines()[0])
+    break_it(line)
+    with pytest.raises(AssertionError, match="line"):
+        json.loads(json.dumps(line))
+
+
+def test_verdicts_within_other_documents_are_read_with_it_too() -> None:
+    verdict_of = whole()["subscriptions"][0]
+    head = {"schema": "pulsar-doctor/tap/1", "event": "verdict", "at": "now", "before": None}
+    end = {"schema": "pulsar-doctor/tap/1", "event": "end", "subscriptions": [verdict_of]}
+    consumers = [{"findings": verdict_of["findings"]}]
+    consumed = {"schema": "pulsar-doctor/consume/1", "consumers": consumers}
+    simulated = {"schema": "pulsar-doctor/simulate/1", "verdict": verdict_of}
+    told = (head | verdict_of, end, consumed, simulated)
+    for text in map(json.dumps, told):
+        assert json.loads(text)
+    verdict_of["findings"][0]["new"] = 1
+    for text in map(json.dumps, told):
+        with pytest.raises(AssertionError, match="new"):
+            json.loads(text)
