@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 
 from tests import lanes
-from tests.support import eventually
+from tests.support import eventually, schemas
 from tests.support.certificates import certified
 from tests.support.wanting import skipped, untested
 
@@ -53,6 +53,7 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+    schemas.watch()
 
 
 @pytest.hookimpl(tryfirst=True)

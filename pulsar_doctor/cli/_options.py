@@ -269,6 +269,7 @@ trace_option = click.option(
 
 
 fail_on_option = click.option(
-    "--fail-on", type=click.Choice(["stalled", "warning", "never"]), default="stalled",
-    show_default=True, help="From which verdict on the exit code is 1.",
+    "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]), default="stalled",
+    show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
+    "stall is likely, and nothing decides it.",
 )  # fmt: skip

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import FailOn
 
 EVERY_LEAST_SECONDS = 5.0
+COMPARING = ("table", "json", "jsonl")  # formats that tell what became of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +36,14 @@ class StallCheckRequest:
     internal_files: tuple[str, ...]
     at: str | None
     trace_dir: Path | None
+    after: str | None
     changes: tuple[str, ...]
     skip: tuple[str, ...]
     fail_on: FailOn
     watch: bool
     every_seconds: float
+    decide: bool
+    decide_seconds: float
     consumers: bool
     output: str  # one of report.formats.FORMATS
 
@@ -62,7 +66,7 @@ source_options = together(
     ),
     click.option(
         "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
-        help="From one sample to the next; also between files without a time.",
+        help="From one sample to the next. Between files it counts only where it is given.",
     ),
     click.option(
         "--namespace", "namespaces", metavar="NS", multiple=True,
@@ -101,6 +105,11 @@ source_options = together(
         "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
     ),
     click.option(
+        "--after", metavar="FILE",
+        help="Say whether a remedy has worked: compare with what --save kept before it, or with "
+        "what `pulsar-admin topics stats` printed then.",
+    ),
+    click.option(
         "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
         help="Judge what went over the wire, as `tap` or `consume` recorded it; with a TOPIC, "
         "or with --stats, together with what the broker tells.",
@@ -132,6 +141,8 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
             f"--consumers prints a table after one check, which {other} has no place for; -o json "
             "lists every consumer without it"
         )
+    _refuse_to_decide(asked)
+    _refuse_to_compare(asked)
     if asked.interval_seconds <= 0:
         raise InputError("samples cannot lie 0s apart; see --interval")
     if asked.watch and asked.every_seconds < EVERY_LEAST_SECONDS:
@@ -150,3 +161,30 @@ def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
     for option, value in given.items():
         if value:
             raise InputError(f"{option} asks a broker, {source} asks none; leave one out")
+
+
+def _refuse_to_decide(asked: StallCheckRequest) -> None:
+    if not asked.decide:
+        return
+    if asked.files or asked.trace_dir is not None:
+        raise InputError(
+            "--decide looks at a live broker again, and a file or a trace stays as it is; take "
+            "another file a minute later and give both: --stats FIRST --stats SECOND"
+        )
+    if asked.watch:
+        raise InputError("--watch looks again in any case; leave out --decide")
+
+
+def _refuse_to_compare(asked: StallCheckRequest) -> None:
+    if asked.after is None:
+        return
+    if asked.after in asked.stats_files:
+        raise InputError(f"{asked.after} is given twice: --after takes the earlier file only")
+    if asked.after == "-":
+        raise InputError("--after takes the name of a file, not standard input")
+    if asked.trace_dir is not None and not (asked.files or asked.topics):
+        raise InputError("--after compares what a broker tells; with --trace name a TOPIC too")
+    if asked.output not in COMPARING:
+        raise InputError(f"-o {asked.output} has no place for --after; -o json and jsonl have")
+    if asked.watch:
+        raise InputError("--after compares once, --watch goes on and on; leave one out")

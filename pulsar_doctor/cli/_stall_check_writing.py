@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.cli._stall_check_options import StallCheckRequest
     from pulsar_doctor.diagnosis.checkup import Checkup, Tally
-    from pulsar_doctor.diagnosis.weighing import Status
 
 
 def streams(asked: StallCheckRequest) -> bool:
@@ -46,7 +44,7 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
     wanted = Wanted(
-        _fails(asked),
+        asked.fail_on,
         verbose=told("verbose"),
         header=not told("quiet"),
         consumers=asked.consumers,
@@ -60,19 +58,13 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
             click.echo(f"pulsar-doctor: {sentence}", err=True)
 
 
-def _fails(asked: StallCheckRequest) -> AbstractSet[Status]:
-    from pulsar_doctor.diagnosis.weighing import FAILS
-
-    return FAILS[asked.fail_on]
-
-
 def code(tally: Tally, asked: StallCheckRequest) -> int:
     """1 where a stall was found, 3 where something is not known; of -o nagios its own codes."""
     if asked.output == "nagios":
         from pulsar_doctor.report.stall_check.formats import nagios
 
         return nagios.exit_code(tally)
-    if any(tally.counts[status] for status in _fails(asked)):
+    if tally.fails(asked.fail_on):
         return 1
     return DoctorError.exit_code if tally.counts["unknown"] or tally.unreachable else 0
 

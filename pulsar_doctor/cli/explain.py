@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import Rule
     from pulsar_doctor.evidence.thresholds import Threshold
 
+PERCENTAGES = """\
+What a percentage means: a share of states, measured by bench/calibration.py on states of which the
+truth is known and which the fit had not seen. Of what is said with about 70%, two thirds were the
+root of the trouble, and more were true beside it. A finding says so of its cause, a suspect of what
+it may be; from 60% on a suspect is called likely, from 15% on possible, below that unlikely, and
+all suspects of a subscription are 100%.
+
+What raises it: a window in place of one sample (--window), a second file (--stats, once more), the
+time of a file (--at), the internal stats (--internal-stats), a trace of the wire (tap, --trace)."""
 SCHEMA = "pulsar-doctor/explain/1"
 
 
@@ -63,6 +72,8 @@ def _overview(rules: tuple[Rule, ...] | list[Rule]) -> Iterator[str]:
         for threshold in rule.thresholds:
             yield f"    {_set(rule, threshold)}"
         yield ""
+    yield PERCENTAGES
+    yield ""
     yield "pulsar-doctor explain CODE tells more; --set RULE.THRESHOLD=VALUE changes a threshold."
 
 
@@ -77,6 +88,8 @@ def _in_full(rule: Rule) -> Iterator[str]:
         yield f"      {threshold.meaning}"
     yield f"Needs: {' or '.join(sorted(rule.needs))}"
     yield f"Explains: {', '.join(sorted(rule.explains)) or 'no other finding'}"
+    yield ""
+    yield PERCENTAGES
 
 
 def _set(rule: Rule, threshold: Threshold) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import FailOn
 
 FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never": frozenset[str]()}
+FAILS["suspect"] = FAILS["stalled"]  # nothing is suspected here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.report.stall_check.formats import FORMATS
 
 if TYPE_CHECKING:
+    from pulsar_doctor.broker.sampling.joining import LastSamples
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.diagnosis.checkup import Checkup
     from pulsar_doctor.diagnosis.judge import Judge
@@ -73,6 +74,14 @@ def _say_unknown(why: str) -> None:
     click.echo(f"PULSAR STALL-CHECK UNKNOWN - {why.replace('|', '/')}")
 
 
+def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from pulsar_doctor.report.stall_check.schema import SCHEMA_FILE
+
+        click.echo(SCHEMA_FILE.read_text("utf-8"), nl=False)
+        context.exit()
+
+
 @click.command(cls=ForMonitors)
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 @click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
@@ -83,17 +92,31 @@ def _say_unknown(why: str) -> None:
 @click.option(
     "--watch",
     is_flag=True,
-    help="Check again and again until Ctrl-C: on one screen, in a pipe as lines with their time.",
+    help="Check again and again until Ctrl-C: on one screen, in a pipe as lines with their time. A "
+    "verdict gets worse at once, and better when two checks in a row say so.",
 )
 @click.option(
     "--every", "every_seconds", type=DURATION, default="30s", show_default=True,
     help="With --watch: from one check to the next, at least 5s.",
 )  # fmt: skip
 @click.option(
+    "--decide", is_flag=True,
+    help="Look again at what is not decided, reading only, until it is or the time is over; "
+    "Ctrl-C ends with what is known.",
+)  # fmt: skip
+@click.option(
+    "--decide-within", "decide_seconds", type=DURATION, default="90s", show_default=True,
+    help="With --decide: how long in all.",
+)  # fmt: skip
+@click.option(
     "--consumers", is_flag=True,
     help="Print every consumer too, healthy or not: where it is, and its numbers.",
 )  # fmt: skip
 @output_option(*FORMATS)
+@click.option(
+    "--json-schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
+    help="Print the JSON Schema of -o json and -o jsonl, and end.",
+)  # fmt: skip
 @connection_options
 @taking(StallCheckRequest)
 def command(asked: StallCheckRequest) -> int:
@@ -109,19 +132,23 @@ def command(asked: StallCheckRequest) -> int:
     pulsar-doctor stall-check --namespace public/default -o json
     pulsar-doctor stall-check --all --watch --every 1m
     pulsar-doctor stall-check --all --watch -o jsonl | jq 'select(.status == "stalled")'
+    pulsar-doctor stall-check orders -s billing --decide
     pulsar-doctor stall-check orders -s billing --consumers
     pulsar-doctor stall-check orders --save incident.gz
     pulsar-doctor stall-check --stats incident.gz
+    pulsar-doctor stall-check orders --after incident.gz
     pulsar-admin topics stats orders | pulsar-doctor stall-check orders --stats -
     pulsar-doctor stall-check --trace incident.ptrace --set permits-exhausted.refill_wait=2m
     pulsar-doctor stall-check orders --trace live.ptrace
     pulsar-admin topics stats-internal orders | pulsar-doctor stall-check --internal-stats -
 
-    -o json is a document for each check, -o jsonl a line for each verdict.
+    -o json is a document for each check, -o jsonl a line for each verdict; --json-schema tells
+    what stands in them. Fields may be added.
 
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage or input that
-    cannot be read; 3 where a verdict is unknown or something could not be read. 1 outranks 3. With
-    -o nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    cannot be read; 3 where a verdict is unknown or something could not be read. 1 outranks 3. A
+    suspect is no alarm; --fail-on suspect gives 1 where one that would be a stall has 60% or more.
+    With -o nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
     """
     if asked.output != "nagios":
         return _check(asked)
@@ -135,6 +162,8 @@ def command(asked: StallCheckRequest) -> int:
 def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
     judge = _judge(asked)
+    if asked.after is not None:
+        judge = _comparing(judge, asked.after, asked)
     trace = _trace(asked)
     if trace is not None and not (asked.files or asked.topics):
         return report(_of_trace(trace, judge, asked), asked)
@@ -163,6 +192,12 @@ def _judge(asked: StallCheckRequest) -> Judge:
     limits = limits_of(load(), asked.changes)
     rules = [rule for rule in load() if rule.code not in left_out]
     return Judge(rules, limits, asked.subscription)
+
+
+def _comparing(judge: Judge, file: str, asked: StallCheckRequest) -> Judge:
+    from pulsar_doctor.diagnosis.recorded import read_earlier
+
+    return replace(judge, earlier=read_earlier(file, asked.topics, judge))
 
 
 def _trace(asked: StallCheckRequest) -> ReadTrace | None:
@@ -205,13 +240,24 @@ def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:
         judge,
         topics=asked.topics,
         at_ms=None if asked.at is None else moment_ms(asked.at),
-        interval_seconds=asked.interval_seconds,
+        interval_seconds=asked.interval_seconds if _is_typed("interval_seconds") else None,
         say=say,
     )
 
 
+def _is_typed(name: str) -> bool:
+    """Whether an option was given, and is not its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
 def _of_broker(
-    where: Settings, judge: Judge, asked: StallCheckRequest, *, talk: Talk | None = None
+    where: Settings,
+    judge: Judge,
+    asked: StallCheckRequest,
+    *,
+    talk: Talk | None = None,
+    kept: LastSamples | None = None,
 ) -> Checkup:
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
@@ -226,6 +272,8 @@ def _of_broker(
         asked.save,
         tell,
         progress or ProgressBar(quiet=told("quiet") or streams(asked)),
+        asked.decide_seconds if asked.decide else None,
+        kept,
     )
     if asked.topics:
         return of_topics(asking, asked.topics, judge)
@@ -234,15 +282,21 @@ def _of_broker(
 
 
 def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
+    from pulsar_doctor.broker.sampling.joining import LastSamples
     from pulsar_doctor.cli._watching import shown, watch
+    from pulsar_doctor.diagnosis.steadying import Steadying
+
+    kept, steadying = LastSamples(), Steadying()
 
     def check(tell: Callable[[str], None], progress: Progress | None) -> Checkup:
-        checkup = _of_broker(where, judge, asked, talk=(tell, progress))
+        checkup = _of_broker(where, judge, asked, talk=(tell, progress), kept=kept)
         require_something(checkup, asked)
-        return checkup
+        return steadying.through(checkup, alone=asked.output in ("json", "jsonl"))
 
     def show(checkup: Checkup) -> None:
         write(checkup, asked)
+        for change in steadying.changes:
+            say(str(change))
 
     with shown(asked.output, head(where, asked), show) as rounds:
         every = asked.every_seconds

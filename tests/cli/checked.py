@@ -11,6 +11,7 @@ import pytest
 
 from pulsar_doctor.cli import run
 from tests.broker.http_broker import HttpBroker
+from tests.support import schemas
 
 QUICK = ("--window", "200ms", "--interval", "100ms")
 SECRET = "eyJhbGciOiJub25lIn0.s3cr3t-part.sig"
@@ -72,6 +73,7 @@ def check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
         said = capsys.readouterr()
         assert SECRET not in said.out
         assert SECRET not in said.err
+        schemas.check_text(said.out)
         return Checked(code, said.out, said.err)
 
     return checking

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.cli import run
+from pulsar_doctor.diagnosis.certainty import sure
+from pulsar_doctor.diagnosis.weighing import LIKELY
+from pulsar_doctor.report.words import POSSIBLE
 from pulsar_doctor.rules import load
 from pulsar_doctor.wire.columns import TO_BROKER
 from tests.support.command_line import environment, pulsar_doctor
@@ -63,8 +66,8 @@ AGAIN = "what it was sent and has not acknowledged is delivered again, also what
 ACTIONS = [
     {
         "when": "now",
-        "text": "Restart the process at 10.0.0.7:5000: its messages go to the other consumers at "
-        "once, or to it when it is back.",
+        "text": "Restart the process at 10.0.0.7:5000, with a receiver queue of 1 or it takes as "
+        "many again: its messages go to the other consumers at once, or to it when it is back.",
         "command": None,
         "side_effect": AGAIN,
         "undo": None,
@@ -98,13 +101,14 @@ ACTIONS = [
         "check": f"{CHECK}the backlog falls",
     },
 ]
+SURE = sure("prefetch-hogging", 0.9)  # the rule's grade, as it was measured
 HOGGING = {
-    "code": "prefetch-hogging", "severity": "stalled", "confidence": 0.9, "consumer": "slow",
+    "code": "prefetch-hogging", "severity": "stalled", "confidence": SURE, "consumer": "slow",
     "summary": (
         "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them in its queue, "
-        "with 0 permits, and needs at least 164 h for them, while fast has had nothing to do for "
-        "60 s with 1000 permits; next FLOW after at most 500 more messages, in about 83 h at "
-        "10 min each, as told"
+        "and needs at least 164 h for them, while fast had nothing to do for 60 s: it is slow, not "
+        "stuck; 0 permits here, 1000 there, next FLOW after at most 500 more messages, in about "
+        "83 h at 10 min each, as told"
     ),
     "evidence": [
         {"name": "available_permits", "value": 0, "unit": "permits"},
@@ -134,18 +138,27 @@ HOGGING = {
         "connected_since": "2026-09-21T14:13:20.002Z",
     },
     "impact": None,
-    "remedy": (
-        "Give the slow consumer a receiver queue of 1, so that it takes a message only when it can "
-        "work on it; to free what it holds now, close it: its messages go to the others at once."
+    "remedy": Like(
+        "Restart the process at 10.0.0.7:5000 to free what it holds now. Give it a receiver queue "
+        "of 1 .*, so that nothing waits behind slow work; .*"
     ),
     "actions": ACTIONS,
     "explain": "pulsar-doctor explain prefetch-hogging",
 }  # fmt: skip
 EVERYBODY = [["slow", "fast"], ["auditor"]]
 WHOLE = {
-    "schema": "pulsar-doctor/stall-check/1",
+    "schema": "pulsar-doctor/stall-check/2",
     "checked_at": MOMENT,
     "source": "trace",
+    "sources": ["trace"],
+    "causes": [
+        {
+            "code": "prefetch-hogging", "severity": "stalled", "subscriptions": 1, "backlog": None,
+            "backlog_change": None, "largest": [
+                {"topic": TOPIC, "partition": None, "subscription": "billing", "backlog": None},
+            ],
+        }
+    ],
     "window_seconds": 60.014,
     "cluster": None,
     "samples": 0,
@@ -153,10 +166,12 @@ WHOLE = {
         {
             "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Shared",
             "status": "stalled", "backlog": None, "findings": [HOGGING], "not_told": NOT_TOLD,
+            "suspects": Like(list), "ruled_out": Like(list),
         },
         {
             "topic": TOPIC, "partition": None, "subscription": "audit", "type": "Shared",
             "status": "healthy", "backlog": None, "findings": [], "not_told": NOT_TOLD,
+            "suspects": Like(list), "ruled_out": Like(list),
         },
     ],
     "not_loaded": [],
@@ -169,6 +184,9 @@ def test_the_json_is_the_contract(stalled: str, capsys: pytest.CaptureFixture[st
     found = document(capsys, "--trace", stalled)
     everybody = [[c["label"] for c in each.pop("consumers")] for each in found["subscriptions"]]
     assert everybody == EVERYBODY
+    excluded, none = [each["ruled_out"] for each in found["subscriptions"]]
+    assert {"code": "no-consumer", "because": "2 consumers are attached"} in excluded
+    assert none == [], "of what is well nothing needs to be excluded"
     assert found == WHOLE
     billing, audit = found["subscriptions"]
     assert "no-consumer: needs the broker's stats" in billing["not_told"]
@@ -187,8 +205,11 @@ def test_the_table_says_the_verdict_first_then_the_culprit(
     assert lines[0].startswith(f"{stalled}; ")
     assert lines[0].endswith(" UTC; watched 60 s")
     assert lines[1] == f"✖ STALLED  billing (Shared) on {TOPIC}"
-    assert lines[2].startswith("cause    prefetch-hogging of slow (stalled, 90% sure)")
-    assert lines[3].startswith("seen     slow holds 1000 of the 1000 unacknowledged messages")
+    assert lines[2].split(maxsplit=1) == [
+        "cause",
+        f"prefetch-hogging of slow (stalled, {SURE:.0%} sure)",
+    ]
+    assert " ".join(lines[3].split()).startswith("seen slow holds 1000 of the 1000 ")
     assert f"✔ HEALTHY  audit (Shared) on {TOPIC}: 1 consumer with 10 permits" in lines
     assert lines[-1] == "2 subscriptions: 1 stalled, 1 healthy"
     assert "\x1b" not in out
@@ -377,6 +398,18 @@ def test_explain_lists_all_rules_and_their_thresholds(
         assert f"\n{rule.code}\n" in f"\n{out}"
         for threshold in rule.thresholds:
             assert f"{rule.code}.{threshold.name}=" in out
+
+
+def test_explain_says_what_a_percentage_means_and_what_raises_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for arguments in ([], ["permits-exhausted"]):
+        assert run(["explain", *arguments]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "a share of states, measured by bench/calibration.py" in said
+        for raising in ("--window", "--at", "--internal-stats", "--trace"):
+            assert raising in said.partition("What raises it")[2]
+    assert f"from {LIKELY:.0%} on a suspect is called likely, from {POSSIBLE:.0%} on" in said
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in load()])

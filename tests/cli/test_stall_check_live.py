@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pulsar_doctor.diagnosis.live import AT_ONCE
 from pulsar_doctor.report.stall_check.formats import FORMATS
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.recorded import recording, stats_of
@@ -119,6 +120,15 @@ def test_a_namespace_without_topics_is_nothing_to_worry_about(check: Check) -> N
 VERSION = "brokers/version"
 SETTINGS = Reply(document={"clusterName": "eu-1"})
 TELLING = {VERSION: Reply(body=b"4.0.8"), "brokers/configuration/runtime": SETTINGS}
+
+
+def test_each_line_names_the_cluster_while_a_fleet_is_looked_through(check: Check) -> None:
+    quiet = {f"quiet-{number}": states(HEALTHY) for number in range(AT_ONCE + 10)}
+    with cluster(quiet, replies=TELLING) as broker:
+        lines = check(broker, "--namespace", "public/default", "-o", "jsonl").out.splitlines()
+    assert len(lines) > AT_ONCE
+    for told in (json.loads(line)["cluster"] for line in lines):
+        assert (told["admin_url"], told["broker_version"]) == (broker.url, "4.0.8")
 
 
 @pytest.mark.parametrize("asked", [("held", "quiet"), ("--namespace", "public/default")])
@@ -279,11 +289,15 @@ def test_what_pulsar_admin_printed_is_judged_with_and_without_a_time(
     told = check(None, "orders", "--stats", stats, "-o", "json")
     assert told.document["subscriptions"][0]["topic"] == "orders"
     assert "give the time with --at" in told.err
+    assert told.document["sources"] == ["stats"]
     later = str(sample["date_ms"] + 3_600_000)
     files = ("--stats", stats, "--internal-stats", internal, "--at", later)
     told = check(None, *files, "-o", "json")
     assert (told.code, told.err) == (1, "")
     assert told.document["subscriptions"][0]["topic"] == "unknown"
+    assert told.document["sources"] == ["stats", "internal-stats"]
+    alone = check(None, "--internal-stats", internal, "-o", "json")
+    assert alone.document["sources"] == ["internal-stats"]
 
 
 def test_several_files_are_samples_an_interval_apart(check: Check, put: Put) -> None:

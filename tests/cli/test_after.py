@@ -1,0 +1,204 @@
+"""stall-check --after: whether a remedy has worked, by a file that was kept before it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.recorded import recording
+from tests.broker.replayed import HEALTHY, MOVING, STUCK, cluster, states, stuck
+from tests.cli.checked import Check, check
+
+__all__ = ["check"]  # a fixture
+
+JSON = ("-o", "json")
+LAST = recording(STUCK)["samples"][-1]
+LATER = str(LAST["date_ms"] + 7_200_000)
+HELD = LAST["stats"]["subscriptions"]["billing"]["consumers"][0]["unackedMessages"]  # each of two
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def kept(check: Check, tmp_path: Path) -> str:
+    """What --save kept of a consumer that stands still."""
+    saved = str(tmp_path / "before.gz")
+    with cluster({"orders": stuck()}) as broker:
+        assert check(broker, "orders", "--save", saved, *JSON).code == 1
+    return saved
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Callable[[Change], str]:
+    """The same topic in a file of its own, after something has changed."""
+
+    def changed(change: Change) -> str:
+        stats = copy.deepcopy(LAST["stats"])
+        change(stats)
+        path = tmp_path / "now.json"
+        path.write_text(json.dumps(stats))
+        return str(path)
+
+    return changed
+
+
+def after(check: Check, kept: str, now: str) -> dict[str, Any]:
+    told = check(None, "orders", "--stats", now, "--at", LATER, "--after", kept, *JSON)
+    assert told.code in (0, 1, 3), told.err
+    [entry] = told.document["subscriptions"]
+    found: dict[str, Any] = entry["after"]
+    return found
+
+
+def billing(stats: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = stats["subscriptions"]["billing"]
+    return found
+
+
+def drain(stats: dict[str, Any]) -> None:
+    """The same consumers have acknowledged all that there was, and were sent the rest."""
+    of, at = billing(stats), int(LATER)
+    of |= {"msgBacklog": 0, "backlogSize": 0, "unackedMessages": 0, "lastAckedTimestamp": at}
+    for consumer in of["consumers"]:
+        consumer |= {"unackedMessages": 0, "availablePermits": 500, "lastAckedTimestamp": at}
+        consumer |= {"msgOutCounter": 30}
+
+
+def restart(stats: dict[str, Any]) -> None:
+    drain(stats)
+    for consumer in billing(stats)["consumers"]:
+        consumer |= {"connectedSince": "2026-11-21T13:30:00Z", "msgOutCounter": 7}
+
+
+def leave(stats: dict[str, Any]) -> None:
+    billing(stats)["consumers"] = []
+
+
+def test_it_has_worked(check: Check, kept: str, later: Callable[[Change], str]) -> None:
+    told = after(check, kept, later(drain))
+    assert (told["outcome"], told["before"]) == ("worked", "stalled")
+    for consumer in told["consumers"]:
+        assert (consumer["became"], consumer["acknowledged"]) == ("same", True)
+        assert consumer["returned"] == 30
+    assert told["text"].startswith("worked: stalled permits-exhausted of ")
+    assert "-> healthy" in told["text"]
+    assert f"holds {HELD} -> 0" in told["text"]
+
+
+def test_one_that_connected_anew_began_again(
+    check: Check, tmp_path: Path, later: Callable[[Change], str]
+) -> None:
+    def half_way(stats: dict[str, Any]) -> None:
+        for consumer in billing(stats)["consumers"]:
+            consumer["msgOutCounter"] = 100
+
+    before = str(Path(later(half_way)).rename(tmp_path / "before.json"))
+    told = after(check, before, later(restart))
+    consumer = told["consumers"][0]
+    assert (consumer["became"], consumer["returned"]) == ("reconnected", 7)
+    assert "has connected anew" in told["text"]
+    assert "7 acknowledged or given back since it connected" in told["text"]
+
+
+def test_not_yet_and_who_has_gone(check: Check, kept: str, later: Callable[[Change], str]) -> None:
+    still = after(check, kept, later(lambda stats: stats.update(msgInCounter=10**6)))
+    assert still["outcome"] == "not yet"
+    assert still["text"].startswith("not yet: still stalled permits-exhausted of ")
+    assert "worker-1 is the same one: permits still 0, holds still 10" in still["text"]
+    assert "nothing acknowledged since" in still["text"]
+    alone = after(check, kept, later(leave))
+    assert alone["outcome"] == "not yet"
+    assert [each["became"] for each in alone["consumers"]] == ["gone", "gone"]
+    assert "-> warning no-consumer" in alone["text"]
+
+
+def test_worse(check: Check, kept: str, tmp_path: Path) -> None:
+    lately = str(tmp_path / "lately.gz")
+    with cluster({"orders": states(STUCK)}) as broker:
+        assert check(broker, "orders", "--save", lately, *JSON).code == 0
+    told = check(None, "--stats", kept, "--after", lately, *JSON)
+    [entry] = told.document["subscriptions"]
+    assert (told.code, entry["after"]["outcome"]) == (1, "worse")
+
+
+def test_what_was_well_is_no_success(check: Check, tmp_path: Path) -> None:
+    well = str(tmp_path / "well.gz")
+    with cluster({"orders": states(HEALTHY)}) as broker:
+        assert check(broker, "orders", "--save", well, *JSON).code == 0
+    with cluster({"orders": states(HEALTHY, later_seconds=60)}) as broker:
+        told = check(broker, "orders", "--after", well, *JSON)
+    [entry] = told.document["subscriptions"]
+    assert entry["after"]["outcome"] == "was well"
+
+
+def test_what_cannot_be_compared_says_why(
+    check: Check, kept: str, later: Callable[[Change], str]
+) -> None:
+    def undone(stats: dict[str, Any]) -> None:
+        billing(stats)["consumers"][0]["msgOutCounter"] = 1
+
+    told = after(check, kept, later(undone))
+    assert told["outcome"] == "cannot be compared"
+    assert "was taken later than what is judged" in told["text"]
+
+    def renamed(stats: dict[str, Any]) -> None:
+        stats["subscriptions"] = {"other": billing(stats)}
+
+    told = after(check, kept, later(renamed))
+    assert told["outcome"] == "cannot be compared"
+    assert "has no subscription other of this topic" in told["text"]
+
+
+def test_live_against_what_was_kept(check: Check, kept: str) -> None:
+    with cluster({"orders": states(MOVING, later_seconds=9000)}) as broker:
+        told = check(broker, "orders", "--after", kept)
+    lines = [line for line in told.out.splitlines() if line.startswith("after: ")]
+    assert len(lines) == 1
+    assert "billing on public/default/orders: " in lines[0]
+
+
+def test_a_subscription_that_has_gone_is_noted(check: Check, kept: str) -> None:
+    with cluster({"orders": states(HEALTHY, later_seconds=9000)}) as broker:
+        told = check(broker, "orders", "--after", kept, *JSON)
+    notes = [each["note"] for each in told.document["notes"]]
+    assert any("billing on public/default/orders was in " in note for note in notes)
+    assert any(note.endswith("is not there any more") for note in notes)
+
+
+def test_a_file_of_other_topics_is_wrong_input(check: Check, kept: str) -> None:
+    with cluster({"refunds": stuck()}) as broker:
+        told = check(broker, "refunds", "--after", kept)
+        assert broker.asked == []
+    assert (told.code, told.out) == (2, "")
+    assert "has no topic 'refunds'; it has persistent://public/default/orders" in told.sentence()
+
+
+def test_two_files_of_other_topics_are_wrong_input(check: Check, kept: str, tmp_path: Path) -> None:
+    other = str(tmp_path / "other.gz")
+    with cluster({"refunds": stuck()}) as broker:
+        check(broker, "refunds", "--save", other, *JSON)
+    told = check(None, "--stats", other, "--after", kept)
+    assert (told.code, told.out) == (2, "")
+    assert "is of other topics (persistent://public/default/orders)" in told.sentence()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("orders", "--after", "x", "--watch"), "--after compares once"),
+        (("orders", "--after", "-"), "not standard input"),
+        (("--stats", "x", "--after", "x"), "is given twice"),
+        (("--trace", "x", "--after", "y"), "name a TOPIC too"),
+        (("orders", "--after", "x", "-o", "junit"), "has no place for --after"),
+        (("orders", "--after", "/nowhere"), "cannot read /nowhere"),
+    ],
+)
+def test_what_cannot_be_meant(check: Check, given: tuple[str, ...], says: str) -> None:
+    told = check(None, *given)
+    assert (told.code, told.out) == (2, "")
+    assert says in told.sentence()
