@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pulsar_doctor.simulate.broker import READ_MOST, Dispatcher
 from pulsar_doctor.simulate.scenario import ProducedEntry
 from tests.incidents.dispatching import Ahead, Keys, OneActive
+from tests.incidents.script import SECOND, Fault
 
 SHARING = ("shared", "key_shared")
+NO_FAULT = Fault()
 
 
 @dataclass(slots=True, eq=False)
@@ -52,13 +54,17 @@ class Attached:
     sent: list[tuple[int, int]] = field(default_factory=list)  # when, messages
     acks: list[tuple[int, int]] = field(default_factory=list)
     ready: list[tuple[int, bool]] = field(default_factory=list)
+    back: list[tuple[int, int]] = field(default_factory=list)  # when, messages given back
 
 
 class Broker:
     """One subscription. Changed in place; now_ns is set from outside before anything happens."""
 
-    def __init__(self, type: str, consumer_limit: int, subscription_limit: int) -> None:
+    def __init__(
+        self, type: str, consumer_limit: int, subscription_limit: int, fault: Fault = NO_FAULT
+    ) -> None:
         self.type = type
+        self.fault = fault
         self.individual = type in SHARING
         self.consumer_limit = consumer_limit if self.individual else 0
         self.subscription_limit = subscription_limit if self.individual else 0
@@ -79,6 +85,10 @@ class Broker:
         self.last_flow_ns: int | None = None
         self.advanced_ns: int | None = None
         self.deliveries: dict[int, int] = {}  # entry -> how often it was sent
+        self.sent: list[tuple[int, int]] = []  # when, how often that entry was sent by then
+        self.delayed: dict[int, ProducedEntry] = {}  # not due yet, by number
+        self.throttled: list[int] = []  # when a rate limit held a read back
+        self._second, self._spent = 0, 0  # of the rate limit
         self.turned_away: dict[int, int] = {}  # key that drains -> how often its owner got nothing
 
     def _dispatcher(self) -> Dispatcher:
@@ -107,10 +117,40 @@ class Broker:
         if not self.living or not self.individual:
             return 0
         done = sum(1 for number in self.acked if number < self.read)
-        return self.read - 1 - self.mark_delete - done - self.held
+        return self.read - 1 - self.mark_delete - done - self.held - self.read_delayed
+
+    @property
+    def read_delayed(self) -> int:
+        """Entries that were read and are not due yet: those that it counts as delayed."""
+        return sum(1 for number in self.delayed if number < self.read) if self.living else 0
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it reads nothing now."""
+        fault = self.fault
+        ends = fault.until_ns is None or self.now_ns < fault.until_ns
+        return fault.stuck_ns is not None and self.now_ns >= fault.stuck_ns and ends
+
+    @property
+    def drift(self) -> int:
+        """Entries by which its counter of the backlog is off."""
+        from_ns, entries = self.fault.drift
+        return entries if self.now_ns >= from_ns else 0
+
+    @property
+    def tokens(self) -> int | None:
+        """Messages that the rate limit still allows in this second; None: any."""
+        if not self.fault.rate:
+            return None
+        second = self.now_ns // SECOND
+        if second != self._second:
+            over = max(0, self._spent - self.fault.rate * (second - self._second))
+            self._second, self._spent = second, over
+        return self.fault.rate - self._spent
 
     def _permits(self) -> int:
-        return sum(consumer.permits for consumer in self.living)
+        permits, tokens = sum(consumer.permits for consumer in self.living), self.tokens
+        return permits if tokens is None else min(permits, tokens)
 
     def owner(self, key: int) -> Attached | None:
         """Whose this key is."""
@@ -150,7 +190,16 @@ class Broker:
     def publish(self, entry: ProducedEntry) -> None:
         self.published.append(entry)
         self.published_messages += entry.messages
-        self.dispatcher.add(entry)
+        if self.individual and self.fault.due.get(entry.number, 0) > self.now_ns:
+            self.delayed[entry.number] = entry
+        else:
+            self.dispatcher.add(entry)
+
+    def is_due(self, number: int) -> None:
+        """Its time has come."""
+        entry = self.delayed.pop(number, None)
+        if entry is not None:
+            self.dispatcher.give_back([entry])
 
     def attach(self, name: str) -> Attached:
         consumer = Attached(len(self.consumers), name, self.now_ns)
@@ -167,7 +216,8 @@ class Broker:
         consumer.gone_ns = self.now_ns
         self._back(consumer, list(consumer.held))
         if not self.individual and self.dispatcher.active(consumer.index):
-            self._choose()
+            if not self.fault.keeps_active:
+                self._choose()
             self._rewind()
         self._note()
 
@@ -191,24 +241,43 @@ class Broker:
 
     def dispatch(self) -> Iterator[tuple[Attached, ProducedEntry]]:
         """What is sent now."""
-        available = self.dispatcher.available
+        if self.stuck:
+            return
+        available, tokens = self.dispatcher.available, self.tokens
         for consumer in self.consumers:
             available[consumer.index] = self.usable(consumer)
+        if tokens is not None:
+            self._hold_back(tokens)
         if self.type == "key_shared" and max(available, default=0) > 0:
             ahead = self.read + min(max(1, self._permits()), READ_MOST)
             self.read = max(self.read, min(len(self.published), ahead))
         for index, entry in self.dispatcher.dispatch():
             consumer = self.consumers[index]
             self._sent(consumer, entry)
-            for each in self.consumers if self.subscription_limit else (consumer,):
-                available[each.index] = self.usable(each)
+            self._spent += entry.messages
+            if tokens is None:
+                for each in self.consumers if self.subscription_limit else (consumer,):
+                    available[each.index] = self.usable(each)
             yield consumer, entry
         self._read_on()
         self._note()
 
+    def _hold_back(self, tokens: int) -> None:
+        """Of what consumers ask for, as much as the rate limit allows."""
+        available, asked = self.dispatcher.available, 0
+        for index, permits in enumerate(available):
+            asked += max(0, permits)
+            available[index] = max(0, min(permits, tokens))
+            tokens -= available[index]
+        left = len(self.published) - self.read + self.replay
+        if left > 0 and asked > sum(available):
+            self.throttled.append(self.now_ns)
+
     def _read_on(self) -> None:
-        dispatcher = self.dispatcher
-        if any(self.usable(consumer) > 0 for consumer in self.living):
+        dispatcher, tokens = self.dispatcher, self.tokens
+        if tokens is not None and tokens <= 0:
+            pass
+        elif any(self.usable(consumer) > 0 for consumer in self.living):
             self.read = len(self.published)
         if isinstance(dispatcher, Ahead):
             self.read = dispatcher.read = max(self.read, dispatcher.read)
@@ -225,6 +294,7 @@ class Broker:
         consumer.sent.append((self.now_ns, entry.messages))
         consumer.held[entry.number] = Hold(entry, self.now_ns)
         self.deliveries[entry.number] = self.deliveries.get(entry.number, 0) + 1
+        self.sent.append((self.now_ns, self.deliveries[entry.number]))
         self.read = max(self.read, entry.number + 1)
         if self.individual:
             self._count_unacked(consumer, entry.messages)
@@ -254,7 +324,10 @@ class Broker:
 
     def give_back(self, consumer: Attached, numbers: Iterable[int]) -> None:
         """A REDELIVER by ids, on Shared and Key_Shared."""
-        self._back(consumer, list(numbers))
+        numbers = list(numbers)
+        messages = [consumer.held[n].entry.messages for n in numbers if n in consumer.held]
+        consumer.back.append((self.now_ns, sum(messages)))
+        self._back(consumer, numbers)
         consumer.blocked = False
         consumer.permits, consumer.parked = consumer.permits + consumer.parked, 0
         self._note()

@@ -12,7 +12,7 @@ from typing import Any
 
 from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TYPES
 from tests.incidents.broker import Attached, Broker
-from tests.incidents.playing import START_US, VERSIONS, App, Play, wall_us
+from tests.incidents.playing import START_US, VERSIONS, Play, wall_us
 from tests.incidents.script import SECOND
 
 DRAINING = {"drainingHashesCount", "drainingHashesUnackedMessages", "drainingHashesClearedTotal"}
@@ -78,9 +78,9 @@ def _subscription(play: Play, size: int) -> Document:
         "isReplicated": False,
         "allowOutOfOrderDelivery": False,
         "consumersAfterMarkDeletePosition": {},
-        "msgBacklog": broker.backlog,
-        "msgBacklogNoDelayed": broker.backlog,
-        "msgDelayed": 0,
+        "msgBacklog": broker.backlog + broker.drift,
+        "msgBacklogNoDelayed": broker.backlog + broker.drift - broker.read_delayed,
+        "msgDelayed": broker.read_delayed,
         "msgInReplay": broker.replay,
         "backlogSize": size,
         "unackedMessages": broker.unacked,
@@ -89,7 +89,7 @@ def _subscription(play: Play, size: int) -> Document:
         "bytesOutCounter": broker.bytes_out,
         "msgRateOut": sum(_rate(c.sent, broker.now_ns) for c in living),
         "messageAckRate": sum(_rate(c.acks, broker.now_ns) for c in living),
-        "msgRateRedeliver": 0.0,
+        "msgRateRedeliver": sum((_redelivers(play, c) for c in living), 0.0),
         "msgRateExpired": 0.0,
         "totalMsgExpired": 0,
         "lastExpireTimestamp": 0,
@@ -102,9 +102,11 @@ def _subscription(play: Play, size: int) -> Document:
         "drainingHashesUnackedMessages": 0,
         "drainingHashesClearedTotal": 0,
         **dict.fromkeys(sorted(THROTTLED), 0),
-        "consumers": [_consumer(play.apps[consumer.index], broker) for consumer in living],
+        "dispatchThrottledMsgEventsBySubscriptionLimit": len(broker.throttled),
+        "consumers": [_consumer(play, consumer) for consumer in living],
     }
-    active = [c.name for c in living if broker.dispatcher.active(c.index)]
+    chosen = broker.consumers if broker.fault.keeps_active else living
+    active = [c.name for c in chosen if broker.dispatcher.active(c.index)]
     if broker.type == "failover" and active:
         told["activeConsumerName"] = active[0]
     drained = [each["drainingHashesCount"] for each in told["consumers"]]
@@ -112,8 +114,8 @@ def _subscription(play: Play, size: int) -> Document:
     return told
 
 
-def _consumer(app: App, broker: Broker) -> Document:
-    told = app.attached
+def _consumer(play: Play, told: Attached) -> Document:
+    broker, app = play.broker, play.apps[told.index]
     hashes = _draining(told, broker) if broker.type == "key_shared" else []
     return {
         "consumerName": told.name,
@@ -128,7 +130,7 @@ def _consumer(app: App, broker: Broker) -> Document:
         "avgMessagesPerEntry": round(told.out / told.entries_out) if told.entries_out else 0,
         "msgRateOut": _rate(told.sent, broker.now_ns),
         "messageAckRate": _rate(told.acks, broker.now_ns),
-        "msgRateRedeliver": 0.0,
+        "msgRateRedeliver": _redelivers(play, told),
         "lastAckedTimestamp": _moment(told.last_acked_ns),
         "lastConsumedTimestamp": _moment(told.last_consumed_ns),
         "lastConsumedFlowTimestamp": _moment(told.last_flow_ns),
@@ -156,7 +158,10 @@ def internal(play: Play) -> Document:
     """The internal stats of the topic at the same moment."""
     broker = play.broker
     added, hungry = len(broker.published), any(broker.usable(c) > 0 for c in broker.living)
-    waits = hungry and broker.read >= added
+    waits = pending = hungry and broker.read >= added
+    if broker.stuck:
+        waits = broker.fault.face == "asleep"
+        pending = broker.fault.face != "none"
     ranges = _ranges(broker)
     return {
         "entriesAddedCounter": added,
@@ -173,10 +178,10 @@ def internal(play: Play) -> Document:
                 "readPosition": f"0:{broker.read}",
                 "waitingReadOp": waits,
                 "pendingReadOps": 0,
-                "messagesConsumedCounter": broker.acked_entries,
+                "messagesConsumedCounter": broker.acked_entries - broker.drift,
                 "individuallyDeletedMessages": _written(ranges),
                 "totalNonContiguousDeletedMessagesRange": len(ranges),
-                "subscriptionHavePendingRead": waits,
+                "subscriptionHavePendingRead": pending,
                 "subscriptionHavePendingReplayRead": False,
                 "state": "Open",
                 "active": True,
@@ -216,6 +221,10 @@ def _rate(log: list[tuple[int, int]], now_ns: int) -> float:
     tick = now_ns // MINUTE * MINUTE
     first, last = bisect_right(log, (tick - MINUTE, 1 << 60)), bisect_right(log, (tick, 1 << 60))
     return sum(messages for _, messages in log[first:last]) / 60
+
+
+def _redelivers(play: Play, told: Attached) -> float:
+    return _rate(told.back, play.broker.now_ns) if play.script.redelivers else 0.0
 
 
 def _rate_in(broker: Broker) -> float:

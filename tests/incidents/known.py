@@ -9,38 +9,18 @@ from __future__ import annotations
 
 KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
     "1 opposite": {
-        "blocked-on-unacked-consumer": (
-            "stats stalled, stats healthy",
+        "permits-exhausted": (
             "stats stalled, stats+internal healthy",
-            "stats+internal stalled, stats healthy",
-            "stats+internal stalled, stats+internal healthy",
-            "wire stalled, stats healthy",
-            "wire stalled, stats+internal healthy",
-            "wire+stats+internal stalled, stats healthy",
-            "wire+stats+internal stalled, stats+internal healthy",
-        ),
-        "blocked-on-unacked-subscription": (
-            "stats stalled, stats healthy",
-            "stats stalled, stats+internal healthy",
+            "stats stalled, wire healthy",
+            "stats stalled, wire+stats healthy",
             "stats stalled, wire+stats+internal healthy",
             "stats+internal stalled, stats healthy",
             "stats+internal stalled, stats+internal healthy",
+            "stats+internal stalled, wire healthy",
+            "stats+internal stalled, wire+stats healthy",
             "stats+internal stalled, wire+stats+internal healthy",
-            "wire+stats stalled, stats healthy",
-            "wire+stats stalled, stats+internal healthy",
-            "wire+stats stalled, wire+stats+internal healthy",
-            "wire+stats+internal stalled, stats healthy",
-            "wire+stats+internal stalled, stats+internal healthy",
-        ),
-        "permits-exhausted": (
-            "stats stalled, stats healthy",
-            "stats stalled, stats+internal healthy",
-            "stats+internal stalled, stats healthy",
-            "stats+internal stalled, stats+internal healthy",
             "wire stalled, stats healthy",
             "wire stalled, stats+internal healthy",
-            "wire+internal stalled, stats healthy",
-            "wire+internal stalled, stats+internal healthy",
             "wire+stats stalled, stats healthy",
             "wire+stats stalled, stats+internal healthy",
             "wire+stats+internal stalled, stats healthy",
@@ -56,14 +36,11 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "wire stalled, stats healthy",
             "wire stalled, stats+internal healthy",
             "wire stalled, wire healthy",
-            "wire stalled, wire+internal healthy",
             "wire stalled, wire+stats healthy",
             "wire stalled, wire+stats+internal healthy",
             "wire+stats+internal stalled, stats healthy",
             "wire+stats+internal stalled, stats+internal healthy",
             "wire+stats+internal stalled, wire healthy",
-            "wire+stats+internal stalled, wire+internal healthy",
-            "wire+stats+internal stalled, wire+stats healthy",
             "wire+stats+internal stalled, wire+stats+internal healthy",
         ),
     },
@@ -74,7 +51,10 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "stats -> stats",
             "stats -> stats+internal",
             "stats+internal -> stats+internal",
-            "wire+internal -> wire+stats+internal",
+        ),
+        "not-acknowledging": (
+            "stats -> wire+stats+internal",
+            "stats+internal -> wire+stats+internal",
         ),
         "permits-exhausted": (
             "stats -> stats",
@@ -84,22 +64,16 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "stats+internal -> stats+internal",
             "stats+internal -> wire+stats+internal",
             "wire -> wire",
-            "wire -> wire+internal",
             "wire -> wire+stats",
             "wire -> wire+stats+internal",
-            "wire+stats+internal -> wire+stats+internal",
-        ),
-        "zero-queue-unsupported": (
-            "stats -> stats",
-            "stats -> stats+internal",
-            "stats+internal -> stats+internal",
         ),
     },
     "2 less sure": {
-        "inactive-failover": (
+        "ack-hole": (
+            "stats -> wire+stats+internal",
             "stats+internal -> wire+stats+internal",
-            "wire -> wire",
         ),
+        "inactive-failover": ("stats+internal -> wire+stats+internal",),
         "permits-exhausted": (
             "stats -> stats",
             "stats -> stats+internal",
@@ -109,11 +83,6 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "wire -> wire",
             "wire -> wire+stats+internal",
             "wire+stats+internal -> wire+stats+internal",
-        ),
-        "prefetch-hogging": (
-            "stats -> wire+stats",
-            "stats -> wire+stats+internal",
-            "stats+internal -> wire+stats+internal",
         ),
     },
     "3 forecast too short": {
@@ -201,46 +170,9 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
     "4 a rate above 0": {
         "blocked-on-unacked-subscription": ("stats: stalled",),
     },
-    "4 never in its life": {
-        "blocked-on-unacked-consumer": (
-            "stats+internal: unknown",
-            "stats: unknown",
-        ),
-        "blocked-on-unacked-subscription": (
-            "stats+internal: unknown",
-            "stats: unknown",
-        ),
-        "broker-read-stuck": (
-            "internal: unknown",
-            "stats: unknown",
-        ),
-        "inactive-failover": (
-            "stats+internal: unknown",
-            "stats: unknown",
-        ),
-        "key-shared-blocked": (
-            "stats+internal: unknown",
-            "stats: unknown",
-        ),
-        "no-consumer": ("internal: unknown",),
-        "not-acknowledging": (
-            "stats+internal: unknown",
-            "stats: unknown",
-        ),
-        "permits-exhausted": (
-            "stats+internal: unknown",
-            "stats: unknown",
-        ),
-    },
     "truth: healthy, stands still": {
         "at a limit": ("wire",),
         "no permits": (
-            "stats",
-            "stats+internal",
-            "wire",
-            "wire+stats+internal",
-        ),
-        "permits left": (
             "wire",
             "wire+stats+internal",
         ),
@@ -256,15 +188,12 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         "blocked-on-unacked-subscription": (
             "stats",
             "stats+internal",
-            "wire+stats",
             "wire+stats+internal",
         ),
-        "key-shared-blocked": (
-            "stats",
+        "permits-exhausted": (
             "stats+internal",
-            "wire+stats",
+            "wire",
             "wire+stats+internal",
         ),
-        "permits-exhausted": ("stats+internal",),
     },
 }

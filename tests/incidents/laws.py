@@ -17,6 +17,7 @@ from tests.incidents.moments import Moment, OfConsumer
 from tests.incidents.questions import INTERNAL, WIRE, Asked
 from tests.incidents.script import SECOND
 from tests.incidents.truth import (
+    QUIET_AFTER_NS,
     REFILL_WAIT_NS,
     SLOW_WAIT_NS,
     never_acknowledges,
@@ -136,9 +137,14 @@ def _within(few: Asked, many: Asked) -> bool:
 
 
 def _nothing_new(moment: Moment, few: Asked, many: Asked) -> bool:
-    """Whether nothing moved within the readings that the larger one has."""
+    """Whether nothing moved within the readings that the larger one has.
+
+    A clock that tells that all of it is young is news.
+    """
     offsets = many.samples.offsets or (0,)
     since = moment.at_ns - max(offsets) * SECOND
+    if many.samples.clock and not few.samples.clock:
+        since = min(since, moment.at_ns - QUIET_AFTER_NS)
     return moment.truth.since < since - SECOND
 
 
@@ -167,7 +173,9 @@ def without_clock(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
         if nothing and asked.status != "healthy" and asked.samples.version == "4.0.8":
             code = _first_code(asked)
             yield _broken("4 nothing waits", code, f"{asked.who}: {asked.status}")
-        if never and not moment.truth.moves_in and asked.status in ("healthy", "unknown"):
+        lives = asked.seen.consumers is not None  # internal stats alone tell nobody's life
+        undecided = asked.status in ("healthy", "unknown")
+        if never and lives and not moment.truth.moves_in and undecided:
             code = _first_code(asked)
             yield _broken("4 never in its life", code, f"{asked.who}: {asked.status}")
         if subscription["messageAckRate"] and _stalled_as_a_whole(asked):

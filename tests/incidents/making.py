@@ -21,28 +21,32 @@ LOOKS = 2
 Trouble = Callable[[Random, Script, int], Script]
 
 
-def made(seed: int) -> Script:
-    """The script of this seed; the same one, always."""
+def made(seed: int, soonest: float = 2) -> Script:
+    """The script of this seed; the same one, always. soonest: seconds before anybody looks."""
     random = Random(seed)
-    healthy = _healthy(random, seed)
-    at_ns = int(_log(random, 1, 600) * SECOND)
+    script = healthy(random, seed)
+    at_ns = int(log(random, 1, 600) * SECOND)
     trouble = random.choice(list(TROUBLES))
-    script = replace(TROUBLES[trouble](random, healthy, at_ns), trouble=trouble)
-    return replace(script, moments_ns=_moments(random, 0 if trouble == "none" else at_ns))
+    script = replace(TROUBLES[trouble](random, script, at_ns), trouble=trouble)
+    from_ns = 0 if trouble == "none" else at_ns
+    return replace(script, moments_ns=moments(random, from_ns, soonest=soonest))
 
 
-def _log(random: Random, least: float, most: float) -> float:
+def log(random: Random, least: float, most: float) -> float:
     """A number whose logarithm is even: as often from 1 to 10 as from 10 to 100."""
     return float(least * (most / least) ** random.random())
 
 
-def _moments(random: Random, from_ns: int) -> tuple[int, ...]:
+def moments(
+    random: Random, from_ns: int, oldest: float = 7200, soonest: float = 2
+) -> tuple[int, ...]:
     """When it is looked at: soon and late after the trouble. Odd, so that nothing coincides."""
-    ages = sorted(_log(random, 2, 7200) for _ in range(LOOKS))
+    ages = sorted(log(random, soonest, oldest) for _ in range(LOOKS))
     return tuple(sorted({from_ns + int(age * SECOND) + 137_111 for age in ages}))
 
 
-def _healthy(random: Random, seed: int) -> Script:
+def healthy(random: Random, seed: int) -> Script:
+    """A subscription on which nothing is wrong."""
     type_ = random.choice(TYPES)
     count = 1 if type_ == "exclusive" else random.choice((1, 1, 2, 2, 3, 5))
     batch = random.choice((1, 1, 1, 1, 1, 2, 10, 50, 100))
@@ -77,7 +81,7 @@ def _worker(random: Random, type_: str, batch: int) -> Worker:
     if not queue:
         group = 1
     return Worker(
-        "", client, queue, int(_log(random, 0.1, 600) * SECOND), random.choice((0.0, 0.0, 0.3)),
+        "", client, queue, int(log(random, 0.1, 600) * SECOND), random.choice((0.0, 0.0, 0.3)),
         hands, acks, min(group, max(1, queue)),
     )  # fmt: skip
 
@@ -86,7 +90,7 @@ def _entries(random: Random, script: Script, batch: int) -> tuple[ProducedEntry,
     """A burst, two of them, or a steady stream; at most so many that it stays quick."""
     room = sum(worker.queue or 1 for worker in script.workers)
     most = 1500 if random.random() < 0.08 else ENTRIES_MOST
-    wanted = int(room * _log(random, 0.1, 8)) + random.choice((0, 1, 3, 10, 30))
+    wanted = int(room * log(random, 0.1, 8)) + random.choice((0, 1, 3, 10, 30))
     count = max(1, min(most, wanted // batch))
     if random.random() < 0.05:
         count = 0
@@ -105,19 +109,17 @@ def _times(random: Random, script: Script, count: int) -> list[int]:
     if kind == "late":
         return [2 * SECOND] * count
     if kind == "two":
-        second = int(_log(random, 3, 1800) * SECOND)
+        second = int(log(random, 3, 1800) * SECOND)
         return [0] * (count // 2) + [second] * (count - count // 2)
     per_second = sum(worker.hands * SECOND / worker.work_ns for worker in script.workers)
-    step = int(SECOND / (per_second * _log(random, 0.2, 3)))
+    step = int(SECOND / (per_second * log(random, 0.2, 3)))
     return [step * number for number in range(count)]
 
 
 # What goes wrong, from a moment on.
 
 
-def _some(
-    random: Random, script: Script, change: Callable[[Worker], Worker], all_: float
-) -> Script:
+def some(random: Random, script: Script, change: Callable[[Worker], Worker], all_: float) -> Script:
     """One worker changes, or all of them."""
     chosen = random.randrange(len(script.workers))
     everybody = random.random() < all_
@@ -129,25 +131,25 @@ def _some(
 
 
 def _hangs(random: Random, script: Script, at_ns: int) -> Script:
-    return _some(random, script, lambda worker: replace(worker, hangs_ns=at_ns), 0.3)
+    return some(random, script, lambda worker: replace(worker, hangs_ns=at_ns), 0.3)
 
 
 def _hung_from_the_start(random: Random, script: Script, at_ns: int) -> Script:
-    return _some(random, script, lambda worker: replace(worker, hangs_ns=0), 0.3)
+    return some(random, script, lambda worker: replace(worker, hangs_ns=0), 0.3)
 
 
 def _paused(random: Random, script: Script, at_ns: int) -> Script:
     at_ns = random.choice((0, at_ns))
-    return _some(random, script, lambda worker: replace(worker, paused_ns=at_ns), 0.3)
+    return some(random, script, lambda worker: replace(worker, paused_ns=at_ns), 0.3)
 
 
 def _slows(random: Random, script: Script, at_ns: int) -> Script:
-    work_ns = int(_log(random, 0.1, 600) * SECOND)
-    return _some(random, script, lambda worker: replace(worker, slows=(at_ns, work_ns)), 0.3)
+    work_ns = int(log(random, 0.1, 600) * SECOND)
+    return some(random, script, lambda worker: replace(worker, slows=(at_ns, work_ns)), 0.3)
 
 
 def _never_acks(random: Random, script: Script, at_ns: int) -> Script:
-    return _some(random, script, lambda worker: replace(worker, acks="never"), 0.5)
+    return some(random, script, lambda worker: replace(worker, acks="never"), 0.5)
 
 
 def _nacks(random: Random, script: Script, at_ns: int) -> Script:
@@ -155,7 +157,7 @@ def _nacks(random: Random, script: Script, at_ns: int) -> Script:
         return script
     share, after = random.choice((0.1, 0.5, 1.0)), random.choice((5, 20, 60)) * SECOND
     return replace(
-        _some(random, script, lambda worker: replace(worker, nacks=share, nack_ns=after), 0.5),
+        some(random, script, lambda worker: replace(worker, nacks=share, nack_ns=after), 0.5),
         entries=script.entries[:20],
     )
 
@@ -167,7 +169,7 @@ def _leaves(random: Random, script: Script, at_ns: int) -> Script:
     workers = [*script.workers]
     workers[chosen] = leaver
     if random.random() < 0.5:
-        back_ns = at_ns + SECOND + int(_log(random, 0.1, 100) * SECOND)
+        back_ns = at_ns + SECOND + int(log(random, 0.1, 100) * SECOND)
         name = random.choice((leaver.name, f"{leaver.name}-again"))
         again = replace(leaver, name=name, attach_ns=back_ns, leave_ns=None)
         workers.append(again)

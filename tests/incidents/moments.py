@@ -6,13 +6,13 @@ The truth is what the model knows and what its script did afterwards: nobody is 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import Row
-from tests.incidents.broker import Hold
+from tests.incidents.broker import Broker, Hold
 from tests.incidents.documents import Document, internal, stats
 from tests.incidents.making import made
 from tests.incidents.playing import START_US, UP_NS, App, Play, queue_of, wall_us
@@ -26,9 +26,9 @@ class OfConsumer:
     """The truth of one consumer at one moment. Lengths in nanoseconds from then on; None: never.
 
     queued: messages that its application has not touched; credited: those of them that count as
-    taken all the same. ready_in: until the broker may send to it again. stood: for how long it
-    could not be sent anything. drained_in: until all that it holds is done. What is None may also
-    come after the end of the script.
+    taken all the same. lost: permits that its client will never ask for again. ready_in: until the
+    broker may send to it again. stood: for how long it could not be sent anything. drained_in:
+    until all that it holds is done. What is None may also come after the end of the script.
     """
 
     app: App
@@ -44,6 +44,7 @@ class OfConsumer:
     unsent: int
     holds: Sequence[Hold]
     ready: bool
+    lost: int = 0
     stood: int = 0
     ready_in: int | None = None
     drained_in: int | None = None
@@ -57,12 +58,21 @@ class Truth:
 
     waiting: entries that nobody has been sent. since: when anything moved last (a delivery, an ack,
     a FLOW, somebody came or went). moves_in, sent_in: until an ack or delivery, until a delivery.
-    known: how long the script was followed afterwards.
+    known: how long the script was followed afterwards. delayed: entries that were read and are not
+    due. stuck: whether the broker reads nothing though it should; throttled: whether a rate limit
+    holds it back; miscounts: entries by which its counter is off. gone: since when its active
+    consumer is not there. sent: when each entry was sent, and how often that one was by then.
     """
 
     consumers: dict[str, OfConsumer]
     waiting: int
     since: int
+    delayed: int = 0
+    stuck: bool = False
+    throttled: bool = False
+    miscounts: int = 0
+    gone: int | None = None
+    sent: Sequence[tuple[int, int]] = ()
     moves_in: int | None = None
     sent_in: int | None = None
     comes_in: int | None = None
@@ -175,7 +185,7 @@ def _truth(play: Play) -> Truth:
     """What is true now; what comes of it is filled in when the script is over."""
     broker, now_ns = play.broker, play.now_ns
     consumers = {
-        app.worker.name: OfConsumer(
+        name: OfConsumer(
             app=app,
             hangs=app.hangs(now_ns),
             paused=app.paused(now_ns),
@@ -187,19 +197,45 @@ def _truth(play: Play) -> Truth:
             credited=len(app.client.ahead),
             in_hand=len(app.in_hand),
             unsent=app.client.unsent,
+            lost=app.lost,
             holds=tuple(app.attached.held.values()),
             ready=broker.usable(app.attached) > 0,
         )
-        for app in play.apps
-        if not app.gone
+        for name, app in _by_name(play.apps)
     }
     signs = [broker.last_acked_ns, broker.last_consumed_ns, broker.last_flow_ns, *play.wakes[-1:]]
     last_published = broker.published[-1].arrives_ns if broker.published else 0
     since = max((sign for sign in signs if sign is not None), default=0)
-    waiting = broker.backlog - broker.held
+    waiting = broker.backlog - broker.held - len(broker.delayed)
     if waiting or not broker.held:
         since = max(since, last_published)
-    return Truth(consumers, waiting, since)
+    return Truth(
+        consumers,
+        waiting,
+        since,
+        delayed=broker.read_delayed,
+        stuck=broker.stuck,
+        throttled=any(at > now_ns - 2 * SECOND for at in broker.throttled[-1:]),
+        miscounts=broker.drift,
+        gone=_active_gone(broker),
+        sent=tuple(broker.sent),
+    )
+
+
+def _by_name(apps: Iterable[App]) -> Iterator[tuple[str, App]]:
+    """Those that are there; a second one of a name is told by its number, too."""
+    seen: set[str] = set()
+    for app in apps:
+        if not app.gone:
+            name = app.worker.name
+            yield (f"{name}#{app.attached.index}" if name in seen else name), app
+            seen.add(name)
+
+
+def _active_gone(broker: Broker) -> int | None:
+    if broker.individual or not broker.living:
+        return None
+    return next((c.gone_ns for c in broker.consumers if broker.dispatcher.active(c.index)), None)
 
 
 def _afterwards(moment: Moment, play: Play) -> None:

@@ -23,7 +23,6 @@ from tests.incidents.script import SECOND, Script, Worker
 
 START_US = 1_760_000_000_000_000  # the wall clock at 0
 UP_NS = 3600 * SECOND  # the machine has been up for an hour
-AFTERWARDS_NS = 7200 * SECOND  # how long the script goes on after the last look
 EVENTS_MOST = 40_000
 VERSIONS = {
     "java": "Pulsar-Java-v4.0.8",
@@ -45,10 +44,16 @@ class App:
         self.pending: list[int] = []  # entries that wait for their ACK
         self.asked = 0  # a zero queue's receives that wait
         self.gone = False
+        self.done = 0  # entries that it has finished
+        self.lost = 0  # permits that its client has lost
+
+    def dead(self, now_ns: int) -> bool:
+        at = self.worker.dies_ns
+        return at is not None and now_ns >= at
 
     def hangs(self, now_ns: int) -> bool:
         at = self.worker.hangs_ns
-        return at is not None and now_ns >= at
+        return self.dead(now_ns) or (at is not None and now_ns >= at)
 
     def paused(self, now_ns: int) -> bool:
         at = self.worker.paused_ns
@@ -65,7 +70,9 @@ class Play:
         self, script: Script, looks: Iterable[int], look: Callable[[Play, int], None]
     ) -> None:
         self.script = script
-        self.broker = Broker(script.type, script.consumer_limit, script.subscription_limit)
+        self.broker = Broker(
+            script.type, script.consumer_limit, script.subscription_limit, script.fault
+        )
         self.now_ns = 0
         self.ended_ns = 0
         self.rows: list[Row] = []
@@ -76,6 +83,7 @@ class Play:
         self._look = look
         self._events: list[tuple[int, int, Callable[[Any], None], Any]] = []
         self._number = 0
+        self._retries_ns = 0  # when it tries again what a rate limit held back
 
     def run(self) -> Play:
         script = self.script
@@ -85,7 +93,11 @@ class Play:
             self._later(script.entries[0].arrives_ns, self._publish, 0)
         for worker in script.workers:
             self._later(worker.attach_ns, self._attach, worker)
-        end_ns, left = script.moments_ns[-1] + AFTERWARDS_NS, EVENTS_MOST
+        if script.fault.until_ns is not None:
+            self._later(script.fault.until_ns, self._dispatch, None)
+        for number, due_ns in script.fault.due.items():
+            self._later(due_ns, self._is_due, number)
+        end_ns, left = script.moments_ns[-1] + script.followed_ns, EVENTS_MOST
         events = self._events
         while events and events[0][0] <= end_ns and left:
             left -= 1
@@ -126,9 +138,17 @@ class Play:
             self._later(entries[index].arrives_ns, self._publish, index)
         self._dispatch(None)
 
+    def _is_due(self, number: int) -> None:
+        self.broker.is_due(number)
+        self._dispatch(None)
+
     def _dispatch(self, _: None) -> None:
+        held_back = len(self.broker.throttled)
         for consumer, entry in self.broker.dispatch():
             self._deliver(self.apps[consumer.index], entry)
+        if len(self.broker.throttled) > held_back and self.now_ns >= self._retries_ns:
+            self._retries_ns = (self.now_ns // SECOND + 1) * SECOND
+            self._later(self._retries_ns, self._dispatch, None)
 
     # The client.
 
@@ -148,6 +168,8 @@ class Play:
         self._tell_active([app] if self.broker.dispatcher.active(number) else [], app)
         if worker.leave_ns is not None:
             self._later(worker.leave_ns, self._leave, app)
+        if worker.stays_ns:
+            self._later(self.now_ns + worker.stays_ns, self._leave, app)
         if worker.queue:
             self._flow(app, worker.queue)
         self._receive(app)
@@ -161,7 +183,11 @@ class Play:
                 self._row(row)
 
     def _leave(self, app: App) -> None:
+        if app.gone:
+            return
         app.gone = True
+        if app.worker.stays_ns:
+            self._later(self.now_ns + app.worker.again_ns, self._attach, app.worker)
         self.wakes.append(self.now_ns)
         was_active = self.broker.dispatcher.active(app.attached.index)
         if app.worker.goes == "loses":
@@ -200,11 +226,14 @@ class Play:
         for message in messages:
             app.client.put(Queued(0, message, entry, self.now_ns, 0))
         app.asked = 0
-        self._move_ahead(app)
-        self._receive(app)
+        if not app.dead(self.now_ns):
+            self._move_ahead(app)
+            self._receive(app)
 
     def _credit(self, app: App) -> None:
-        if app.worker.queue:
+        if app.worker.leaks and self._random.random() < app.worker.leaks:
+            app.lost += 1
+        elif app.worker.queue:
             app.client.unsent += 1
             if app.client.unsent >= app.client.threshold and not self._holds_permits(app):
                 permits, app.client.unsent = app.client.unsent, 0
@@ -223,7 +252,7 @@ class Play:
     def _receive(self, app: App) -> None:
         """It takes what it has hands for."""
         now_ns, worker = self.now_ns, app.worker
-        while len(app.in_hand) < worker.hands and not app.gone:
+        while len(app.in_hand) < worker.hands and not app.gone and not app.dead(now_ns):
             if app.paused(now_ns):
                 return
             if not worker.queue and not app.client.holds and not app.asked:
@@ -267,7 +296,7 @@ class Play:
 
     def _nack(self, what: tuple[App, ProducedEntry]) -> None:
         app, entry = what
-        if app.gone or entry.number not in app.attached.held:
+        if app.gone or app.dead(self.now_ns) or entry.number not in app.attached.held:
             return
         row = self._plain("REDELIVER_UNACKNOWLEDGED_MESSAGES", app, TO_BROKER)
         row.message_ids, row.messages = [MessageId(0, entry.number, None)], 1
@@ -277,7 +306,8 @@ class Play:
 
     def _done(self, app: App, entry: ProducedEntry) -> None:
         acks = app.worker.acks
-        if acks == "never":
+        app.done += 1
+        if acks == "never" or app.done in app.worker.skips:
             return
         app.pending.append(entry.number)
         if len(app.pending) >= app.worker.group:

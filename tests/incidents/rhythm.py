@@ -25,6 +25,9 @@ PHASES = 50
 FACTOR = 1.5
 OFFSETS = (60, 30, 10, 5, 0)
 WINDOWS = ((0,), (5, 0), (10, 5, 0), (30, 0), OFFSETS)
+QUEUES = (1, 2, 3, 5, 10, 20, 50, 100, 100, 200, 500, 1000, 1000, 2000, 5000)
+COUNTS = (1, 1, 2, 3, 5, 10, 20)
+REFILLS, TAKEN_MOST = 4, 12_000  # before the first phase; messages of all consumers, about
 KINDS = ("messages", "messages", "refills", "refills", "hung", "idle")
 QUESTIONS = (
     *((sources, Samples(window)) for sources in (STATS, BOTH_STATS) for window in WINDOWS),
@@ -38,10 +41,11 @@ def rhythm(seed: int) -> Script:
     random = Random(seed)
     kind = random.choice(KINDS)
     type_ = random.choice(("shared", "shared", "shared", "exclusive", "failover", "key_shared"))
-    queue = random.choice((1, 2, 3, 5, 10, 20, 50, 100, 1000))
-    work_ns = int(random.choice((0.3, 1, 3, 10, 30, 30, 60, 120, 300, 600)) * SECOND)
+    queue = random.choice(QUEUES)
+    work_ns = int(0.1 * 6000 ** random.random() * SECOND)  # 0.1 s to 10 min, as often short as long
     client = random.choice(("java", "pulsar-client", "go"))
-    count = random.choice((1, 1, 2, 3)) if type_ != "exclusive" else 1
+    count = random.choice(COUNTS) if type_ != "exclusive" else 1
+    count = min(count, max(1, TAKEN_MOST // (REFILLS * queue)))
     acks: Acks = "each"
     if type_ in ("exclusive", "failover"):
         acks = random.choice(("each", "cumulative"))
@@ -58,7 +62,7 @@ def _set(random: Random, script: Script, kind: str) -> Script:
     threshold, active = refill_threshold(worker.queue), len(script.workers)
     if script.type == "failover":
         active = 1
-    refills = 2 if worker.queue > 100 else 4
+    refills = 2 if worker.queue > 100 else REFILLS
     done = refills * threshold + threshold // 2 + random.randrange(threshold)
     period_ns = worker.work_ns * (threshold if kind == "refills" else 1)
     from_ns = done * worker.work_ns + 11_111_111

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pulsar_doctor.simulate.scenario import ProducedEntry
@@ -11,6 +12,7 @@ SECOND = 1_000_000_000
 
 Acks = Literal["each", "groups", "cumulative", "never"]
 Goes = Literal["closes", "loses"]
+Face = Literal["none", "lost", "asleep"]  # no read, one that nobody does, one that waits for new
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,11 @@ class Worker:
     group: so many entries share an ACK. hangs_ns: from then on it finishes nothing. paused_ns: from
     then on it takes nothing. slows: from when on a message takes how long. nacks: share of the
     messages that it gives back, nack_ns after it had them.
+
+    dies_ns: from then on its machine is gone, and the broker does not know until leave_ns. leaks:
+    share of what it takes for which its client never asks again. skips: these of the entries that
+    it finishes, by their order, it never acknowledges. stays_ns, again_ns: it crashes after so
+    long, and is back so much later, for ever; 0 for none.
     """
 
     name: str
@@ -39,6 +46,30 @@ class Worker:
     slows: tuple[int, int] | None = None
     nacks: float = 0.0
     nack_ns: int = 0
+    dies_ns: int | None = None
+    leaks: float = 0.0
+    skips: tuple[int, ...] = ()
+    stays_ns: int = 0
+    again_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the broker does wrong, or is told to do. Nothing, as a rule.
+
+    stuck_ns: from then on it reads nothing, until_ns: until then (None: for good), face: how its
+    flags look meanwhile. rate: so many messages a second at most; 0: any. due: entries that are not
+    due before a moment. drift: from when on its counter of the backlog is off by how many entries.
+    keeps_active: it chooses no other active consumer when that one goes.
+    """
+
+    stuck_ns: int | None = None
+    until_ns: int | None = None
+    face: Face = "none"
+    rate: int = 0
+    due: Mapping[int, int] = field(default_factory=dict)
+    drift: tuple[int, int] = (0, 0)
+    keeps_active: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +77,8 @@ class Script:
     """One incident. consumer_limit, subscription_limit: of unacknowledged messages, 0 for none.
 
     delay_ns: applications hold a message back until it is so old. moments_ns: when it is looked at.
-    trouble: what is wrong with it, by name, for whoever reads a table. told: whether the wire's
-    reader is told receiver queues, limits and delays.
+    trouble: what is wrong with it, by name, for whoever reads a table. redelivers: whether the
+    stats tell the rate of what is sent again. followed_ns: how long it goes on after the last look.
     """
 
     seed: int
@@ -59,3 +90,6 @@ class Script:
     consumer_limit: int = 0
     subscription_limit: int = 0
     delay_ns: int = 0
+    fault: Fault = Fault()
+    redelivers: bool = False
+    followed_ns: int = 7200 * SECOND

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.incidents.moments import Moment
 from tests.incidents.script import SECOND
 
-REFILL_WAIT_NS, SLOW_WAIT_NS = 300 * SECOND, 30 * SECOND
+REFILL_WAIT_NS, SLOW_WAIT_NS, QUIET_AFTER_NS = 300 * SECOND, 30 * SECOND, 5 * SECOND
 MANY = 50  # messages
 
 
