@@ -255,7 +255,7 @@ def _idle(standing: Standing) -> Age | None:
         return None
     if standing.permits is None or standing.permits <= 0:
         return None
-    if standing.delivered and now.last_consumed_timestamp_ms is None:
+    if not standing.tells("last_consumed_timestamp_ms"):
         return None
     moments = (now.connected_since_ms, now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms)
     return standing.since(*moments)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.sample import Age, Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
 
@@ -119,6 +119,8 @@ class Standing:
         """Since the last sign of life; None where nothing tells."""
         now = self.now
         connected = now.connected_since_ms
+        if not self.tells("last_acked_timestamp_ms", "last_consumed_timestamp_ms"):
+            return self._age_of()  # there may have been a later one
         signs = [now.last_acked_timestamp_ms, self.last_flow_ms, connected]
         if now.msg_out_counter != 0:  # an attempt to send leaves its moment too
             signs.append(now.last_consumed_timestamp_ms)
@@ -149,10 +151,19 @@ class Standing:
         name = "last_consumed_flow_timestamp_ms"
         return self.now.last_consumed_flow_timestamp_ms is not None or name in self.now.never
 
+    def tells(self, *moments: Moment) -> bool:
+        """Whether each of these moments is told, or that it never came."""
+        now = self.now
+        return now.msg_out_counter == 0 or all(
+            getattr(now, moment) is not None or moment in now.never for moment in moments
+        )
+
     @property
     def without_work(self) -> Age | None:
         """Since it last acknowledged or asked for more, or connected."""
         now = self.now
+        if not self.tells("last_acked_timestamp_ms"):
+            return self._age_of()
         return self._age_of(now.last_acked_timestamp_ms, self.last_flow_ms, now.connected_since_ms)
 
     @property

@@ -53,7 +53,8 @@ def without_ack(standing: Standing) -> Age | None:
     """
     now, first = standing.now, standing.course.values[0]
     signs = (now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms, now.connected_since_ms)
-    age = standing.since(*signs)
+    told = standing.tells("last_acked_timestamp_ms", "last_consumed_timestamp_ms")
+    age = standing.since(*signs) if told else None
     span_ms = standing.observed.window.span_least_ms
     held = first is not None and (first.unacked_messages or 0) > 0
     none = standing.returned == 0 or standing.acked is False  # an ack may count for nothing

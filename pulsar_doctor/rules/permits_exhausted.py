@@ -120,7 +120,9 @@ def _waiting(
         return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
     if quiet.seconds >= limits["quiet_after"]:
         return _finding(view, consumer, "warning", 0.6)
-    if not quiet.exact and consumer.never_gave_back:
+    asked = consumer.since_flow
+    lately = asked is not None and asked.exact and asked.seconds < limits["quiet_after"]
+    if not quiet.exact and consumer.never_gave_back and not lately:
         return _finding(view, consumer, "warning", 0.5)
     if not quiet.exact:
         return _cannot_tell(consumer, consumer.unseen or "when that was is not told")
