@@ -138,6 +138,8 @@ def _of_consumer(moment: Moment, each: OfConsumer) -> Iterator[tuple[str, int]]:
         yield "exclusive-zombie", moment.at_ns - _successor_ns(moment, each)
     if each.lost and _never_asks(each):
         yield "permit-leak", each.stood if moment.truth.waiting else 0
+        if script.type == "failover" and several and moment.truth.waiting:
+            yield "inactive-failover", each.stood
     if each.blocked and script.consumer_limit and _stands(each):
         yield "blocked-on-unacked-consumer", each.stood
     if _asks_no_more(moment, each) and _stands(each):
@@ -208,8 +210,9 @@ def _asks_no_more(moment: Moment, each: OfConsumer) -> bool:
 
 
 def _stands(each: OfConsumer) -> bool:
-    """Whether the broker may not send to it, for longer than anybody calls healthy."""
-    return not each.ready and (each.ready_in is None or each.ready_in > SLOW_WAIT_NS)
+    """Whether the broker may not send to it, for as long in all as somebody may call too long."""
+    whole = None if each.ready_in is None else each.stood + each.ready_in
+    return not each.ready and (whole is None or whole > SLOW_WAIT_NS / NEAR)
 
 
 def _works_singly(each: OfConsumer) -> bool:

@@ -54,6 +54,8 @@ class Case:
     """A subscription. waiting: entries that nobody was sent, at the moment; rate_in: that come.
 
     past: entries that were consumed before anybody of these came. holes: acknowledged ranges.
+    throttled: reads that a limit holds back, one more each second; once_throttled: that it held
+    back some time.
     """
 
     type: str
@@ -66,6 +68,7 @@ class Case:
     stuck: float = 0.0
     face: Face | None = None
     throttled: int = 0
+    once_throttled: int = 0
     delayed: int = 0
     drift: int = 0
     alone: float = 0.0
@@ -161,7 +164,7 @@ def _stats(case: Case, counts: list[_Counts], numbers: _Numbers, at: float) -> D
     backlog = numbers.held + numbers.waiting + case.delayed + case.drift
     out, unacked = sum(c.out for c in counts), sum(c.unacked for c in counts)
     individual = case.type in ("shared", "key_shared")
-    held_back = case.throttled + int(at) if case.throttled else 0
+    held_back = case.throttled + int(at) if case.throttled else case.once_throttled
     rate = sum(c.pace for c in counts)
     storm = any(each.doing == "gives back" for each in case.members)
     acks = [c.acked for c in counts if c.acked is not None]
@@ -303,6 +306,8 @@ def large(seed: int) -> Large:
     random = Random(f"large {seed}")
     kind = random.choice(list(KINDS))
     case = replace(KINDS[kind](random), kind=kind)
+    if random.random() < 0.2:  # of a limit that was reached some time, or makes reads smaller
+        case = replace(case, once_throttled=int(log(random, 1, 1e6)))
     taken = [
         Taken(AT_NS - offset * SECOND, *documents(case, -float(offset)))
         for offset in sorted(OFFSETS, reverse=True)
@@ -357,6 +362,7 @@ def _of_member(case: Case, each: Member) -> Iterator[tuple[str, float]]:
     told = _counts(case, each, 0)
     if each.doing == "leaks":
         yield "permit-leak", each.stopped
+        yield from _keeps_its_place(case, each)
     elif each.doing == "never acks" or (each.doing == "gives back" and told.acked is None):
         yield "not-acknowledging", each.connected
         if told.blocked:
@@ -382,12 +388,17 @@ def _hangs(case: Case, each: Member, told: _Counts) -> Iterator[tuple[str, float
     others = len(case.members) > 1
     if told.permits <= 0:
         yield "permits-exhausted", each.stopped
-    if case.type == "failover" and others and told.permits <= 0:
-        yield "inactive-failover", each.stopped
+        yield from _keeps_its_place(case, each)
     if case.type == "key_shared" and others and case.waiting:
         yield "key-shared-blocked", each.stopped
     if case.type == "shared" and others and not case.waiting:
         yield "prefetch-hogging", each.stopped
+
+
+def _keeps_its_place(case: Case, each: Member) -> Iterator[tuple[str, float]]:
+    """Of one that asks no more."""
+    if case.type == "failover" and len(case.members) > 1:
+        yield "inactive-failover", each.stopped
 
 
 # What happens.
