@@ -36,7 +36,7 @@ from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ranking import cases_of, shares_of
+from pulsar_doctor.suspects.ranking import POSSIBLE, cases_of, hidden_cases, shares_of
 from pulsar_doctor.suspects.weights import WEIGHTS
 from tests.incidents.asking import LIMITS, RULES, Samples, untellable, view
 from tests.incidents.causes import Cause, causes, is_right, roots
@@ -125,15 +125,18 @@ def state(
         if f.severity != "info"
     ]
     groups: list[Group] = []
-    if undecided:
-        for group in cases_of(seen, undecided):
-            code = group[0].of.code
-            cases = []
-            for case in group:
-                cause = (code, case.consumer.label if case.consumer else None)
-                signs = tuple(case.signs)
-                cases.append((is_right(cause, every), is_right(cause, root), signs))
-            groups.append((code, cases))
+    if said.status == "healthy":
+        left = hidden_cases(seen, {finding.code for finding in said.findings})
+    else:
+        left = cases_of(seen, undecided) if undecided else []
+    for group in left:
+        code = group[0].of.code
+        cases = []
+        for case in group:
+            cause = (code, case.consumer.label if case.consumer else None)
+            signs = tuple(case.signs)
+            cases.append((is_right(cause, every), is_right(cause, root), signs))
+        groups.append((code, cases))
     right = any(ok for _, cases in groups for ok, _, _ in cases)
     healthy = (HEALTHY, None) in every
     only = all(code in (HEALTHY, "ack-hole") for code, _ in every)
@@ -370,17 +373,19 @@ def claims(weights: Weights, sure: dict[str, dict[float, float]], each: State) -
         Claim(sure.get(code, {}).get(raw, raw), right, "finding", right)
         for code, raw, right, _ in each.findings
     ]
-    if each.status == "healthy":
-        return [Claim(1.0, each.healthy, "healthy", each.healthy)]
     cases = [best(weights, group) for group in each.groups]
+    well = [Claim(1.0, each.healthy, "healthy", each.healthy)] if each.status == "healthy" else []
     if not cases:
-        return said
+        return said or well
     shares = shares_of([case.total for case in cases])
     roots = any(case.root for case in cases)
     ranked = [
         Claim(share, case.right, "suspect", case.root if roots else case.right)
-        for share, case in zip(shares, cases, strict=False)
+        for share, case, group in zip(shares, cases, each.groups, strict=False)
+        if not well or (share >= POSSIBLE and group[0] != HEALTHY)
     ]
+    if well:
+        return well + sorted(ranked, key=lambda claim: -claim.share)
     ranked.append(Claim(shares[-1], each.none_right, NONE_OF_THESE, each.none_right))
     return said + sorted(ranked, key=lambda claim: -claim.share)
 

@@ -36,7 +36,7 @@ from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
-from pulsar_doctor.suspects.ranking import ruled_out, suspects_of
+from pulsar_doctor.suspects.ranking import LIKELY, hidden_by_health, ruled_out, suspects_of
 from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.spelling import near
 
@@ -49,7 +49,6 @@ FAILS: dict[FailOn, set[Status]] = {
     "warning": {"stalled", "warning"},
     "never": set(),
 }
-LIKELY = 0.6  # from this probability on a suspect is called likely
 NO_STALL = frozenset(  # what would be a warning, or nothing, if it were decided
     {"ack-hole", "backlog-counter-wrong", "delayed-messages", "dispatch-throttled",
      "holes-over-limit", "no-consumer", "not-acknowledging", "permits-differ", "redelivery-storm",
@@ -82,7 +81,8 @@ class Steady:
 class Diagnosis:
     """The verdict on one subscription, worst finding first.
 
-    unknown: what the evidence did not decide. suspects: what it may be then, most likely first.
+    unknown: what the evidence did not decide. suspects: what it may be then, most likely first; of
+    a healthy verdict what it may hide.
     incarnations: the consumers that were judged.
     backlog: entries, by positions where the broker's counter is wrong; None: not told.
     backlog_change: in the window. consumers: everybody, well or not; None: not told.
@@ -145,8 +145,9 @@ class _Weighed:
 def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
     """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
     found, undecided = weighed_by(view, rules, limits)
-    if found.status == "healthy" and not undecided:
-        return found
+    if found.status == "healthy":
+        known = {each.code for each in found.findings}
+        return replace(found, suspects=hidden_by_health(view, known))
     named = {each.code for each in found.findings if each.severity != "info"}
     return replace(
         found,
@@ -258,7 +259,9 @@ def fails(diagnosis: Diagnosis, fail_on: FailOn) -> bool:
 
 
 def stall_is_likely(diagnosis: Diagnosis) -> bool:
-    """Whether one of its suspects would be a stall and is likely."""
+    """Whether one of its suspects would be a stall and is likely; what is healthy is none."""
+    if diagnosis.status == "healthy":
+        return False
     likely = (each.code for each in diagnosis.suspects if each.probability >= LIKELY)
     return any(code not in NO_STALL for code in likely)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Clue, Probe, RuledOut, Suspect
+from pulsar_doctor.evidence.answers import NONE_OF_THESE, Clue, Probe, RuledOut, Suspect
 from pulsar_doctor.report.words import accused, likelihood, share, whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, printable
 
 IN_DETAIL_MOST = 3  # with what speaks for them
 RULED_OUT_SHOWN_MOST = 4  # reasons; each may exclude several
-REASONS_SHOWN_MOST = 3
+HIDDEN = "may hide"  # beside a healthy verdict
 SuspicionRow = tuple[str, str]  # what it tells, and the text
 
 
@@ -26,10 +26,12 @@ def suspect_rows(
     A row `run` is a whole line for a shell.
     """
     likely = [each for each in diagnosis.suspects if likelihood(each) != "unlikely"]
+    if diagnosis.status == "healthy":  # that it is nothing is the verdict
+        likely = [each for each in likely if each.code != NONE_OF_THESE]
     likely = (likely or list(diagnosis.suspects[:1]))[:IN_DETAIL_MOST]
     probes: list[Probe] = []
     for suspect in likely:
-        yield likelihood(suspect), _named(suspect)
+        yield HIDDEN if diagnosis.status == "healthy" else likelihood(suspect), _named(suspect)
         yield from () if in_short else _grounds(suspect)
         if suspect.decide and suspect.decide not in probes and not (in_short and probes):
             probes.append(suspect.decide)

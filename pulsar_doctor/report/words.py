@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import STATUSES
-from pulsar_doctor.diagnosis.weighing import LIKELY, Diagnosis, Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.evidence.answers import (
     HEALTHY,
     NONE_OF_THESE,
@@ -18,9 +18,9 @@ from pulsar_doctor.evidence.answers import (
 )
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.suspects.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.wording.printable import printable
 
-POSSIBLE = 0.15  # from this probability on a suspect is called possible
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
 CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
 

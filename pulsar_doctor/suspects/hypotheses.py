@@ -311,7 +311,7 @@ HYPOTHESES = (
         ("works", "acks_come", "lively", "asks_singly", "moves", "rate_out", "rate_acks"),
         excluded=_not_failover,
         not_by=_not_active,
-        missing=("active_consumer", "quiet_for"),
+        missing=("quiet_for",),
     ),
     Hypothesis(
         "exclusive-zombie",
@@ -402,7 +402,8 @@ HYPOTHESES = (
     Hypothesis(
         HEALTHY,
         "it works, or waits for what comes",
-        ("just_delivered", "delivers", "somebody_acks", "reads", "nobody_holds", "nothing_left",
+        ("settled", "just_delivered", "delivers", "somebody_acks", "reads", "nobody_holds",
+         "nothing_left",
          "backlog_falls", "somebody_ready", "all_lively", "all_work", "rate_out", "rate_acks",
          "read_waits"),
         ("delivered_long_ago", "delivers_none", "backlog_grows", "flag_all_blocked", "waits",

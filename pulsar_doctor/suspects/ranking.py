@@ -9,7 +9,7 @@ cause that is one consumer's the consumer with the highest sum stands for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.evidence.answers import (
@@ -24,6 +24,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.clues import Clues, of_consumer, of_subscription
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES, Hypothesis
+from pulsar_doctor.suspects.missing import missing_of
 from pulsar_doctor.suspects.probes import probe_of
 from pulsar_doctor.suspects.weights import WEIGHTS
 
@@ -32,6 +33,8 @@ Undecided = Mapping[str, Sequence[Unknown]]  # what rules could not decide, by c
 UNMEASURED, SAYS_SOMETHING = 1.0, 0.05  # of a clue that no state had, and to be named at all
 SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
 SHOWN_MOST = 6
+LIKELY = 0.6  # from this share on a suspect is called likely
+POSSIBLE = 0.15  # from this share on a suspect is called possible, and told beside healthy
 CODES = frozenset(each.code for each in HYPOTHESES)
 # What one consumer shows is seen of the whole subscription, too: for HEALTHY.
 SUMMED = {
@@ -40,6 +43,8 @@ SUMMED = {
     "one_blocked": ("flag_blocked",),
     "one_empty": ("empty_handed",),
 }
+FACTS = frozenset({"ack-hole", "delayed-messages", "holes-over-limit"})  # told as soon as it is so
+SETTLED = Clue("status", "no rule finds anything")
 SUMMED_ALL = {"all_lively": ("lively",), "all_work": ("works", "holds_nothing")}
 
 
@@ -74,27 +79,66 @@ def suspects_of(
     found: codes of what is decided already. Then these are what it may be besides, and "none of
     these" is that nothing else is wrong.
     """
-    cases = [best(group, weights) for group in cases_of(view, undecided)]
-    if not cases:
+    ranked = _ranked(cases_of(view, undecided), weights)
+    if not ranked:
         return ()
-    shares = shares_of([case.total(weights) for case in cases])
-    ranked = sorted(zip(shares, cases, strict=False), key=lambda each: -each[0])
     if found:
         ranked = [each for each in ranked if each[1].of.code not in {*found, HEALTHY}]
+    return _named(view, ranked, weights)
+
+
+def hidden_by_health(
+    view: SubscriptionView, known: Collection[str] = (), weights: Weights = WEIGHTS
+) -> tuple[Suspect, ...]:
+    """What may be wrong where no rule finds or misses anything: what is possible, if anything is.
+
+    known: codes of what is told as information. "None of these" is that nothing is wrong.
+    """
+    ranked = _ranked(hidden_cases(view, known), weights)
+    wrong = [(p, case) for p, case in ranked if p >= POSSIBLE and case.of.code != HEALTHY]
+    return _named(view, wrong, weights) if wrong else ()
+
+
+def hidden_cases(view: SubscriptionView, known: Collection[str] = ()) -> list[list[Suspicion]]:
+    """What nothing excludes though no rule finds it; nothing where no rule would tell it."""
+    if view.quiet_is_fine:
+        return []
+    groups = cases_of(view, {}, settled=True)
+    return [group for group in groups if group[0].of.code not in {*known, *FACTS}]
+
+
+def _ranked(
+    groups: Iterable[Sequence[Suspicion]], weights: Weights
+) -> list[tuple[float, Suspicion]]:
+    cases = [best(group, weights) for group in groups]
+    shares = shares_of([case.total(weights) for case in cases])
+    return sorted(zip(shares, cases, strict=False), key=lambda each: -each[0])
+
+
+def _named(
+    view: SubscriptionView, ranked: Sequence[tuple[float, Suspicion]], weights: Weights
+) -> tuple[Suspect, ...]:
+    """Those that are worth it; the others are none of these."""
     told = [(p, case) for p, case in ranked[:SHOWN_MOST] if p >= SHOWN_LEAST]
     named = [_suspect(view, case, p, weights) for p, case in told]
     rest = max(0.0, 1 - sum(suspect.probability for suspect in named))
-    none = Suspect(NONE_OF_THESE, None, round(rest, 3), "none of these")
-    return (*named, none)
+    return (*named, Suspect(NONE_OF_THESE, None, round(rest, 3), "none of these"))
 
 
-def cases_of(view: SubscriptionView, undecided: Undecided) -> list[list[Suspicion]]:
-    """What nothing excludes: of each hypothesis a case for each consumer that it may concern."""
+def cases_of(
+    view: SubscriptionView, undecided: Undecided, *, settled: bool = False
+) -> list[list[Suspicion]]:
+    """What nothing excludes: of each hypothesis a case for each consumer that it may concern.
+
+    settled: no rule has found or missed anything.
+    """
     if view.refused or view.gap or not (view.consumers or view.backlog or view.left):
         return []
     whole = dict(of_subscription(view))
     seen = [(each, of_consumer(view, each)) for each in view.served]
     whole |= _of_all([clues for _, clues in seen])
+    if settled:
+        whole["settled"] = SETTLED
     groups = []
     for hypothesis in HYPOTHESES:
         if hypothesis.excluded is not None and hypothesis.excluded(view):
@@ -169,7 +213,7 @@ def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Wei
         summary=_sentence(says, clues[1]),
         speaks_for=clues[1],
         against=clues[-1],
-        missing=case.of.missing,
+        missing=missing_of(case.of.missing, view, each),
         decide=probe_of(view, case.of.code, each),
         where=None if each is None else each.whereabouts,
     )

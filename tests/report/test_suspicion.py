@@ -222,3 +222,12 @@ def test_a_warning_with_a_likely_stall_is_a_failure_of_its_own_cause() -> None:
     text = written("junit", checkup([judged]), fail_on="suspect")
     assert '<failure type="ack-hole"' in text
     assert "<failure" not in written("junit", checkup([judged]))
+
+
+def test_what_a_healthy_verdict_may_hide_stands_below_it() -> None:
+    hides = replace(suspected(suspects=(STUCK, ANOTHER)), status="healthy", unknown=())
+    lines = table(hides)
+    assert lines[0].startswith("✔ HEALTHY  ledger")
+    assert lines[1].startswith("  may hide   key-shared-blocked of ks-stuck, 70%")
+    assert [line[2:11] for line in lines[2:]] == ["to decide", "run      "]
+    assert not any(line.startswith(("  likely", "  ruled out")) for line in lines)

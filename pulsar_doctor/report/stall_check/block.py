@@ -64,7 +64,13 @@ class Pen:
 def print_block(pen: Pen, alike: Alike) -> None:
     """Draws all that is known of partitions that stand still for the same causes."""
     pen.console.print(_heading(pen, alike))
-    lines = list(_lines(pen, alike, with_actions=True))
+    _print_rows(pen, _lines(pen, alike, with_actions=True))
+    pen.console.print()
+
+
+def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
+    """Each with its name; what is to be pasted on a line of its own, however long."""
+    lines = list(rows)
     widest = max(7, *(len(name) for name, _ in lines))
     for to_paste, some in groupby(lines, lambda line: line[0] in PASTED):
         if not to_paste:
@@ -73,7 +79,6 @@ def print_block(pen: Pen, alike: Alike) -> None:
         for name, text in some:
             line = Text.assemble((f"  {name:<{widest}}  ", "dim"), text)
             pen.console.print(line, soft_wrap=True)
-    pen.console.print()
 
 
 def block_parts(pen: Pen, alike: Alike) -> Padding:
@@ -90,6 +95,9 @@ def print_healthy(pen: Pen, folded: Folded) -> None:
     if folded.info is not None:
         info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
         pen.console.print(indented([("info", Text(info))], below=0))
+    if folded.doubt is not None:
+        rows = suspect_rows(folded.doubt, in_short=True)
+        _print_rows(pen, ((name, Text(text)) for name, text in rows))
 
 
 def _heading(pen: Pen, alike: Alike) -> Text:

@@ -23,7 +23,8 @@ class Folded:
     """One subscription of one topic, with all its partitions.
 
     partitions: how many were judged, 0 where the topic has none. backlog: entries of all of them,
-    None where one is not told. unwell: the verdicts that are not healthy.
+    None where one is not told. unwell: the verdicts that are not healthy. info, doubt: the first of
+    the healthy ones with something to know, or that may hide something.
     """
 
     topic: str
@@ -33,6 +34,7 @@ class Folded:
     backlog: int | None = 0
     unwell: list[Diagnosis] = field(default_factory=list)
     info: Finding | None = None
+    doubt: Diagnosis | None = None
     vitals: Vitals = field(default_factory=Vitals)
 
     def add(self, diagnosis: Diagnosis) -> None:
@@ -43,8 +45,11 @@ class Folded:
         self.vitals.add(diagnosis)
         if diagnosis.status != "healthy":
             self.unwell.append(diagnosis)
-        elif diagnosis.findings:
+            return
+        if diagnosis.findings:
             self.info = self.info or diagnosis.findings[0]
+        if diagnosis.suspects:
+            self.doubt = self.doubt or diagnosis
 
     @property
     def status(self) -> Status:

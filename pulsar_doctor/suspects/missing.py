@@ -1,0 +1,51 @@
+"""Which of the numbers that would tell a suspect nobody told: what to ask for next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import told
+
+CONSUMERS = "consumers"
+OF_CONSUMER: Mapping[str, Callable[[ConsumerView], object]] = {  # None: not told
+    "blocked_consumer_on_unacked_msgs": lambda each: each.blocked,
+    "draining_hashes": lambda each: each.draining,
+    "largest_batch": lambda each: each.largest_batch,
+    "last_acked_timestamp": lambda each: each.since_ack or each.never_acked,
+    "owed": lambda each: each.owed,
+    "pace": lambda each: each.pace,
+    "quiet_for": lambda each: each.quiet,
+    "receiver_queue_size": lambda each: told(each.queue_size),
+}
+OF_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionView], object]] = {
+    "acknowledged_ranges": lambda view: view.ranges,
+    "backlog_by_positions": lambda view: view.backlog and view.backlog.positions,
+    "blocked_subscription_on_unacked_msgs": lambda view: (
+        view.unacked_limit and view.unacked_limit.blocked
+    ),
+    CONSUMERS: lambda view: view.consumers,
+    "msg_delayed": lambda view: view.delayed,
+    "msg_in_replay": lambda view: view.replay,
+    "read_position": lambda view: view.reads,
+    "read_state": lambda view: view.reads and view.reads.face,
+    "redelivered": lambda view: view.circulation,
+    "throttled_reads": lambda view: view.throttling,
+}
+
+
+def missing_of(
+    names: Iterable[str], view: SubscriptionView, each: ConsumerView | None
+) -> tuple[str, ...]:
+    """Those of these names that are not told. each: whom the suspect concerns; None: nobody."""
+    missing = (_missing(name, view, each) for name in names)
+    return tuple(dict.fromkeys(name for name in missing if name is not None))
+
+
+def _missing(name: str, view: SubscriptionView, each: ConsumerView | None) -> str | None:
+    if name in OF_SUBSCRIPTION:
+        return name if OF_SUBSCRIPTION[name](view) is None else None
+    if each is None:
+        return CONSUMERS if view.consumers is None else None
+    return name if OF_CONSUMER[name](each) is None else None
