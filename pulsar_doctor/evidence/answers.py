@@ -15,6 +15,7 @@ WHENS: tuple[Urgency, ...] = ("now", "today", "later")
 SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
 
 HEALTHY, NONE_OF_THESE = "healthy", "none-of-these"  # codes of suspects that are no rule's
+UNDECIDED = "undecided"  # the name of a clue: that the rule of a cause could not decide
 
 WIRE = "a trace of the wire"
 STATS = "the broker's stats"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import NONE_OF_THESE, Clue, Probe, RuledOut, Suspect
+from pulsar_doctor.evidence.answers import (
+    NONE_OF_THESE,
+    UNDECIDED,
+    Clue,
+    Probe,
+    RuledOut,
+    Suspect,
+)
 from pulsar_doctor.report.words import accused, likelihood, share, whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, printable
@@ -71,7 +78,11 @@ def _named(suspect: Suspect) -> str:
 def _grounds(suspect: Suspect) -> Iterator[SuspicionRow]:
     where = whereabouts(suspect.where, suspect.summary) if suspect.where else ""
     missing = ", ".join(name.replace("_", " ") for name in suspect.missing)
-    speaks_for = (clue for clue in suspect.speaks_for if clue.text not in suspect.summary)
+    speaks_for = (
+        clue
+        for clue in suspect.speaks_for
+        if clue.name != UNDECIDED and clue.text not in suspect.summary  # told below: why
+    )
     said = {"where": where, "for": _clues(speaks_for), "against": _clues(suspect.against)}
     said["missing"] = missing
     yield from ((name, printable(text)) for name, text in said.items() if text)

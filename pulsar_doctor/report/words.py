@@ -98,12 +98,19 @@ def client(version: str) -> str:
 
 
 def whereabouts(where: Whereabouts, said: str = "") -> str:
-    """`10.0.3.7:51494, Java 4.0.8, connected 2 h`; without an address that was said before."""
-    connected = where.connected and f"connected {where.connected}"
+    """`10.0.3.7:51494, Java 4.0.8, connected 2 h`; without an address that was said before.
+
+    The moment instead, where only a bound tells how long ago that is.
+    """
+    since, connected = where.connected_since, where.connected
+    if connected and (connected.exact or not since):
+        since = None if connected.says_nothing else f"connected {connected}"
+    elif since:
+        since = f"connected since {since}"
     parts = (
         where.address.lstrip("/") if where.address and where.address not in said else None,
         client(where.client_version) if where.client_version else None,
-        connected or (where.connected_since and f"connected since {where.connected_since}"),
+        since,
     )
     return printable(", ".join(part for part in parts if part))
 

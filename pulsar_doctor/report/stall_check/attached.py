@@ -60,7 +60,7 @@ def _cells(of: ToldConsumer) -> tuple[str, ...]:
         of.label,
         of.address.lstrip("/") if of.address else NOT_TOLD,
         client(of.client_version) if of.client_version else NOT_TOLD,
-        _or_not(of.connected),
+        _or_not(None if of.connected and of.connected.says_nothing else of.connected),
         _or_not(of.queue_size),
         _or_not(of.permits),
         _or_not(of.held),
