@@ -9,10 +9,11 @@ from dataclasses import fields, replace
 from operator import attrgetter
 
 from pulsar_doctor.diagnosis.impact import impact_of
-from pulsar_doctor.evidence.answers import Finding
+from pulsar_doctor.evidence.answers import Finding, Suspect
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.told import ToldConsumer
+from pulsar_doctor.remedies.sentence import remedy
 from pulsar_doctor.wording.durations import moment_of
 
 # Measures of a finding that are the age of its trouble.
@@ -36,6 +37,12 @@ def consumers_of(view: SubscriptionView) -> tuple[ToldConsumer, ...] | None:
     if view.consumers is None:
         return None
     return tuple(ToldConsumer(*TOLD(each)) for each in view.consumers)
+
+
+def remedy_of(view: SubscriptionView, suspect: Suspect, general: str | None) -> str | None:
+    """What to do if it is that. general: for everybody; None: it depends on who it is."""
+    who = next((each for each in view.consumers or () if each.label == suspect.consumer), None)
+    return remedy(view, who) if general is None and who is not None else general
 
 
 def _named(view: SubscriptionView, finding: Finding) -> ConsumerView | None:

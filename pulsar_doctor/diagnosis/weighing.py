@@ -16,7 +16,7 @@ from typing import Literal
 from pulsar_doctor.diagnosis.certainty import sure
 from pulsar_doctor.diagnosis.looks import Look
 from pulsar_doctor.diagnosis.remedied import After
-from pulsar_doctor.diagnosis.telling import consumers_of, told_of
+from pulsar_doctor.diagnosis.telling import consumers_of, remedy_of, told_of
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
@@ -58,7 +58,10 @@ NO_STALL = frozenset(  # what would be a warning, or nothing, if it were decided
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One file of rules/. needs: any one of these sources. explains: other codes."""
+    """One file of rules/. needs: any one of these sources. explains: other codes.
+
+    remedy: where it is the same for everybody.
+    """
 
     code: str
     text: str
@@ -66,6 +69,7 @@ class Rule:
     needs: frozenset[str]
     thresholds: tuple[Threshold, ...] = ()
     explains: frozenset[str] = frozenset()
+    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,26 @@ def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) 
     found, undecided = weighed_by(view, rules, limits)
     if found.status == "healthy":
         known = {each.code for each in found.findings}
-        return replace(found, suspects=hidden_by_health(view, known))
+        return replace(found, suspects=_advised(view, hidden_by_health(view, known), rules))
     named = {each.code for each in found.findings if each.severity != "info"}
     return replace(
         found,
         findings=tuple(map(_measured, found.findings)),
-        suspects=suspects_of(view, undecided, named) if undecided else (),
+        suspects=_advised(view, suspects_of(view, undecided, named), rules) if undecided else (),
         ruled_out=tuple(each for each in ruled_out(view) if each.code not in named),
+    )
+
+
+def _advised(
+    view: SubscriptionView, suspects: Iterable[Suspect], rules: Iterable[Rule]
+) -> tuple[Suspect, ...]:
+    """Each with what to do if it is that."""
+    remedies = {rule.code: rule.remedy for rule in rules}
+    return tuple(
+        replace(suspect, remedy=remedy_of(view, suspect, remedies[suspect.code]))
+        if suspect.code in remedies
+        else suspect
+        for suspect in suspects
     )
 
 

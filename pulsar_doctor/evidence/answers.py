@@ -126,6 +126,7 @@ class Suspect:
     """What it may be, where nothing is decided. probability: a measured share, from 0 to 1.
 
     code: of a rule; HEALTHY: nothing is wrong; NONE_OF_THESE. missing: names of what nobody told.
+    remedy: what to do once it turns out to be this.
     All suspects of one subscription sum to 1.
     """
 
@@ -138,6 +139,7 @@ class Suspect:
     missing: tuple[str, ...] = ()
     decide: Probe | None = None
     where: Whereabouts | None = None
+    remedy: str | None = None
 
     def document(self) -> dict[str, object]:
         """As every JSON has it."""
@@ -151,6 +153,7 @@ class Suspect:
             "missing": list(self.missing),
             "decide": self.decide and self.decide.document(),
             "where": self.where and self.where.document(),
+            "remedy": self.remedy,
         }
 
 

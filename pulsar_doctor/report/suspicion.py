@@ -37,12 +37,16 @@ def suspect_rows(
         likely = [each for each in likely if each.code != NONE_OF_THESE]
     likely = (likely or list(diagnosis.suspects[:1]))[:IN_DETAIL_MOST]
     probes: list[Probe] = []
+    remedies: list[str] = []
     for suspect in likely:
         yield HIDDEN if diagnosis.status == "healthy" else likelihood(suspect), _named(suspect)
         yield from () if in_short else _grounds(suspect)
         if suspect.decide and suspect.decide not in probes and not (in_short and probes):
             probes.append(suspect.decide)
             yield from probe_rows(suspect.decide)
+        if suspect.remedy and suspect.remedy not in remedies and not in_short:
+            remedies.append(suspect.remedy)
+            yield "if so", printable(suspect.remedy)
     rest = [each for each in diagnosis.suspects if each not in likely]
     if rest and not in_short:
         yield likelihood(rest[0]), "; ".join(f"{accused(each)}, {share(each)}" for each in rest)

@@ -38,4 +38,5 @@ def _rule(name: str) -> Rule:
         needs=module.NEEDS,
         thresholds=module.THRESHOLDS,
         explains=getattr(module, "EXPLAINS", frozenset()),
+        remedy=getattr(module, "REMEDY", None),
     )

@@ -33,7 +33,7 @@ from pulsar_doctor.remedies.lines import check as check_line
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
-    "Unload the topic (`pulsar-admin topics unload{topic}`): the counter is computed anew when it "
+    "Unload the topic (`pulsar-admin topics unload`): the counter is computed anew when it "
     "is loaded. All its consumers and producers reconnect, and what was sent and not acknowledged "
     "is sent again. Until then ask for the precise backlog (--get-precise-backlog)."
 )
@@ -57,7 +57,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _finding(view: SubscriptionView) -> Finding:
     backlog = view.backlog
     assert backlog is not None
-    topic = f" {view.full_topic}" if "://" in view.topic else ""
     return Finding(
         code="backlog-counter-wrong",
         severity="warning",
@@ -73,7 +72,7 @@ def _finding(view: SubscriptionView) -> Finding:
             Measure("non_contiguous_deleted_messages_ranges", backlog.ranges, "ranges"),
             Measure("samples", backlog.shown_wrong, "samples"),
         ),
-        remedy=REMEDY.format(topic=topic),
+        remedy=REMEDY,
         actions=(
             Action(
                 "now",

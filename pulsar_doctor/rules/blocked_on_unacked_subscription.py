@@ -45,6 +45,7 @@ EXPLAINS = frozenset(
     }
 )
 NAMED_MOST = 3
+REMEDY = f"Make consumers acknowledge what they have finished; raise the limit {ONLY_IF}."
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -130,8 +131,7 @@ def _worst(view: SubscriptionView) -> str:
 
 def _remedy(view: SubscriptionView) -> str:
     worst = "".join(remedy(view, each).removesuffix(".") for each in _most_first(view)[:1])
-    first = worst or "Make consumers acknowledge what they have finished"
-    return f"{first}; raise the limit {ONLY_IF}."
+    return f"{worst}; raise the limit {ONLY_IF}." if worst else REMEDY
 
 
 def _holds(consumer: ConsumerView) -> int:

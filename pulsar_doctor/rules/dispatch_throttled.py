@@ -32,6 +32,7 @@ SETTINGS = {
     "topic": "set-dispatch-rate of `pulsar-admin topicPolicies` or namespaces",
     "broker": "dispatchThrottlingRateInMsg and dispatchThrottlingRateInByte of broker.conf",
 }
+REMEDY = f"Raise the limit or accept its pace: {', or '.join(SETTINGS.values())}."
 
 THRESHOLDS = (
     Threshold("ready", 0.5, "of the samples", "with permits; fewer: clients set the pace"),

@@ -13,14 +13,18 @@ from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.judge import Judge
 from pulsar_doctor.diagnosis.telling import consumers_of, told_of
-from pulsar_doctor.diagnosis.weighing import limits_of
+from pulsar_doctor.diagnosis.weighing import diagnose, limits_of
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.ack_wait import Acks
-from pulsar_doctor.evidence.answers import STATS, Finding, Measure
+from pulsar_doctor.evidence.answers import HEALTHY, STATS, Finding, Measure
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.rules import load
+from pulsar_doctor.suspects.hypotheses import HYPOTHESES
+from tests.incidents.asking import LIMITS, RULES
+from tests.rules.stats_script import observed
 
 STATES = Path(__file__).parent.parent / "states" / "4.0.8"
 
@@ -275,3 +279,24 @@ def test_of_a_real_state_who_works_has_its_last_ack_its_pace_and_the_backlog_its
     assert active.msg_rate_out > 1
     assert (standby.since_ack, standby.never_acked, standby.msg_rate_out) == (None, True, 0)
     assert verdict.backlog_change == -72
+
+
+def test_a_suspect_comes_with_what_to_do_if_it_is_that() -> None:
+    stuck = {"availablePermits": 0, "unackedMessages": 900, "clientVersion": "Pulsar-Java-v4.0.8"}
+    told = {"msgBacklog": 5000, "lastConsumedTimestamp": None, "lastAckedTimestamp": None}
+    moments = {"lastAckedTimestamp": None, "lastConsumedTimestamp": None, "msgOutCounter": None}
+    case = {"samples": ["0s"], "clock": "not told", "subscription": told}
+    view = by_stats.subscription_view(observed({**case, "consumers": {"w": stuck | moments}}))
+    said = diagnose(view, RULES, LIMITS)
+    advice = {each.code: each.remedy for each in said.suspects}
+    assert said.status == "unknown"
+    assert "by a dump of its threads" in (advice["permits-exhausted"] or "")
+    assert ".receiverQueueSize(1)" in (advice["permits-exhausted"] or "")
+    assert advice["none-of-these"] is None
+
+
+def test_each_cause_has_a_remedy_of_its_own_or_that_of_its_consumer() -> None:
+    general = {rule.code for rule in RULES if rule.remedy is not None}
+    of_one = {each.code for each in HYPOTHESES if each.not_by is not None}
+    assert {each.code for each in HYPOTHESES} - {HEALTHY} <= general | of_one
+    assert not any("{" in (rule.remedy or "") for rule in RULES)

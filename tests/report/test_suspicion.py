@@ -231,3 +231,11 @@ def test_what_a_healthy_verdict_may_hide_stands_below_it() -> None:
     assert lines[1].startswith("  may hide   key-shared-blocked of ks-stuck, 70%")
     assert [line[2:11] for line in lines[2:]] == ["to decide", "run      "]
     assert not any(line.startswith(("  likely", "  ruled out")) for line in lines)
+
+
+def test_what_to_do_if_it_is_that_is_said_once() -> None:
+    both = tuple(
+        replace(each, remedy="restart it") for each in (STUCK, replace(SLOW, probability=0.3))
+    )
+    lines = table(suspected(suspects=both))
+    assert [line for line in lines if "restart it" in line] == ["  if so      restart it"]
