@@ -130,6 +130,12 @@ def suspected(subscription: str = "ledger", first: float = 0.7, **more: Any) -> 
     return verdict("unknown", subscription, **told)
 
 
+def caused(number: int, **more: Any) -> Diagnosis:
+    """One that is stalled for a cause of its own."""
+    found = (finding(f"cause-{number}"),)
+    return verdict("stalled", f"s{number}", findings=found, **more)
+
+
 def checkup(diagnoses: Iterable[Diagnosis], **more: Any) -> Checkup:
     """Of ten seconds of a broker, unless said otherwise; a generator is read once."""
     told: dict[str, Any] = {"window_seconds": 10.0, "samples": 11, "checked_at": AT, **more}

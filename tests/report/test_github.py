@@ -91,3 +91,11 @@ def test_all_that_can_be_done_is_told_in_its_order() -> None:
     found = (finding(actions=actions_on("persistent://a/b/c d")),)
     text = read(written("github", checkup([verdict("stalled", findings=found)])))
     assert_actions_in_order(text)
+
+
+def test_many_with_one_cause_share_an_annotation() -> None:
+    dead = [verdict("warning", f"s{number}", backlog=10) for number in range(48)]
+    first, notice = written("github", checkup(dead)).splitlines()
+    assert first.startswith("::warning title=warning%3A 48 subscriptions%3A s0%2C s1%2C s2 and 45")
+    assert "permits-exhausted%2C backlog 480 in all::" in first
+    assert notice.endswith("48 subscriptions judged, 48 warning")

@@ -9,7 +9,7 @@ import pytest
 from pulsar_doctor.diagnosis.checkup import Tally
 from pulsar_doctor.diagnosis.weighing import Status
 from pulsar_doctor.report.stall_check.formats.nagios import exit_code
-from tests.report.checkups import checkup, verdict, written
+from tests.report.checkups import caused, checkup, verdict, written
 
 PERFORMANCE = re.compile(
     r"[a-z_]+=\d+;[\d]*;[\d]*;\d*(;\d+)?( [a-z_]+=\d+;[\d]*;[\d]*;\d*(;\d+)?)*"
@@ -82,7 +82,16 @@ def test_what_is_not_loaded_alarms_nobody() -> None:
 
 
 def test_many_are_cut_and_the_rest_is_counted() -> None:
-    stalled = [verdict("stalled", f"s{number}") for number in range(14)]
+    stalled = [caused(number) for number in range(14)]
     lines = written("nagios", checkup(stalled)).splitlines()
     assert sum(line.startswith("STALLED") for line in lines) == 10
     assert lines[-1] == "and 4 more: -o json lists them all"
+
+
+def test_many_with_one_cause_are_one_entry() -> None:
+    dead = [verdict("stalled", f"s{number}", backlog=10) for number in range(48)]
+    first, *details = written("nagios", checkup([*dead, caused(1, backlog=5)])).splitlines()
+    told = "48 subscriptions: s0, s1, s2 and 45 more on public/default/orders: "
+    assert f"49 of 49 subscriptions stalled: {told}permits-exhausted, backlog 480 in all|" in first
+    heads = [line for line in details if line.startswith("STALLED")]
+    assert heads == [f"STALLED {told}backlog 480 in all", "STALLED s1 on public/default/orders"]

@@ -16,7 +16,16 @@ from pulsar_doctor.evidence.answers import Measure, Unknown
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import client
-from tests.report.checkups import actions_on, checkup, finding, located, suspected, verdict, written
+from tests.report.checkups import (
+    actions_on,
+    caused,
+    checkup,
+    finding,
+    located,
+    suspected,
+    verdict,
+    written,
+)
 
 MANY = """
 verdict     subscription   topic                       culprit    cause                   backlog
@@ -57,12 +66,6 @@ def table(diagnoses: list[Diagnosis], **more: object) -> list[str]:
     verbose = bool(more.pop("verbose", False))
     text = written("table", checkup(diagnoses, **more), verbose=verbose)
     return [line.rstrip() for line in text.splitlines()]
-
-
-def caused(number: int, **more: Any) -> Diagnosis:
-    """One that is stalled for a cause of its own."""
-    found = (finding(f"cause-{number}"),)
-    return verdict("stalled", f"s{number}", findings=found, **more)
 
 
 def folded(statuses: dict[int, str], of: int, **more: object) -> list[Diagnosis]:

@@ -129,11 +129,6 @@ class FoldedFleet:
         counts["healthy"] += self.plain_healthy_count
         return counts
 
-    def alike(self) -> list[Alike]:
-        """What is not healthy, worst first over all subscriptions."""
-        found = [alike for folded in self.unwell for alike in folded.alike()]
-        return sorted(found, key=lambda alike: STATUSES.index(alike.status))
-
 
 def fold(diagnoses: Iterable[Diagnosis]) -> FoldedFleet:
     """All of them, in any order."""

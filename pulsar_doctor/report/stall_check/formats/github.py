@@ -10,9 +10,10 @@ from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup, Tally
 from pulsar_doctor.report.plain import in_detail
-from pulsar_doctor.report.stall_check.folding import Alike, fold
+from pulsar_doctor.report.stall_check.folding import fold
+from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import cause, counted
+from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.printable import many, printable
 
 TITLE = "pulsar-doctor stall-check"
@@ -20,9 +21,9 @@ TITLE = "pulsar-doctor stall-check"
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """An error for what makes the exit code 1 or 3, a warning for the rest, and a summary."""
-    alike = fold(checkup.examined()).alike()
-    errors = (one for one in alike if _is_error(one, wanted))
-    warnings = (one for one in alike if not _is_error(one, wanted))
+    told = unwell_of(fold(checkup.examined()))
+    errors = (one for one in told if _is_error(one, wanted))
+    warnings = (one for one in told if not _is_error(one, wanted))
     out.writelines(_annotation("error", _title(one), _message(one)) for one in errors)
     for topic, reason in checkup.unreachable:
         out.write(_annotation("error", f"unreachable: {printable(topic)}", printable(reason)))
@@ -30,17 +31,16 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     out.write(_annotation("notice", TITLE, _summary(checkup.tally)))
 
 
-def _is_error(alike: Alike, wanted: Wanted) -> bool:
-    return alike.status == "unknown" or any(map(wanted.fails, alike.diagnoses))
+def _is_error(each: Unwell, wanted: Wanted) -> bool:
+    return each.status == "unknown" or any(map(wanted.fails, each.diagnoses))
 
 
-def _title(alike: Alike) -> str:
-    subscription = printable(alike.of.subscription)
-    return f"{alike.status}: {subscription} on {alike.place}: {cause(alike.shown)}"
+def _title(each: Unwell) -> str:
+    return f"{each.status}: {each.said}"
 
 
-def _message(alike: Alike) -> str:
-    return "\n".join(in_detail(alike.shown, with_actions=True))
+def _message(each: Unwell) -> str:
+    return "\n".join(in_detail(each.worst.shown, with_actions=True))
 
 
 def _summary(tally: Tally) -> str:

@@ -12,9 +12,10 @@ from typing import TextIO
 from pulsar_doctor.diagnosis.checkup import Checkup, Tally
 from pulsar_doctor.diagnosis.weighing import Status
 from pulsar_doctor.report.plain import in_detail
-from pulsar_doctor.report.stall_check.folding import Alike, fold
+from pulsar_doctor.report.stall_check.folding import fold
+from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import cause, counted
+from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.printable import many, printable
 
 NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit code
@@ -45,18 +46,18 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """One status line with performance data, then a line for each that is not healthy."""
     fleet = fold(checkup.examined())
     tally = checkup.tally
-    alike = fleet.alike()
+    told = unwell_of(fleet)
     state = NAMES[exit_code(tally)]
-    first = _clean(f"PULSAR STALL-CHECK {state} - {_headline(checkup, tally, alike)}")
+    first = _clean(f"PULSAR STALL-CHECK {state} - {_headline(checkup, tally, told)}")
     out.write(f"{first}|{_performance(tally)}\n")
-    out.writelines(f"{_clean(line)}\n" for line in _details(checkup, alike))
+    out.writelines(f"{_clean(line)}\n" for line in _details(checkup, told))
 
 
-def _headline(checkup: Checkup, tally: Tally, alike: list[Alike]) -> str:
+def _headline(checkup: Checkup, tally: Tally, told: list[Unwell]) -> str:
     total = many(tally.subscriptions, "subscription")
-    if alike:
-        worst = alike[0]
-        said = f"{tally.counts[worst.status]} of {total} {worst.status}: {_short(worst)}"
+    if told:
+        worst = told[0]
+        said = f"{tally.counts[worst.status]} of {total} {worst.status}: {worst.said}"
         return f"{said}; {_unread(tally)}" if tally.unreachable else said
     if tally.unreachable:
         topic, reason = checkup.unreachable[0]
@@ -68,17 +69,13 @@ def _unread(tally: Tally) -> str:
     return f"{many(tally.unreachable, 'topic')} unreachable"
 
 
-def _short(alike: Alike) -> str:
-    return f"{printable(alike.of.subscription)} on {alike.place}: {cause(alike.shown)}"
-
-
-def _details(checkup: Checkup, alike: list[Alike]) -> Iterator[str]:
-    for one in alike[:DETAILED_MOST]:
-        yield f"{one.status.upper()} {printable(one.of.subscription)} on {one.place}"
-        yield from (f"  {line}" for line in islice(in_detail(one.shown), LINES_MOST))
+def _details(checkup: Checkup, told: list[Unwell]) -> Iterator[str]:
+    for one in told[:DETAILED_MOST]:
+        yield f"{one.status.upper()} {one.where}{f': {one.cost}' if one.cost else ''}"
+        yield from (f"  {line}" for line in islice(in_detail(one.worst.shown), LINES_MOST))
     for topic, reason in checkup.unreachable[:DETAILED_MOST]:
         yield f"UNREACHABLE {printable(topic)}: {printable(reason)}"
-    left_out = sum(max(0, len(some) - DETAILED_MOST) for some in (alike, checkup.unreachable))
+    left_out = sum(max(0, len(some) - DETAILED_MOST) for some in (told, checkup.unreachable))
     if left_out:
         yield f"and {left_out} more: -o json lists them all"
 
