@@ -22,7 +22,9 @@ from pulsar_doctor.evidence.answers import (
 )
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.suspects.clues import Clues, of_consumer, of_subscription
+from pulsar_doctor.suspects.clues import Clues
+from pulsar_doctor.suspects.clues_of_consumer import of_consumer
+from pulsar_doctor.suspects.clues_of_subscription import of_subscription
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES, Hypothesis
 from pulsar_doctor.suspects.missing import missing_of
 from pulsar_doctor.suspects.probes import probe_of

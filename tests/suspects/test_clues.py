@@ -13,7 +13,8 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.answers import Clue
-from pulsar_doctor.suspects.clues import of_consumer, of_subscription
+from pulsar_doctor.suspects.clues_of_consumer import of_consumer
+from pulsar_doctor.suspects.clues_of_subscription import of_subscription
 from tests.rules.stats_script import observed
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.suspects.clues import of_subscription
+from pulsar_doctor.suspects.clues_of_subscription import of_subscription
 from pulsar_doctor.suspects.ranking import cases_of, suspects_of
 from tests.rules.stats_script import observed
 

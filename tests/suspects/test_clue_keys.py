@@ -1,0 +1,62 @@
+"""Every clue counts for some suspect, and whatever counts is a clue that may be seen."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from pulsar_doctor.suspects import clues_of_consumer, clues_of_subscription
+from pulsar_doctor.suspects.hypotheses import HYPOTHESES
+from pulsar_doctor.suspects.ranking import SUMMED, SUMMED_ALL
+from pulsar_doctor.suspects.weights import WEIGHTS
+
+BY_RULES = {"undecided", "settled"}  # what the rules have said, and no look at a view
+OF_ALL = {**SUMMED, **SUMMED_ALL}
+pytestmark = pytest.mark.pure
+
+
+def keys_of(module: ModuleType) -> Iterator[set[str]]:
+    """Those that each yield of its looks may have; a table that it looks up counts whole."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
+            parts = list(ast.walk(node.value.elts[0]))
+            tables = [getattr(module, n.id, {}) for n in parts if isinstance(n, ast.Name)]
+            yield {
+                *(n.value for n in parts if isinstance(n, ast.Constant)),
+                *(key for table in tables if isinstance(table, dict) for key in table.values()),
+            }
+
+
+def seen() -> set[str]:
+    of_each, of_all = list(keys_of(clues_of_consumer)), list(keys_of(clues_of_subscription))
+    assert all(of_each)
+    assert all(of_all)
+    assert len(of_each) > 30
+    assert len(of_all) > 30
+    return set().union(*of_each, *of_all)
+
+
+def counted() -> set[str]:
+    return {key for each in HYPOTHESES for key in (*each.speaks_for, *each.against)}
+
+
+def test_no_clue_is_seen_for_nothing() -> None:
+    summed = {key for keys in OF_ALL.values() for key in keys}
+    assert seen() - counted() - summed == set()
+    assert OF_ALL.keys() <= counted()
+
+
+def test_what_counts_is_a_clue_that_there_is() -> None:
+    assert counted() - seen() == {*OF_ALL, *BY_RULES}
+    assert {key for keys in OF_ALL.values() for key in keys} <= seen()
+
+
+def test_every_clue_of_a_hypothesis_has_a_weight_and_speaks_one_way() -> None:
+    for each in HYPOTHESES:
+        keys = (*each.speaks_for, *each.against)
+        assert len(set(keys)) == len(keys), each.code
+        assert WEIGHTS[each.code].keys() == {"", *keys}, each.code
