@@ -36,7 +36,8 @@ from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
-from pulsar_doctor.suspects.ranking import LIKELY, hidden_by_health, ruled_out, suspects_of
+from pulsar_doctor.suspects.ranking import LIKELY, hidden_by_health, suspects_of
+from pulsar_doctor.suspects.ruling_out import ruled_out
 from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.spelling import near
 

@@ -2,5 +2,5 @@
 
 clues are single observations of a view; hypotheses say which of them speak for or against a cause,
 and which of the exclusions rules it out; weights are how much, measured by bench/calibration.py;
-ranking adds them up; probes say what would decide.
+ranking adds them up; ruling_out says what it cannot be; probes say what would decide.
 """

@@ -12,14 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.evidence.answers import (
-    HEALTHY,
-    NONE_OF_THESE,
-    Clue,
-    RuledOut,
-    Suspect,
-    Unknown,
-)
+from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE, Clue, Suspect, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.clues import Clues
@@ -37,17 +30,16 @@ SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
 SHOWN_MOST = 6
 LIKELY = 0.6  # from this share on a suspect is called likely
 POSSIBLE = 0.15  # from this share on a suspect is called possible, and told beside healthy
-CODES = frozenset(each.code for each in HYPOTHESES)
-# What one consumer shows is seen of the whole subscription, too: for HEALTHY.
+# What one consumer shows, or all of them, is seen of the whole subscription, too: for HEALTHY.
 SUMMED = {
     "one_stuck": ("quiet_long", "unusual", "neighbour_later", "still"),
     "one_never_acked": ("never_acked_many",),
     "one_blocked": ("flag_blocked",),
     "one_empty": ("empty_handed",),
 }
+SUMMED_ALL = {"all_lively": ("lively",), "all_work": ("works", "holds_nothing")}
 FACTS = frozenset({"ack-hole", "delayed-messages", "holes-over-limit"})  # told as soon as it is so
 SETTLED = Clue("status", "no rule finds anything")
-SUMMED_ALL = {"all_lively": ("lively",), "all_work": ("works", "holds_nothing")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +58,13 @@ class Suspicion:
 
     def total(self, weights: Weights) -> float:
         """What its clues say together."""
-        own = weights[self.of.code]
-        return own[""] + sum(sign * own.get(key, UNMEASURED) for key, sign in self.signs)
+        return total_of(self.of.code, self.signs, weights)
+
+
+def total_of(code: str, signs: Iterable[tuple[str, int]], weights: Weights) -> float:
+    """What these clues say together of that cause."""
+    own = weights[code]
+    return own[""] + sum(sign * own.get(key, UNMEASURED) for key, sign in signs)
 
 
 def suspects_of(
@@ -171,16 +168,17 @@ def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
 
 
 def _of_all(seen: Sequence[Clues]) -> dict[str, Clue]:
-    found: dict[str, Clue] = {}
-    for key, keys in SUMMED.items():
-        one = next((clues[k] for clues in seen for k in keys if k in clues), None)
-        if one is not None:
-            found[key] = one
-    for key, keys in SUMMED_ALL.items():
-        each = [next((clues[k] for k in keys if k in clues), None) for clues in seen]
-        if each and None not in each:
-            found[key] = each[0] if each[0] is not None else found[key]
-    return found
+    """What one consumer shows, and what each of them shows, seen of the whole subscription."""
+    one = {key: _shown(seen, keys) for key, keys in SUMMED.items()}
+    everybody = {key: _shown(seen, keys) for key, keys in SUMMED_ALL.items()}
+    whole = {key: clues for key, clues in everybody.items() if len(clues) == len(seen)}
+    return {key: clues[0] for key, clues in (one | whole).items() if clues}
+
+
+def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Clue]:
+    """Of each consumer that shows one of these the first one."""
+    first = (next((clues[key] for key in keys if key in clues), None) for clues in seen)
+    return [clue for clue in first if clue is not None]
 
 
 def best(group: Sequence[Suspicion], weights: Weights) -> Suspicion:
@@ -225,22 +223,3 @@ def _sentence(says: str, clues: Sequence[Clue]) -> str:
     """What it would mean, and the two clues that say most."""
     plain = [clue.text for clue in clues if clue.name != "undecided"][:2]
     return f"{says}; {'; '.join(plain)}" if plain else says
-
-
-def ruled_out(view: SubscriptionView) -> tuple[RuledOut, ...]:
-    """What it cannot be, each with the number that excludes it."""
-    if view.refused or view.gap:
-        return ()
-    found = ((each.code, _excluded(view, each)) for each in HYPOTHESES)
-    return tuple(RuledOut(code, because) for code, because in found if because)
-
-
-def _excluded(view: SubscriptionView, of: Hypothesis) -> str | None:
-    because = None if of.excluded is None else of.excluded(view)
-    if because or of.not_by is None:
-        return because
-    reasons = [of.not_by(view, each) for each in view.served]
-    if not reasons or None in reasons:
-        return None
-    more = f", and likewise the {len(reasons) - 1} others" if len(reasons) > 1 else ""
-    return f"{reasons[0]}{more if len(set(reasons)) > 1 else ''}"

@@ -9,7 +9,7 @@ import pytest
 
 from bench.calibration import QUESTIONS
 from pulsar_doctor.evidence.answers import HEALTHY
-from pulsar_doctor.suspects.ranking import ruled_out
+from pulsar_doctor.suspects.ruling_out import ruled_out
 from tests.incidents.asking import view
 from tests.incidents.causes import FACTS, causes
 from tests.incidents.moments import Incident, Moment, incident, played

@@ -17,7 +17,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ranking import ruled_out
+from pulsar_doctor.suspects.ruling_out import ruled_out
 
 A, B = ConsumerView(label="a"), ConsumerView(label="b")
 BARE = SubscriptionView(

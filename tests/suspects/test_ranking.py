@@ -13,7 +13,8 @@ from pulsar_doctor.diagnosis.weighing import diagnose, weighed_by
 from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ranking import ruled_out, shares_of
+from pulsar_doctor.suspects.ranking import shares_of
+from pulsar_doctor.suspects.ruling_out import ruled_out
 from pulsar_doctor.suspects.weights import WEIGHTS
 from tests.incidents.asking import CODES, LIMITS, RULES, Samples, view
 from tests.incidents.causes import causes, is_right

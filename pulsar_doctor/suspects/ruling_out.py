@@ -1,0 +1,26 @@
+"""What it cannot be, each cause with the number that excludes it: of all consumers, if of one."""
+
+from __future__ import annotations
+
+from pulsar_doctor.evidence.answers import RuledOut
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.suspects.hypotheses import HYPOTHESES, Hypothesis
+
+
+def ruled_out(view: SubscriptionView) -> tuple[RuledOut, ...]:
+    """What it cannot be, each with the number that excludes it."""
+    if view.refused or view.gap:
+        return ()
+    found = ((each.code, _excluded(view, each)) for each in HYPOTHESES)
+    return tuple(RuledOut(code, because) for code, because in found if because)
+
+
+def _excluded(view: SubscriptionView, of: Hypothesis) -> str | None:
+    because = None if of.excluded is None else of.excluded(view)
+    if because or of.not_by is None:
+        return because
+    reasons = [of.not_by(view, each) for each in view.served]
+    if not reasons or None in reasons:
+        return None
+    more = f", and likewise the {len(reasons) - 1} others" if len(reasons) > 1 else ""
+    return f"{reasons[0]}{more if len(set(reasons)) > 1 else ''}"
