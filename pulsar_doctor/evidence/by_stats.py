@@ -71,7 +71,9 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         reads=reads_of(observed),
         throttling=throttling_of(observed),
         key_order=key_order_of(observed),
-        attended=bool(everybody) if told else None,
+        attended=bool(everybody)
+        if told
+        else (observed.now.active_consumer_name is not None or None),
         alone=alone_of(observed),
         read_armed=observed.read_armed,
         msg_rate_out=observed.now.msg_rate_out,

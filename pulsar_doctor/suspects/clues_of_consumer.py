@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -17,16 +18,48 @@ FAR = 300.0  # seconds until the next FLOW
 
 
 @dataclass(frozen=True, slots=True)
+class _Everybody:
+    """The consumers of a subscription together, looked at once: there may be thousands.
+
+    held: messages, at most. liveliest: the two with the youngest signs of life, and these.
+    """
+
+    count: int
+    held: int
+    idle: Sequence[ConsumerView]
+    liveliest: Sequence[tuple[Age, ConsumerView]]
+    called: Mapping[str, Sequence[ConsumerView]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Of:
     """One consumer beside the others of its subscription."""
 
     view: SubscriptionView
+    everybody: _Everybody
     consumer: ConsumerView
 
 
-def of_consumer(view: SubscriptionView, consumer: ConsumerView) -> Clues:
-    """By key."""
-    return seen_by(LOOKS, _Of(view, consumer))
+def of_consumers(view: SubscriptionView) -> list[tuple[ConsumerView, Clues]]:
+    """Those that are served, each with its clues by key."""
+    everybody = _everybody(view.consumers or ())
+    return [(each, seen_by(LOOKS, _Of(view, everybody, each))) for each in view.served]
+
+
+def _everybody(there: Sequence[ConsumerView]) -> _Everybody:
+    signs = ((_sign(each), each) for each in there)
+    told = ((age, each) for age, each in signs if age is not None)
+    called: dict[str, list[ConsumerView]] = {}
+    for each in there:
+        if each.name:
+            called.setdefault(each.name, []).append(each)
+    return _Everybody(
+        count=len(there),
+        held=sum(most(each.held) or 0 for each in there),
+        idle=[each for each in there if each.may_receive and each.holds_nothing],
+        liveliest=nsmallest(2, told, key=lambda sign: sign[0].ms),
+        called=called,
+    )
 
 
 def _permits(of: _Of) -> Found:
@@ -61,10 +94,9 @@ def _held(of: _Of) -> Found:
 
 
 def _share(of: _Of) -> Found:
-    each, others = of.consumer, [c for c in of.view.consumers or () if c is not of.consumer]
+    each, idle, others = of.consumer, of.everybody.idle, of.everybody.count > 1
     held = least(each.held) or 0
-    total = held + sum(most(other.held) or 0 for other in others)
-    idle = [other for other in others if other.may_receive and other.holds_nothing]
+    total = held + of.everybody.held - (most(each.held) or 0)
     if held > 1 and 2 * held >= total and idle and of.view.type == "Shared":
         more = f" and {len(idle) - 1} more have" if len(idle) > 1 else " has"
         yield (
@@ -124,11 +156,10 @@ def _silence(of: _Of) -> Found:
 def _beside(of: _Of) -> Found:
     """Neighbours as a clock: what they did since its last sign."""
     own = _sign(of.consumer)
-    others = [(_sign(c), c) for c in of.view.consumers or () if c is not of.consumer]
-    later = [(age, c) for age, c in others if age is not None]
-    if own is None or not later:
+    others = [sign for sign in of.everybody.liveliest if sign[1] is not of.consumer]
+    if own is None or not others:
         return
-    newest, who = min(later, key=lambda each: each[0].ms)
+    newest, who = others[0]
     if own.ms - newest.ms >= APART_MS:
         apart = duration((own.ms - newest.ms) / 1000)
         text = f"{who.label} showed a sign of life {apart} after the last of {of.consumer.label}"
@@ -205,7 +236,7 @@ def _keys(of: _Of) -> Found:
 
 def _namesake(of: _Of) -> Found:
     each = of.consumer
-    same = [c for c in of.view.consumers or () if each.name and c.name == each.name]
+    same = of.everybody.called.get(each.name or "", ())
     newer = [
         c
         for c in same

@@ -144,8 +144,12 @@ def reads_on(view: SubscriptionView) -> str | None:
 def attended(view: SubscriptionView) -> str | None:
     """Somebody is there, or nothing waits."""
     count = len(view.consumers or ())
-    if view.attended:
+    if view.attended and count:
         return f"{count} {'consumer is' if count == 1 else 'consumers are'} attached"
+    if view.attended:
+        return "the broker names an active consumer"
+    if view.attended is None and (least(view.unacked) or 0) > 0:
+        return f"somebody holds {view.unacked} messages"
     return "the backlog is empty" if view.backlog and view.backlog.empty else None
 
 

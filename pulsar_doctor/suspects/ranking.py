@@ -16,7 +16,7 @@ from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE, Clue, Suspect
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.clues import Clues
-from pulsar_doctor.suspects.clues_of_consumer import of_consumer
+from pulsar_doctor.suspects.clues_of_consumer import of_consumers
 from pulsar_doctor.suspects.clues_of_subscription import of_subscription
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES, Hypothesis
 from pulsar_doctor.suspects.missing import missing_of
@@ -134,7 +134,7 @@ def cases_of(
     if view.refused or view.gap or not (view.consumers or view.backlog or view.left):
         return []
     whole = dict(of_subscription(view))
-    seen = [(each, of_consumer(view, each)) for each in view.served]
+    seen = of_consumers(view)
     whole |= _of_all([clues for _, clues in seen])
     if settled:
         whole["settled"] = SETTLED

@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.answers import Clue
-from pulsar_doctor.suspects.clues_of_consumer import of_consumer
+from pulsar_doctor.suspects.clues_of_consumer import of_consumers
 from pulsar_doctor.suspects.clues_of_subscription import of_subscription
 from tests.rules.stats_script import observed
 
@@ -23,7 +23,7 @@ def clues_of(consumer: dict[str, Any]) -> dict[str, Clue]:
         observed({"subscription": {"msgBacklog": 500}, "consumers": {"w": consumer}})
     )
     assert view.consumers is not None
-    return dict(of_consumer(view, view.consumers[0]))
+    return dict(of_consumers(view)[0][1])
 
 
 @pytest.mark.parametrize(
