@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.evidence.thresholds import Threshold
 
 PERCENTAGES = """\
-What a percentage means: a share of states, measured by bench/calibration.py on states of which the
+What a percentage means: a share of states, measured by bench/calibration on states of which the
 truth is known and which the fit had not seen. Of what is said with about 70%, two thirds were the
 root of the trouble, and more were true beside it. A finding says so of its cause, a suspect of what
 it may be; from 60% on a suspect is called likely, from 15% on possible, below that unlikely, and

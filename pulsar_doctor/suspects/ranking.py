@@ -2,7 +2,7 @@
 
 Each hypothesis that nothing excludes has a sum: its weight without any clue, plus those of its
 clues. The share of each is the exponential of its sum, of all of them together: a multinomial logit
-model, the weights of which bench/calibration.py fits to states of which the cause is known. Of a
+model, the weights of which bench/calibration fits to states of which the cause is known. Of a
 cause that is one consumer's the consumer with the highest sum stands for it.
 """
 

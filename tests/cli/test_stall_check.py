@@ -406,7 +406,7 @@ def test_explain_says_what_a_percentage_means_and_what_raises_it(
     for arguments in ([], ["permits-exhausted"]):
         assert run(["explain", *arguments]) == 0
         said = " ".join(capsys.readouterr().out.split())
-        assert "a share of states, measured by bench/calibration.py" in said
+        assert "a share of states, measured by bench/calibration" in said
         for raising in ("--window", "--at", "--internal-stats", "--trace"):
             assert raising in said.partition("What raises it")[2]
     assert f"from {LIKELY:.0%} on a suspect is called likely, from {POSSIBLE:.0%} on" in said

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.calibration import QUESTIONS
+from bench.calibration.states import QUESTIONS
 from pulsar_doctor.evidence.answers import HEALTHY
 from pulsar_doctor.suspects.ruling_out import ruled_out
 from tests.incidents.asking import view

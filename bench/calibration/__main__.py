@@ -1,0 +1,89 @@
+"""How often what is said is true: fits the weights of suspects and findings, and judges them.
+
+`python -m bench.calibration` plays incidents of which the cause is known (generated: those of the
+laws; more: troubles that these never show; large: documents of subscriptions as in production),
+takes the recorded states beside them, and asks of each what a user would have in hand: one document
+or two, with a clock or without, a window, internal stats, old brokers' fields, a trace, or what
+people post when they ask for help, with parts left out. Half of the incidents and scenarios
+fit, the other half judges, so that nothing is judged by what it was fitted to. It prints a
+reliability table, the Brier score, and the share of truths that are named first, and within the
+first three. `--write` also writes pulsar_doctor/suspects/weights.py and diagnosis/certainty.py.
+
+One share of states is one state each: a moment asked in one way. A moment at which several causes
+are true is right with any of them, by name and consumer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import time
+from pathlib import Path
+
+from pulsar_doctor.diagnosis import certainty
+from pulsar_doctor.suspects.weights import WEIGHTS
+
+from .fitting import Certainties, Fitted, certainties, fitted
+from .judging import judged, wrong
+from .states import collected
+
+PACKAGE = Path(__file__).parents[2] / "pulsar_doctor"
+HEAD = '''"""How much each clue says, in natural logarithms of odds: fitted, not chosen.
+
+Written by `python -m bench.calibration --write`. "": without any clue.
+"""
+
+from __future__ import annotations
+
+'''
+
+
+def main() -> None:
+    options = argparse.ArgumentParser("python -m bench.calibration", description=__doc__)
+    options.add_argument("--seeds", type=int, default=2000, help="incidents to play")
+    options.add_argument("--more", type=int, help="further ones; as many, unless told")
+    options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--write", action="store_true", help="keep what was fitted")
+    options.add_argument("--as-is", action="store_true", help="judge what is kept, fit nothing")
+    options.add_argument("--keep", type=Path, help="states, kept there and taken from there")
+    options.add_argument("--wrong", action="store_true", help="also print what goes apart")
+    asked = options.parse_args()
+    began = time.monotonic()
+    if asked.keep and asked.keep.exists():
+        states = pickle.loads(asked.keep.read_bytes())
+    else:
+        more = asked.seeds if asked.more is None else asked.more
+        states = collected(asked.seeds, more, asked.processes)
+        if asked.keep:
+            asked.keep.write_bytes(pickle.dumps(states))
+    fit = [each for each in states if each.half == 0]
+    judging = [each for each in states if each.half == 1]
+    weights: Fitted = {code: dict(own) for code, own in WEIGHTS.items()}
+    sure: Certainties = {c: dict(o) for c, o in certainty.MEASURED.items()}
+    if not asked.as_is:
+        weights, sure = fitted(fit), certainties(fit)
+    print(f"{len(states):,} states: {len(fit):,} fit, {len(judging):,} judge\n")
+    judged(judging, weights, sure)
+    if asked.wrong:
+        wrong(judging, weights)
+    if asked.write:
+        write(weights, sure)
+    print(f"\n{time.monotonic() - began:.0f} s")
+
+
+def write(weights: Fitted, sure: Certainties) -> None:
+    """Keeps what was fitted where the program looks for it."""
+    lines = [*HEAD.splitlines(), "WEIGHTS: dict[str, dict[str, float]] = {"]
+    for code, own in weights.items():
+        told = ", ".join(f'"{key}": {weight:.2f}' for key, weight in own.items())
+        lines.append(f'    "{code}": {{{told}}},')
+    path = PACKAGE / "suspects" / "weights.py"
+    path.write_text("\n".join([*lines, "}"]) + "\n")
+    path = PACKAGE / "diagnosis" / "certainty.py"
+    head = path.read_text().partition("MEASURED: ")[0]
+    body = "".join(f'    "{code}": {by},\n' for code, by in sure.items())
+    path.write_text(f"{head}MEASURED: dict[str, dict[float, float]] = {{\n{body}}}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Fits the weights of clues, and measures how often findings are right."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+from pulsar_doctor.suspects.hypotheses import HYPOTHESES
+from pulsar_doctor.suspects.ranking import UNMEASURED, shares_of
+
+from .state import Best, State, best
+
+EPOCHS, RATE, PRIOR = 30, 0.1, 0.005
+SUREST = 0.99  # no number of states makes it certain
+FOLLOWS = 0.7  # of the worth of a root
+ENOUGH = 20.0  # states that weigh as much as what all codes have in common
+
+Fitted = dict[str, dict[str, float]]
+Certainties = dict[str, dict[float, float]]
+
+
+def prior() -> Fitted:
+    """Before anything is measured each clue weighs the same."""
+    return {
+        each.code: {"": -2.0, **dict.fromkeys((*each.speaks_for, *each.against), UNMEASURED)}
+        for each in HYPOTHESES
+    }
+
+
+def fitted(states: Sequence[State], seed: int = 1) -> Fitted:
+    """Fitted with which the true causes have the largest shares. No clue ever weighs below 0."""
+    weights, start = prior(), prior()
+    squares: dict[tuple[str, str], float] = defaultdict(lambda: 1e-3)
+    order, shuffled = [s for s in states if s.groups], random.Random(seed)
+    for _ in range(EPOCHS):
+        shuffled.shuffle(order)
+        for each in order:
+            _step(weights, start, squares, each)
+    return weights
+
+
+def _worth(case: Best, *, roots: bool) -> float:
+    """How much it is worth to name it: all for a root, less for what follows from one."""
+    if case.root or (case.right and not roots):
+        return 1.0
+    return FOLLOWS if case.right else 0.0
+
+
+def _step(
+    weights: Fitted, start: Fitted, squares: dict[tuple[str, str], float], each: State
+) -> None:
+    cases = [best(group, weights) for group in each.groups]
+    shares = shares_of([case.total for case in cases])
+    roots = any(case.root for case in cases)
+    wanted = [_worth(case, roots=roots) for case in cases]
+    mass = sum(share * worth for share, worth in zip(shares, wanted, strict=False))
+    if not any(wanted):
+        mass = shares[-1]
+    for group, share, case, worth in zip(each.groups, shares, cases, wanted, strict=False):
+        signs = case.signs
+        slope = share - share * worth / max(mass, 1e-9)
+        if abs(slope) < 1e-4:
+            continue
+        own, first = weights[group[0]], start[group[0]]
+        for key, sign in (("", 1), *signs):
+            pull = slope * sign + PRIOR * (own[key] - first[key])
+            squares[group[0], key] += pull * pull
+            own[key] -= RATE * pull / math.sqrt(squares[group[0], key])
+            if key and own[key] < 0:
+                own[key] = 0.0
+
+
+def certainties(states: Sequence[State]) -> Certainties:
+    """How often a finding is right, by code and by how sure its rule is; never falling with that.
+
+    Where a code has few states, what all codes have in common weighs in.
+    """
+    everybody: dict[float, list[int]] = defaultdict(list)
+    own: dict[str, dict[float, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for each in states:
+        for code, raw, right, _ in each.findings:
+            everybody[raw].append(right)
+            own[code][raw].append(right)
+    common = {raw: (sum(r) + 1) / (len(r) + 2) for raw, r in everybody.items()}
+    return {
+        code: _rising(
+            {
+                raw: ((sum(r) + ENOUGH * common[raw]) / (len(r) + ENOUGH), float(len(r)))
+                for raw, r in sorted(by.items())
+            }
+        )
+        for code, by in sorted(own.items())
+    }
+
+
+def _rising(shares: dict[float, tuple[float, float]]) -> dict[float, float]:
+    """Neighbours that fall are taken together, weighted by their states."""
+    blocks: list[tuple[list[float], float, float]] = []
+    for raw, (share, count) in shares.items():
+        blocks.append(([raw], share, max(count, 1.0)))
+        while len(blocks) > 1 and blocks[-2][1] > blocks[-1][1]:
+            (those, a, n), (these, b, m) = blocks[-2:]
+            blocks[-2:] = [(those + these, (a * n + b * m) / (n + m), n + m)]
+    return {raw: min(SUREST, round(share, 2)) for raws, share, _ in blocks for raw in raws}

@@ -1,0 +1,128 @@
+"""Holds what is said of states against what is true: named first, within three, reliability."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE
+from pulsar_doctor.suspects.ranking import POSSIBLE, Weights, shares_of
+
+from .fitting import Certainties
+from .state import State, best
+
+APART = ("posted", "internal alone")  # told for themselves: parts of documents
+
+
+@dataclass(slots=True)
+class Claim:
+    """One thing that was said of a state: its share, whether it is true, and whether a root."""
+
+    share: float
+    right: bool
+    kind: str
+    root: bool
+
+
+def claims(weights: Weights, sure: Certainties, each: State) -> list[Claim]:
+    """What is said first, second, third … of a state, as a reader meets it."""
+    said = [
+        Claim(sure.get(code, {}).get(raw, raw), right, "finding", right)
+        for code, raw, right, _ in each.findings
+    ]
+    cases = [best(group, weights) for group in each.groups]
+    well = [Claim(1.0, each.healthy, "healthy", each.healthy)] if each.status == "healthy" else []
+    if not cases:
+        return said or well
+    shares = shares_of([case.total for case in cases])
+    roots = any(case.root for case in cases)
+    ranked = [
+        Claim(share, case.right, "suspect", case.root if roots else case.right)
+        for share, case, group in zip(shares, cases, each.groups, strict=False)
+        if not well or (share >= POSSIBLE and group[0] != HEALTHY)
+    ]
+    if well:
+        return well + sorted(ranked, key=lambda claim: -claim.share)
+    ranked.append(Claim(shares[-1], each.none_right, NONE_OF_THESE, each.none_right))
+    return said + sorted(ranked, key=lambda claim: -claim.share)
+
+
+def judged(states: Sequence[State], weights: Weights, sure: Certainties) -> None:
+    """Prints all that is asked for."""
+    table: Counter[tuple[str, str]] = Counter()
+    numbers: list[Claim] = []
+    firsts: list[Claim] = []
+    for each in states:
+        said = claims(weights, sure, each)
+        told = [claim for claim in said if claim.kind != "healthy"]
+        numbers += told
+        firsts += told[:1]
+        apart = each.asked in APART or each.asked.startswith("trace")
+        groups = (
+            "(by themselves)" if apart else "(documents, windows)",
+            each.asked,
+            f"({each.kind})",
+            "(all)",
+            "(ill)" if each.ill else "(well)",
+            f"({each.status})",
+        )
+        for group in groups:
+            table[group, "n"] += 1
+            table[group, "first"] += bool(said) and said[0].right
+            table[group, "three"] += any(claim.right for claim in said[:3])
+            table[group, "bare"] += each.status == "unknown" and not said
+            table[group, "unknown"] += each.status == "unknown"
+            table[group, "false"] += each.status == "stalled" and each.healthy and not any(
+                right for *_, right, _ in each.findings
+            )  # fmt: skip
+    head = f"{'':30}{'states':>9}{'first':>8}{'three':>8}{'unknown':>9}{'bare':>6}{'false':>6}"
+    print(head)
+    for group in sorted({key[0] for key in table}):
+        n = table[group, "n"]
+        shares = "".join(f"{100 * table[group, name] / n:7.1f}%" for name in ("first", "three"))
+        print(f"{group:30}{n:9,}{shares}{100 * table[group, 'unknown'] / n:8.1f}%"
+              f"{table[group, 'bare']:6}{table[group, 'false']:6}")  # fmt: skip
+    print("\nEverything that is said:")
+    reliability(numbers)
+    print("\nWhat is named first:")
+    reliability(firsts)
+
+
+def reliability(numbers: Sequence[Claim]) -> None:
+    """How often what is said with a share is true, and the root of it; and the Brier scores."""
+    for kinds in (("finding",), ("suspect", NONE_OF_THESE), ("finding", "suspect", NONE_OF_THESE)):
+        those = [claim for claim in numbers if claim.kind in kinds]
+        true = sum((c.share - c.right) ** 2 for c in those) / max(1, len(those))
+        root = sum((c.share - c.root) ** 2 for c in those) / max(1, len(those))
+        named = " and ".join(kinds)
+        print(f"\n{named}: {len(those):,} shares, Brier {true:.3f} (roots {root:.3f})")
+        bins: dict[int, list[Claim]] = defaultdict(list)
+        for claim in those:
+            bins[min(9, int(claim.share * 10 + 0.5))].append(claim)
+        for _, each in sorted(bins.items()):
+            said, right, at_root = (
+                100 * sum(column) / len(each)
+                for column in zip(*((c.share, c.right, c.root) for c in each), strict=True)
+            )
+            print(
+                f"  said {said:5.1f} %   true {right:5.1f} %   root {at_root:5.1f} %"
+                f"   {len(each):8,}"
+            )
+
+
+def wrong(states: Sequence[State], weights: Weights) -> None:
+    """Which truths and claims go apart most often: for whoever improves it."""
+    pairs: Counter[tuple[str, str, str]] = Counter()
+    for each in states:
+        said = claims(weights, {}, each)
+        if said and not said[0].right:
+            named = each.findings[0][0] if each.findings else each.status
+            if each.status == "unknown" and not each.findings:
+                cases = [(best(g, weights), g[0]) for g in each.groups]
+                named = f"? {max(cases, key=lambda c: c[0].total)[1]}"
+            rights = sorted({g[0] for g in each.groups if any(case[0] for case in g[1])})
+            true = ",".join(rights[:3]) or ("healthy" if each.healthy else "-")
+            pairs[named, true, each.kind] += 1
+    for (named, true, kind), count in pairs.most_common(40):
+        print(f"{count:7,}  {kind:10} said {named:32} true {true}")

@@ -1,0 +1,90 @@
+"""One state, asked in one way: what is said of it, and what of that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.diagnosis.weighing import weighed_by
+from pulsar_doctor.evidence.answers import HEALTHY
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.suspects.ranking import Weights, cases_of, hidden_cases, total_of
+from tests.incidents.asking import LIMITS, RULES
+from tests.incidents.causes import Cause, is_right
+
+True_ = tuple[frozenset[Cause], frozenset[Cause]]  # every cause, and the roots
+Signs = tuple[tuple[str, int], ...]
+Group = tuple[str, list[tuple[bool, bool, Signs]]]  # code, [(right, root, signs)]
+
+
+@dataclass(slots=True)
+class State:
+    """One state, asked in one way. half: 0 fits, 1 judges. groups: what nothing excludes.
+
+    findings: code, grade, whether it is right, severity. A case is right where its cause is true,
+    and root where it is not only what follows from another cause.
+    """
+
+    half: int
+    kind: str
+    asked: str
+    status: str
+    healthy: bool
+    ill: bool
+    findings: Sequence[tuple[str, float, bool, str]]
+    groups: list[Group]
+    none_right: bool
+
+
+def state(
+    half: int,
+    kind: str,
+    asked: str,
+    seen: SubscriptionView,
+    true: True_,
+) -> State:
+    """What is said of it, and what of that is right. true: every cause, and the roots."""
+    every, root = true
+    said, undecided = weighed_by(seen, RULES, LIMITS)
+    found = [
+        (f.code, f.confidence, is_right((f.code, f.consumer), every), f.severity)
+        for f in said.findings
+        if f.severity != "info"
+    ]
+    groups: list[Group] = []
+    if said.status == "healthy":
+        left = hidden_cases(seen, {finding.code for finding in said.findings})
+    else:
+        left = cases_of(seen, undecided) if undecided else []
+    for group in left:
+        code = group[0].of.code
+        cases = []
+        for case in group:
+            cause = (code, case.consumer.label if case.consumer else None)
+            signs = tuple(case.signs)
+            cases.append((is_right(cause, every), is_right(cause, root), signs))
+        groups.append((code, cases))
+    right = any(ok for _, cases in groups for ok, _, _ in cases)
+    healthy = (HEALTHY, None) in every
+    only = all(code in (HEALTHY, "ack-hole") for code, _ in every)
+    return State(half, kind, asked, said.status, healthy, not only, found, groups, not right)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Of one hypothesis the case with the highest sum."""
+
+    total: float
+    right: bool
+    root: bool
+    signs: Signs
+
+
+def best(group: Group, weights: Weights) -> Best:
+    """The case that stands for its hypothesis."""
+    code, cases = group
+    return max((Best(total_of(code, case[2], weights), *case) for case in cases), key=_total)
+
+
+def _total(each: Best) -> float:
+    return each.total
