@@ -395,6 +395,7 @@ CONSUMERS = (
     ToldConsumer(label="a", permits=Count(10, 10), since_ack=Age(2000, True)),
     ToldConsumer(label="b", permits=Count(5, 5), since_ack=Age(9000, True)),
 )
+LATER = (ToldConsumer(label="d", permits=Count(2, 2), since_ack=Age(4000, False)),)
 
 
 @pytest.fixture
@@ -414,6 +415,14 @@ def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"consumers": (), "backlog": 0, "backlog_change": 0}, ": backlog 0; nobody attached"),
         ({"consumers": (*CONSUMERS, ToldConsumer(label="c"))},
          ": backlog 498; 3 consumers, last ack 2 s ago"),
+        ({"consumers": (*CONSUMERS[1:], *LATER)},
+         ": backlog 498; 2 consumers with 7 permits, last ack at least 4 s ago"),
+        ({"consumers": (*LATER, *CONSUMERS[1:])},
+         ": backlog 498; 2 consumers with 7 permits, last ack at least 4 s ago"),
+        ({"consumers": (*LATER, *CONSUMERS[:1])},
+         ": backlog 498; 2 consumers with 12 permits, last ack 2 s ago"),
+        ({"consumers": (*CONSUMERS[:1], *LATER)},
+         ": backlog 498; 2 consumers with 12 permits, last ack 2 s ago"),
         ({"backlog": None}, ""),
     ],
 )  # fmt: skip

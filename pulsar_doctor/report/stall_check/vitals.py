@@ -34,8 +34,7 @@ class Vitals:
         for each in there:
             self.permits = _sum(self.permits, each.permits)
             if each.since_ack is not None:
-                youngest = min((self.last_ack or each.since_ack).ms, each.since_ack.ms)
-                self.last_ack = Age(youngest, each.since_ack.exact)
+                self.last_ack = min(self.last_ack or each.since_ack, each.since_ack, key=_ms)
 
     @property
     def moved(self) -> str:
@@ -67,6 +66,10 @@ class Vitals:
         permits = "" if self.permits is None else f" with {self.permits} permits"
         acked = f", last ack {self.last_ack} ago" if self.last_ack else ""
         yield f"{many(self.consumers, 'consumer')}{permits}{acked}"
+
+
+def _ms(age: Age) -> int:
+    return age.ms
 
 
 def _sum(one: Count | None, other: Count | None) -> Count | None:
