@@ -46,6 +46,11 @@ def backlog(entries: int | None) -> str:
     return "not told" if entries is None else str(entries)
 
 
+def moved(change: int | None) -> str:
+    """`growing by 3`; nothing where it stood still or that is not told."""
+    return f"{'growing' if change > 0 else 'falling'} by {abs(change)}" if change else ""
+
+
 def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
     """The first cause and its culprit in a few words; of an unknown verdict, what it may be.
 

@@ -23,6 +23,7 @@ from pulsar_doctor.report.words import (
     backlog,
     culprit,
     explaining,
+    moved,
     since_words,
     what_to_do,
     whereabouts,
@@ -126,9 +127,9 @@ def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tu
     if alike.of.topic.startswith(NON_PERSISTENT):
         yield "backlog", Text("none: a non-persistent topic keeps nothing")
     elif pen.tells_backlog:
-        moved = alike.of.vitals.moved
+        how = moved(alike.of.vitals.change)
         said = "" if _says(alike, shown.backlog) else _entries(alike.of)
-        if told := ", ".join(part for part in (said, moved) if part):
+        if told := ", ".join(part for part in (said, how) if part):
             yield "backlog", Text(told)
     yield from _not_told(pen, shown)
 

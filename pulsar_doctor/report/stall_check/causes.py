@@ -83,9 +83,7 @@ def first_cause(diagnosis: Diagnosis) -> tuple[str, Severity | None] | None:
 
 
 def _costliest_first(cause: Cause) -> tuple[int, int, int]:
-    status = STATUSES.index("warning" if cause.severity == "warning" else "unknown")
-    if cause.severity == "stalled":
-        status = STATUSES.index("stalled")
+    status = STATUSES.index(cause.severity or "unknown")  # what is information is no cause
     return status, -(cause.backlog or 0), -(cause.backlog_change or 0)
 
 

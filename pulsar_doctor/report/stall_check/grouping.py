@@ -13,7 +13,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.stall_check.causes import first_cause
 from pulsar_doctor.report.stall_check.folding import Alike, Folded
-from pulsar_doctor.report.words import backlog
+from pulsar_doctor.report.words import backlog, moved
 from pulsar_doctor.wording.printable import listed, many, printable
 
 APART_MOST = 5  # of one cause that have a row or a block each
@@ -62,9 +62,8 @@ class Group:
         if self.entries is None:
             return "backlog not told"
         whole = all(each.backlog is not None for each in self.members)
-        moved = f", {'growing' if self.growth > 0 else 'falling'} by {abs(self.growth)}"
-        least = "" if whole else "at least "
-        return f"backlog {least}{backlog(self.entries)} in all{moved if self.growth else ''}"
+        least, how = "" if whole else "at least ", moved(self.growth)
+        return f"backlog {least}{backlog(self.entries)} in all{', ' if how else ''}{how}"
 
 
 def grouped(unwell: Iterable[Folded], *, apart: bool = False) -> list[Group]:

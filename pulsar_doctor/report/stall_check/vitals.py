@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.report.words import moved
 from pulsar_doctor.wording.printable import many
 
 NONE = Count(0, 0)
@@ -36,13 +37,6 @@ class Vitals:
             if each.since_ack is not None:
                 self.last_ack = min(self.last_ack or each.since_ack, each.since_ack, key=_ms)
 
-    @property
-    def moved(self) -> str:
-        """`growing by 3`; nothing where it stood still or that is not told."""
-        if not self.change:
-            return ""
-        return f"{'growing' if self.change > 0 else 'falling'} by {abs(self.change)}"
-
     def words(self, backlog: int | None, said: str = "") -> str:
         """`: backlog 3, falling by 2; 2 consumers with 1990 permits, last ack 2 s ago`.
 
@@ -54,8 +48,8 @@ class Vitals:
     def _backlog(self, backlog: int | None, said: str) -> Iterator[str]:
         if backlog is None or str(backlog) in re.findall(r"\d+", said):
             return
-        moved = self.moved or ("steady" if self.change == 0 and backlog > 0 else "")
-        yield f"backlog {backlog}{', ' if moved else ''}{moved}"
+        how = moved(self.change) or ("steady" if self.change == 0 and backlog > 0 else "")
+        yield f"backlog {backlog}{', ' if how else ''}{how}"
 
     def _consumers(self) -> Iterator[str]:
         if self.consumers is None:
