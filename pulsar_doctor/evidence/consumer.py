@@ -28,7 +28,7 @@ from pulsar_doctor.wording.durations import duration
 
 JUST_NOW_MS = 5000
 ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a number
-FIRST_FLOW_MS = 2000  # after the connection, on a busy machine
+FIRST_FLOW_MOST_MS = 2000  # after the connection, on a busy machine; a later one is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class ConsumerView:
         if self.flows is not None:
             return self.flows > 1
         there, flow = self.connected, self.since_flow
-        return bool(self.flow_told and there and flow and there.ms - flow.ms > FIRST_FLOW_MS)
+        return bool(self.flow_told and there and flow and there.ms - flow.ms > FIRST_FLOW_MOST_MS)
 
     @property
     def never_gave_back(self) -> bool:

@@ -29,7 +29,7 @@ from pulsar_doctor.broker.stats.sample import Age, Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
 
-FIRST_FLOW_MS = 20  # after it has connected; of one that is further away only a bound is known
+UPON_CONNECTING_MS = 20  # so soon comes a first FLOW; of a later one only a bound is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Standing:
             return first == flow
         connected = self.now.connected_since_ms
         known = flow is not None and connected is not None
-        return known and 0 <= (flow or 0) - (connected or 0) <= FIRST_FLOW_MS
+        return known and 0 <= (flow or 0) - (connected or 0) <= UPON_CONNECTING_MS
 
 
 def standings(observed: Observed) -> tuple[Standing, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from pulsar_doctor.broker.stats.observed import Between
 from pulsar_doctor.evidence.standing import Standing
 
-LIFE_NEEDS = 2  # messages, before a life says anything of a pace
+PACE_NEEDS = 2  # messages, before a life or a minute says anything of a pace
 MINUTE = 60.0  # seconds, of which the broker's rates are
 MINUTE_OVER = 120.0  # seconds, after which the last full minute lies within
 SLACK = 1.2  # times, by which acks may be nearer or further apart than on average
@@ -33,7 +33,7 @@ def life_pace(standing: Standing, life_done: Between | None, done: int | None) -
         return None
     pace = _working(standing, life.seconds, life_done.most) / life_done.most
     busy = _full_for_most_of(standing)
-    if not busy and life_done.most >= LIFE_NEEDS and _sent_upon_a_flow(standing):
+    if not busy and life_done.most >= PACE_NEEDS and _sent_upon_a_flow(standing):
         busy = _confirmed(standing, life.seconds, pace, done)
     return pace if busy and not _contradicted(standing, pace, done) else None
 
@@ -43,7 +43,7 @@ def minute_pace(standing: Standing) -> float | None:
     rate, full = standing.now.message_ack_rate, standing.since(_delivered_ms(standing))
     if not rate or full is None or not full.exact or full.seconds < MINUTE_OVER:
         return None
-    return 1 / rate if rate * MINUTE >= LIFE_NEEDS else None
+    return 1 / rate if rate * MINUTE >= PACE_NEEDS else None
 
 
 def _delivered_ms(standing: Standing) -> int | None:

@@ -11,7 +11,7 @@ from pulsar_doctor.evidence.standing import Standing
 from pulsar_doctor.evidence.starvation import Starving, between_acks
 from pulsar_doctor.evidence.values import Count
 
-LIFE_NEEDS = 3  # messages, before a life says anything of a rhythm
+RHYTHM_NEEDS = 3  # messages, before a life says anything of a rhythm
 RHYTHM_MOST_MS = 150_000
 
 
@@ -22,7 +22,7 @@ def in_rhythm(starving: Starving) -> bool:
     """
     standing, done = starving.standing, _done_in_life(starving)
     quiet, life = standing.silence, standing.since(standing.now.connected_since_ms)
-    if quiet is None or life is None or not (quiet.exact and life.exact) or done < LIFE_NEEDS:
+    if quiet is None or life is None or not (quiet.exact and life.exact) or done < RHYTHM_NEEDS:
         return False
     return quiet.ms <= min(2 * life.ms / done, RHYTHM_MOST_MS)
 
