@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -12,14 +13,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pulsar_doctor.broker.samples.asking import read
-from pulsar_doctor.broker.samples.pasted import (
-    AROUND,
+from pulsar_doctor.broker.samples.indented import INDENTED
+from pulsar_doctor.broker.samples.mending import (
     COMMAS,
+    COMMENTS,
     CUT,
     ELISIONS,
+    NO_COMMA,
+    QUOTES,
+    SINGLES,
+)
+from pulsar_doctor.broker.samples.pasted import (
+    ANOTHER,
+    AROUND,
     MARKS,
     PART,
-    QUOTES,
     SPACES,
     document_in,
 )
@@ -49,14 +57,26 @@ def lines(text: str, before: str) -> str:
         (LONG.replace("\n    }", ",\n    }").replace("null", "null,"), {COMMAS}),
         (LONG.replace('"', "“", 1).replace('"', "”", 1), {QUOTES}),
         (LONG.replace("  ", "\u00a0 "), {SPACES}),
-        (LONG[1:].strip().removesuffix("}"), None),
+        (LONG[1:].strip().removesuffix("}"), {PART, CUT}),
+        (f"We ask for {{tenant}}/{{namespace}} and get:\n{LONG}", {AROUND}),
+        (f"WARNING: illegal access {{0}}\n{LONG}\n{LONG}", {AROUND}),
+        (html.escape(LONG), {MARKS}),
+        (LONG.replace("  ", "&nbsp; ").replace("\n", "<br>\n"), {MARKS}),
+        (f'<pre class="x"><code>{LONG}</code></pre>', {MARKS}),
+        (lines(LONG, "+"), {MARKS}),
+        (lines(LONG, "| "), {MARKS}),
+        ("\n".join(f"{at:3} {line}" for at, line in enumerate(LONG.splitlines(), 7)), {MARKS}),
+        (f"{{code:json}}\n{LONG}\n{{code}}", {MARKS}),
+        (LONG.replace('"', '\\"'), {MARKS}),
+        (json.dumps(LONG), {SPACES}),
+        (repr(STATS), {SINGLES}),
+        (LONG.replace('"billing"', "billing").replace('"msgBacklog"', "msgBacklog"), {SINGLES}),
+        (LONG.replace('"Shared",', '"Shared", // as before'), {COMMENTS}),
+        (LONG.replace('"Shared",', '"Shared"'), {NO_COMMA}),
     ],
 )
-def test_what_stands_around_it_is_left_out(text: str, how: set[str] | None) -> None:
+def test_what_stands_around_it_is_left_out(text: str, how: set[str]) -> None:
     found = document_in(text.encode(), "s")
-    if how is None:  # begins with a number, which tells nothing of itself
-        assert found.document["billing"] == BILLING
-        return
     assert found.document == STATS
     [note] = found.notes
     assert all(each in note for each in how), note
@@ -111,6 +131,147 @@ def test_a_part_without_its_first_bracket_is_read() -> None:
     assert PART in found.notes[0]
 
 
+def test_what_somebody_wrote_in_place_of_a_value_is_left_out() -> None:
+    text = LONG.replace(": 30", ": <hidden>").replace("7,", "***,")
+    [consumer] = (found := document_in(text.encode(), "s").document["subscriptions"]["billing"])[
+        "consumers"
+    ]
+    assert "msgBacklog" not in found
+    assert consumer == {"consumerName": "w-1", "unackedMessages": 3, "address": None}
+
+
+def test_what_java_prints_of_them_is_read() -> None:
+    text = (
+        "12:00 INFO stats: SubscriptionStatsImpl(msgBacklog=30, type=Shared, isDurable=true, "
+        "consumers=[ConsumerStatsImpl(consumerName=w-1, availablePermits=7, unackedMessages=3, "
+        "address=/10.0.0.7:40000)], properties={}, lastAck"
+    )
+    found = document_in(text.encode(), "s").document
+    worker = WORKER | {"address": "/10.0.0.7:40000"}
+    assert found == BILLING | {"consumers": [worker], "properties": {}}
+
+
+YAML = """
+$ get stats -o yaml
+msgRateIn: 0.0
+publishers: []
+subscriptions:
+  billing:   # the slow one
+    msgBacklog: 30
+    type: Shared
+    isDurable: true
+    consumers:
+    - consumerName: w-1
+      availablePermits: 7
+      unackedMessages: 3
+      address: "/10.0.0.7:40000"
+    - availablePermits: -2
+replication: {}
+
+Does somebody know?
+"""
+
+
+@pytest.mark.parametrize("farther", ["", "  "])
+def test_what_is_written_as_yaml_is_read(farther: str) -> None:
+    before, begin, rest = YAML.partition("    - ")
+    listed, end, behind = rest.partition("replication")
+    text = before + lines(begin + listed, farther) + f"\n{end}{behind}"
+    found = document_in(text.encode(), "s")
+    worker = WORKER | {"address": "/10.0.0.7:40000"}
+    billing = BILLING | {"consumers": [worker, {"availablePermits": -2}]}
+    assert found.document == {
+        "msgRateIn": 0.0,
+        "publishers": [],
+        "subscriptions": {"billing": billing},
+        "replication": {},
+    }
+    assert INDENTED in found.notes[0]
+
+
+def test_fields_that_somebody_typed_are_read() -> None:
+    found = document_in(b"We see\nmsgBacklog: 812\nunackedMessages: 40\ntype: Shared\n", "s")
+    assert found.document == {"msgBacklog": 812, "unackedMessages": 40, "type": "Shared"}
+    with pytest.raises(InputError):
+        document_in(b"msgBacklog: 812\nmsgBacklog: 40\n", "s")
+
+
+SECOND = {"consumerName": "w-2", "availablePermits": 0, "unackedMessages": 9}
+
+
+@pytest.mark.parametrize(
+    ("text", "consumers"),
+    [
+        ('[{"availablePermits": 4}, {', [{"availablePermits": 4}, {}]),
+        ('[{"availablePermits": 4}, {"unackedMessages": 2, "x', 2),
+        ('[{"availablePermits": 4}, ...]', [{"availablePermits": 4}, {}]),
+        ('[..., {"availablePermits": 4}]', [{"availablePermits": 4}, {}]),
+        ('[{"availablePermits": 4, ...}]', [{"availablePermits": 4}]),
+        ('[{"availablePermits": 4}],', [{"availablePermits": 4}]),
+        ("[", None),
+        ("[...]", None),
+    ],
+)
+def test_of_a_list_of_consumers_that_is_not_whole_some_are_not_told(
+    text: str, consumers: Any
+) -> None:
+    found = document_in(f'{{"msgBacklog": 8, "consumers": {text}'.encode(), "s").document
+    if consumers == 2:
+        consumers = [{"availablePermits": 4}, {"unackedMessages": 2}, {}]
+    assert found.get("consumers") == consumers
+
+
+def test_nobody_is_beside_the_consumer_of_an_exclusive_subscription() -> None:
+    text = '{"type": "Exclusive", "msgBacklog": 8, "consumers": [{"availablePermits": 4}, '
+    assert document_in(text.encode(), "s").document["consumers"] == [{"availablePermits": 4}]
+
+
+@pytest.mark.parametrize(
+    ("begins", "told_of"),
+    [
+        ('"consumerName": "w-2"', {"consumers": [SECOND, {}], "isReplicated": False}),
+        (
+            '"isDurable"',  # of the last one, whose name is cut off
+            {"isDurable": True, "consumers": [WORKER, SECOND], "isReplicated": False},
+        ),
+    ],
+)
+def test_what_begins_in_the_middle_is_read_outwards(begins: str, told_of: Any) -> None:
+    both = BILLING | {"consumers": [WORKER, SECOND], "isReplicated": False}
+    text = json.dumps({"subscriptions": {"audit": BILLING, "billing": both}, "replication": {}})
+    found = document_in(text[text.rindex(begins) :].encode(), "s").document
+    assert found == {"subscriptions": {"unknown": told_of}, "replication": {}}
+
+
+def test_cursors_in_the_middle_are_cursors() -> None:
+    text = (
+        '"readPosition": "7:3" }, "audit": {"readPosition": "7:1", "state": "Open"} },'
+        ' "schemaLedgers": []}'
+    )
+    cursors = document_in(text.encode(), "s").document["cursors"]
+    assert cursors["unknown"] == {"readPosition": "7:3"}
+    assert cursors["audit"]["readPosition"] == "7:1"
+
+
+def test_a_search_for_fields_tells_of_several_consumers() -> None:
+    text = '$ grep -h Permits s\n  "availablePermits" : 12,\n  "availablePermits" : -4,\n'
+    found = document_in(text.encode(), "s").document
+    assert found == [{"availablePermits": 12}, {"availablePermits": -4}, {}]
+
+
+def test_an_answer_with_an_error_in_it_is_not_read_from_behind_the_error() -> None:
+    broken = json.dumps({"subscriptions": {"audit": BILLING, "billing": BILLING}})
+    broken = broken.replace('"type": "Shared", "isDurable"', '"type" "Shared", "isDurable"', 1)
+    with pytest.raises(InputError):
+        document_in(broken.encode(), "s")
+
+
+def test_another_answer_behind_it_is_spoken_of() -> None:
+    text = json.dumps({"msgRateIn": 1.5} | STATS)
+    [note] = document_in(f"{text}\n{text}".encode(), "s").notes
+    assert ANOTHER in note
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "Topic not found", "{", "{...}", '{"a": oops}', '{"a": 1 "b": 2}', '{"a" 1}', "[1, 2",
@@ -126,6 +287,7 @@ def told(whole: Any, part: Any) -> bool:
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(k in whole and told(whole[k], part[k]) for k in part)
     if isinstance(part, list):
+        part = part[:-1] if part[-1:] == [{}] else part  # it stands for who is left out
         pairs = zip(whole, part, strict=False)
         return len(part) <= len(whole) and all(told(one, other) for one, other in pairs)
     return bool(whole == part)
@@ -176,6 +338,21 @@ def test_stats_by_topic_and_subscriptions_alone_are_stats(
     assert window.topic == topic
     subscriptions = window.window.last.topic.subscriptions
     assert [(name, s.msg_backlog) for name, s in subscriptions.items()] == [("billing", 30)]
+
+
+@pytest.mark.parametrize("part", [BILLING, WORKER, [WORKER], {"consumers": [WORKER]}])
+def test_a_part_alone_is_of_a_subscription_that_is_not_named(tmp_path: Path, part: Any) -> None:
+    found, _ = read_of(tmp_path, part)
+    [(name, told_of)] = found.windows[0].window.last.topic.subscriptions.items()
+    assert (name, told_of.consumers[0].available_permits) == ("unknown", 7)
+    whole = isinstance(part, dict) and "consumers" in part
+    assert len(told_of.consumers) == (1 if whole else 2)  # one alone need not be all
+
+
+def test_a_cursor_alone_is_read(tmp_path: Path) -> None:
+    cursor = {"markDeletePosition": "3:4", "readPosition": "3:8"}
+    found, *_ = read_of(tmp_path, {"consumers": [WORKER]}, cursor)
+    assert found.windows[0].window.last.internal.cursors["unknown"].read_position == (3, 8)
 
 
 @pytest.mark.parametrize("stats", [STATS, {TOPIC: STATS}, {"billing": BILLING}])

@@ -3,43 +3,55 @@
 Only where the text is no JSON as it stands. Nothing is invented: what is not whole is left out, so
 that it counts as not told, and each thing that was done is said. Left out are
 
-- text before and behind the first object, marks of quotation (`> `) and of code (three backticks);
-- commas too many, and `...` that stands for something (also a list or object of nothing else: it
-  is not an empty one);
+- text before and behind the first answer, marks of quotation (`> `), of changes (`+`), of code, of
+  HTML, and numbers of lines;
+- commas too many, comments, and `...` that stands for something (also a list or object of nothing
+  else: it is not an empty one);
 - in a text that is cut off, the value that it is cut in, and a list or object that has just begun.
 
-Typographic quotes are read as plain ones. What is wrong in any other way stays an error.
+An answer that begins in the middle is read from its first field on: what was around that is known
+by what stands in it. What is no JSON at all may be written as YAML is. What is wrong in any other
+way stays an error.
 """
 
 from __future__ import annotations
 
-import json
+import html
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pulsar_doctor.broker.samples.files import called
+from pulsar_doctor.broker.samples.indented import indented
+from pulsar_doctor.broker.samples.mending import Mending
+from pulsar_doctor.broker.samples.middle import from_the_middle
+from pulsar_doctor.broker.samples.parts import tells_something
 from pulsar_doctor.broker.stats.fields import document_of
 from pulsar_doctor.errors import InputError
 
 DEEPEST = 32  # levels; a broker writes less than ten
 MOST_BYTES = 16_000_000  # of a text that is read so, character by character
-NOTHING: Any = object()  # a value that is left out
+MOST_BEGINNINGS = 40  # places where an answer may begin
 
-SPACE = re.compile(r"[\s\u00a0\ufeff]*")
-NAMED = re.compile(r'\s*["“][^"“”\n]{1,200}["”]\s*:\s*[\[{]')
-QUOTED_LINE = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
-FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*$", re.MULTILINE)
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[“„](?:[^"“”\\]|\\.)*["”]', re.DOTALL)
-PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
-DOTS = re.compile(r"\.{2,}|…")
+BEGINNING = re.compile(
+    r'\{|\[(?=\s*\{)|[A-Z]\w*Impl\(|["“][^"“”\n]{1,200}["”]\s*:|\'[^\'\n]{1,200}\'\s*:'
+)
+FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|\{(?:code|noformat)(?::[^}]*)?\}).*$", re.MULTILINE)
+TAG = re.compile(r"</?(?:br|pre|code|p|div|span|li|details|summary)(?:\s[^<>]*)?/?>", re.IGNORECASE)
+FIELD = re.compile(r"\b(?:msgRate(?:In|Out)|msgBacklog|availablePermits|unackedMessages|cursors)\b")
+NEXT = re.compile(r'\{\s*"(?:msgRateIn|entriesAddedCounter)"|"cursors"\s*:')
+ENTITY = re.compile(r"&(?:quot|nbsp|#34|#39|#x22|#x27|lt|gt|amp);")
+BEFORE_LINES = (
+    re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE),
+    re.compile(r"^[ \t]*(?:[|+│][ \t]?)", re.MULTILINE),
+    re.compile(r"^[ \t]*[0-9]{1,6}[:|.)]?(?=[ \t]|$)", re.MULTILINE),
+)
 
 AROUND = "the text around it is left out"
+ANOTHER = "another answer behind it is not read: give each in a file of its own"
 MARKS = "marks of quotation and code are left out"
-COMMAS = "commas too many are left out"
-QUOTES = "typographic quotes are read as plain ones"
-ELISIONS = "what '...' stands for is not told"
-CUT = "it is cut off: brackets are closed, and a value that is not whole is left out"
 SPACES = "spaces and ends of lines that JSON does not know are read as plain ones"
 PART = "it begins in the middle: its bracket is opened"
 
@@ -55,9 +67,14 @@ class Pasted:
 def document_in(content: bytes, name: str) -> Pasted:
     """What a file holds. Raises InputError, of the text as it stands, where nothing can be read."""
     try:
-        return Pasted(document_of(content, called(name)))
+        document = document_of(content, called(name))
+        if not isinstance(document, str):
+            return Pasted(document)
+        content, found = document.encode(), _found_in(document.encode())
+        if found is None:
+            return Pasted(document)
     except InputError:
-        found = None if len(content) > MOST_BYTES else _mended(content)
+        found = _found_in(content)
         if found is None:
             raise
     document, done = found
@@ -65,36 +82,68 @@ def document_in(content: bytes, name: str) -> Pasted:
     return Pasted(document, (f"{called(name)} is no JSON as it stands, and is read so: {said}",))
 
 
-def _mended(content: bytes) -> tuple[dict[str, Any], set[str]] | None:
+def _found_in(content: bytes) -> tuple[Any, set[str]] | None:
+    """The first answer in it that tells something, or else the first object; what was done."""
+    if len(content) > MOST_BYTES:
+        return None
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return None
     done: set[str] = set()
     text = _bare(text, done)
-    if part := NAMED.match(text):
-        text, begin = f"{{{text[part.start() :]}", 0
-        done.add(PART)
-    else:
-        begin = text.find("{")
-    if begin < 0:
-        return None
-    reading = _Reading(text, begin, done)
+    first = None
+    for at, begin in enumerate(islice(_beginnings(text), MOST_BEGINNINGS)):
+        reading = Mending(text, begin, set(done))
+        found = _read(reading)
+        if found is not None and tells_something(found):
+            return found, reading.done
+        if found is None and FIELD.search(text, begin, reading.at):
+            return None  # it is an answer, and something in it is wrong
+        if at == 0 and isinstance(found, dict):
+            first = found, reading.done
+    read = indented(text) if first is None else None
+    return (read[0], read[1] | done) if read and tells_something(read[0]) else first
+
+
+def _beginnings(text: str) -> Iterator[int]:
+    """Where an answer may begin: its first bracket, or the first field of one without it."""
+    return (match.start() for match in BEGINNING.finditer(text))
+
+
+def _read(reading: Mending) -> Any:
+    """The object or list that begins here; None where there is none that can be read."""
+    text, begin = reading.text, reading.at
     try:
-        document = reading.value(DEEPEST)
-    except ValueError:
+        if text[begin] in "\"“'":
+            document = from_the_middle(reading, DEEPEST)
+            reading.done.add(PART)
+        else:
+            document = reading.value(DEEPEST)
+    except (ValueError, RecursionError):
         return None
-    if text[:begin].strip() or text[reading.at :].strip():
-        done.add(AROUND)
-    return (document, done) if isinstance(document, dict) and document else None
+    if not isinstance(document, dict | list) or not document:
+        return None
+    behind = text[reading.at :]
+    if text[:begin].strip() or behind.strip():
+        reading.done.add(AROUND)
+    if NEXT.search(behind):
+        reading.done.add(ANOTHER)
+    return document
 
 
 def _bare(text: str, done: set[str]) -> str:
     """Without marks of quotation, where all lines of the object have them, and those of code."""
-    lines = [line for line in text[max(0, text.find("{")) :].splitlines()[1:] if line.strip()]
     bare = text
-    if lines and all(QUOTED_LINE.match(line) for line in lines):
-        bare = QUOTED_LINE.sub("", bare)
+    if TAG.search(bare) or "&quot;" in bare or "&#34;" in bare:
+        bare = TAG.sub("", bare)
+        bare = ENTITY.sub(lambda match: html.unescape(match[0]), bare)
+        done.update({MARKS} if bare != text else ())
+    if re.search(r'\{\s*(?:\\n\s*)*\\"', bare):
+        bare = bare.replace("\\n", "\n").replace('\\"', '"')
+        done.add(MARKS)
+    for mark in BEFORE_LINES:
+        bare = _without(mark, bare)
     fences = list(FENCE.finditer(bare))
     if fences:
         end = fences[1].start() if len(fences) > 1 else len(bare)
@@ -105,125 +154,7 @@ def _bare(text: str, done: set[str]) -> str:
     return code
 
 
-@dataclass(slots=True)
-class _Reading:
-    """Where it is in a text. It moves on with each value; ValueError where there is none."""
-
-    text: str
-    at: int
-    done: set[str] = field(default_factory=set)
-
-    def value(self, levels: int) -> Any:
-        """The value here; NOTHING where it is not whole, or stands for something."""
-        self._space()
-        if levels == 0:
-            raise ValueError("too deep")
-        if self._ends():
-            return NOTHING
-        start = self.text[self.at]
-        if start in "{[":
-            return self._inner(levels, "}" if start == "{" else "]")
-        if start in '"“„':
-            return self._string()
-        return NOTHING if self._dots() else self._plain()
-
-    def _inner(self, levels: int, end: str) -> Any:
-        """An object or a list; NOTHING where all that was in it is left out."""
-        found: list[Any] = []
-        self.at += 1
-        whole, seen = self._passed(end), False
-        while not (whole or self._ends()):
-            one = self._entry(levels) if end == "}" else self.value(levels - 1)
-            found += [] if one is NOTHING else [one]
-            seen = True
-            self._part(one)
-            whole = self._passed(end)
-        if not found and (seen or not whole):
-            return NOTHING
-        return dict(found) if end == "}" else found
-
-    def _part(self, before: Any) -> None:
-        """Passes what parts two values: a comma, and no other sign but where dots stand."""
-        commas = 0
-        while self._passed(","):
-            commas += 1
-        if commas > 1 or (commas and self.text[self.at : self.at + 1] in ("}", "]")):
-            self.done.add(COMMAS)
-        closes = self.text[self.at : self.at + 1] in ("}", "]", "")
-        if not (commas or closes or before is NOTHING or DOTS.match(self.text, self.at)):
-            raise ValueError(f"no comma at {self.at}")
-
-    def _entry(self, levels: int) -> Any:
-        """A name and its value; NOTHING where that is left out."""
-        if self._dots():
-            return NOTHING
-        name = self._string()
-        if self._ends():
-            return NOTHING
-        if name is NOTHING or not self._passed(":"):
-            raise ValueError(f"no name at {self.at}")
-        one = self.value(levels - 1)
-        return NOTHING if one is NOTHING else (name, one)
-
-    def _string(self) -> Any:
-        match = STRING.match(self.text, self.at)
-        if match is None:
-            if self.text[self.at : self.at + 1] not in ('"', "“", "„"):
-                raise ValueError(f"no string at {self.at}")
-            self.at = len(self.text)
-            self._ends()
-            return NOTHING
-        self.at = match.end()
-        written = match[0]
-        if written[0] != '"' or written[-1] != '"':
-            self.done.add(QUOTES)
-        self._space()
-        text: str = json.loads(f'"{written[1:-1]}"', strict=False)
-        return text
-
-    def _plain(self) -> Any:
-        match = PLAIN.match(self.text, self.at)
-        if match is None or (match.end() == len(self.text) and match[0][-1].isdigit()):
-            rest = self.text[self.at :]
-            cut = match is not None or any(
-                word.startswith(rest) for word in ("true", "false", "null", "-")
-            )
-            if not cut:
-                raise ValueError(f"no value at {self.at}")
-            self.at = len(self.text)
-            self._ends()
-            return NOTHING
-        self.at = match.end()
-        self._space()
-        if match[0][-1].isdigit() and DOTS.match(self.text, self.at):
-            return NOTHING  # without a comma the dots may stand for more of its digits
-        return json.loads(match[0])
-
-    def _dots(self) -> bool:
-        match = DOTS.match(self.text, self.at)
-        if match is None:
-            return False
-        self.at = match.end()
-        self.done.add(ELISIONS)
-        self._space()
-        return True
-
-    def _passed(self, sign: str) -> bool:
-        self._space()
-        if not self.text.startswith(sign, self.at):
-            return False
-        self.at += 1
-        self._space()
-        return True
-
-    def _ends(self) -> bool:
-        """Whether the text is over, though something is open."""
-        if self.at < len(self.text):
-            return False
-        self.done.add(CUT)
-        return True
-
-    def _space(self) -> None:
-        match = SPACE.match(self.text, self.at)
-        assert match is not None
-        self.at = match.end()
+def _without(mark: re.Pattern[str], text: str) -> str:
+    """Without such a mark, where all lines have it behind the one where the object begins."""
+    lines = [line for line in text[max(0, text.find("{")) :].splitlines()[1:] if line.strip()]
+    return mark.sub("", text) if lines and all(map(mark.match, lines)) else text

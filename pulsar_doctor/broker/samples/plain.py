@@ -27,6 +27,7 @@ from pulsar_doctor.broker.samples.files import (
     stranger,
     subscriptions_of,
 )
+from pulsar_doctor.broker.samples.parts import internal_around, stats_around
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.cursors import owner_of
 from pulsar_doctor.broker.stats.internal import (
@@ -99,7 +100,7 @@ class Plain:
 
 def plain_stats(document: Any, name: str) -> Plain:
     """A file of `--stats`, from decoded JSON. Raises InputError that names it."""
-    document = subscriptions_of(document)
+    document = subscriptions_of(stats_around(document))
     if by_topic(document):
         with located(called(name)):
             named = {topic: topic_stats(document[topic]) for topic in document}
@@ -119,7 +120,7 @@ def plain_stats(document: Any, name: str) -> Plain:
 
 def plain_internal(document: Any, name: str) -> Mapping[str, InternalStats]:
     """A file of `--internal-stats`, by the names of partitions or `UNNAMED`. Raises InputError."""
-    document = cursors_of(document)
+    document = cursors_of(internal_around(document))
     if by_topic(document):
         with located(called(name)):
             return {topic: internal_stats(document[topic]) for topic in document}

@@ -1,0 +1,63 @@
+"""Reads an answer that begins in the middle: from its first field outwards.
+
+Each bracket that closes and was never opened ends what is read so far; what follows tells whether
+that stood in a list or under a name. The name is known by what stands in it (`parts`); what is not
+known is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsar_doctor.broker.samples.mending import NOT_ALL, NOTHING, UNTOLD, Mending, as_object
+from pulsar_doctor.broker.samples.parts import are_consumers, is_consumer, name_of
+
+
+def from_the_middle(reading: Mending, levels: int) -> Any:
+    """The object whose fields stand here, with what is around it as far as the text goes."""
+    found, _, closed = reading.entries(levels, "}")
+    inner: Any = _apart(found)
+    while closed and reading.at < len(reading.text):
+        comma = reading.passed(",")
+        sign = reading.text[reading.at : reading.at + 1]
+        if sign == "}" or (comma and sign in ('"', "'", "“")):
+            inner, closed = _object_around(reading, levels, inner)
+        elif (sign == "]" or (comma and sign in ("{", "["))) and isinstance(inner, dict):
+            inner, closed = _list_around(reading, levels, inner)
+        else:
+            break
+    return inner
+
+
+def _apart(found: list[tuple[str, Any]]) -> Any:
+    """Their object; a list of consumers where the fields of some stand together without brackets.
+
+    So a search for a field prints them. ValueError where others have the same name.
+    """
+    each: list[list[tuple[str, Any]]] = [[]]
+    for name, value in found:
+        if any(name == other for other, _ in each[-1]):
+            each.append([])
+        each[-1].append((name, value))
+    objects = [as_object(one) for one in each]
+    if len(objects) == 1:
+        return objects[0]
+    if not all(map(is_consumer, objects)):
+        raise ValueError("several fields have one name")
+    return [*objects, UNTOLD]
+
+
+def _object_around(reading: Mending, levels: int, inner: Any) -> tuple[Any, bool]:
+    found, _, closed = reading.entries(levels, "}")
+    name = name_of(inner)
+    return as_object([] if name is None else [(name, inner)]) | as_object(found), closed
+
+
+def _list_around(reading: Mending, levels: int, inner: Any) -> tuple[Any, bool]:
+    """A list of which `inner` is told, and what follows; not its beginning."""
+    found, _, closed = reading.entries(levels, "]")
+    whole = [each for each in [inner, *found] if each is not NOTHING and each]
+    if not are_consumers(whole):
+        return whole, closed
+    reading.done.add(NOT_ALL)
+    return [*whole, UNTOLD], closed

@@ -1,0 +1,104 @@
+"""Parts of a broker's answer that people give alone: a subscription, its consumers, a cursor.
+
+A part is known by the fields that only it has. Where its name is not told it is `UNNAMED_PART`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pulsar_doctor.broker.samples.files import (
+    CURSOR_FIELDS,
+    INTERNAL_FIELDS,
+    SUBSCRIPTION_FIELDS,
+    by_topic,
+)
+from pulsar_doctor.broker.samples.mending import CONSUMERS, UNTOLD
+
+UNNAMED_PART = "unknown"
+SUBSCRIPTIONS, CURSORS = "subscriptions", "cursors"
+OF_TOPIC = frozenset({SUBSCRIPTIONS, "publishers", "replication", "partitions"})
+OF_SUBSCRIPTION = SUBSCRIPTION_FIELDS | {
+    "blockedSubscriptionOnUnackedMsgs",
+    "activeConsumerName",
+    "msgDelayed",
+}
+OF_CONSUMER = frozenset(
+    {"availablePermits", "consumerName", "blockedConsumerOnUnackedMsgs", "avgMessagesPerEntry"}
+)
+BY_ELEMENT = {
+    CONSUMERS: OF_CONSUMER,
+    "publishers": frozenset({"producerName", "producerId"}),
+    "ledgers": frozenset({"ledgerId"}),
+}
+
+
+def is_consumer(part: Any) -> bool:
+    """Whether it is the object of one consumer."""
+    return _has(part, OF_CONSUMER) and not _has(part, OF_TOPIC | {CONSUMERS, "msgBacklog"})
+
+
+def is_subscription(part: Any) -> bool:
+    """Whether it is the object of one subscription."""
+    return _has(part, OF_SUBSCRIPTION) and not _has(part, OF_TOPIC) and not is_consumer(part)
+
+
+def is_cursor(part: Any) -> bool:
+    """Whether it is the object of one cursor."""
+    return _has(part, CURSOR_FIELDS) and not _has(part, INTERNAL_FIELDS)
+
+
+def are_consumers(part: Any) -> bool:
+    """Whether it is a list of consumers."""
+    return isinstance(part, list) and any(map(is_consumer, part))
+
+
+def stats_around(part: Any) -> Any:
+    """A topic's stats with this part in it; whatever is none of these parts as it is.
+
+    Those of a list of consumers, or one alone, need not be all.
+    """
+    if are_consumers(part):
+        consumers = part if UNTOLD in part else [*part, UNTOLD]
+        return stats_around({CONSUMERS: consumers})
+    if is_consumer(part):
+        return stats_around([part])
+    if is_subscription(part) and not by_topic(part):
+        return {SUBSCRIPTIONS: {UNNAMED_PART: part}}
+    return part
+
+
+def internal_around(part: Any) -> Any:
+    """Internal stats with this cursor in it; whatever is none as it is."""
+    return {CURSORS: {UNNAMED_PART: part}} if is_cursor(part) else part
+
+
+def name_of(part: Any) -> str | None:
+    """What the field is called that holds this; None where nothing tells it."""
+    if isinstance(part, list):
+        named = (
+            name for name, fields in BY_ELEMENT.items() if any(_has(each, fields) for each in part)
+        )
+        return next(named, None)
+    if is_subscription(part) or is_cursor(part):
+        return UNNAMED_PART
+    if isinstance(part, Mapping) and any(map(is_subscription, part.values())):
+        return SUBSCRIPTIONS
+    if isinstance(part, Mapping) and any(map(is_cursor, part.values())):
+        return CURSORS
+    return None
+
+
+def tells_something(document: Any) -> bool:
+    """Whether it is an answer of a broker about a topic, or a part of one."""
+    if are_consumers(document) or is_consumer(document) or is_subscription(document):
+        return True
+    if _has(document, OF_TOPIC | CURSOR_FIELDS | INTERNAL_FIELDS | {"msgRateIn"}):
+        return True
+    each = document.values() if isinstance(document, Mapping) else ()
+    return any(tells_something(one) for one in each if isinstance(one, Mapping | list))
+
+
+def _has(part: Any, fields: frozenset[str]) -> bool:
+    return isinstance(part, Mapping) and bool(part.keys() & fields)
