@@ -184,7 +184,8 @@ def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
         return
     rate, out = circulation.rate_redeliver, circulation.rate_out
     needs = "two samples with the same consumers and their counters tell"
-    if rate is not None and out is not None and rate > 0 and rate >= limits["share"] * out:
+    # Both rates are of the same minute: where nothing went out, what came back was not sent again.
+    if rate is not None and out is not None and out > 0 and rate >= limits["share"] * out:
         yield Unknown(
             f"messages came back within the last minutes ({rate:.3g}/s by the broker's rate); "
             f"whether they come again and again {needs}"

@@ -75,7 +75,8 @@ def _delivery(view: SubscriptionView) -> Found:
 def _rates(view: SubscriptionView) -> Found:
     """What the broker's last full minute tells of all, where nothing tells it of each."""
     again, out = view.msg_rate_redeliver or 0, view.msg_rate_out or 0
-    if again > 0 and 2 * again >= out:
+    sent = view.msg_rate_out != 0  # in the same minute; what is not sent does not come again
+    if again > 0 and 2 * again >= out and sent:
         text = f"{again:.3g} messages a second came back lately, {out:.3g} went out"
         yield "rate_redeliver", "msg_rate_redeliver", text
     if view.msg_rate_out == 0 and view.backlog is not None and view.backlog.empty is False:

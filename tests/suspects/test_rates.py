@@ -27,6 +27,7 @@ def view_of(subscription: dict[str, Any], **more: Any) -> SubscriptionView:
         ({"msgRateOut": 3.0, "messageAckRate": 2.5}, {"rate_out", "rate_acks"}),
         ({"msgRateOut": 40.0, "msgRateRedeliver": 900.0}, {"rate_out", "rate_redeliver"}),
         ({"msgRateOut": 40.0, "msgRateRedeliver": 1.0}, {"rate_out"}),
+        ({"msgRateOut": 0.0, "msgRateRedeliver": 5.0}, {"rate_none"}),  # nothing was sent again
         ({"msgRateOut": 0.0, "messageAckRate": 0.0, "msgRateRedeliver": 0.0}, {"rate_none"}),
         ({"msgRateOut": 0.0, "msgBacklog": 0}, set()),
         ({}, set()),
