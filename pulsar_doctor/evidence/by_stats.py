@@ -76,8 +76,8 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         else (observed.now.active_consumer_name is not None or None),
         alone=alone_of(observed),
         read_armed=observed.read_armed,
-        msg_rate_out=observed.now.msg_rate_out,
-        message_ack_rate=observed.now.message_ack_rate,
+        msg_rate_out=_rate(observed, "msg_rate_out"),
+        message_ack_rate=_rate(observed, "message_ack_rate"),
         msg_rate_redeliver=observed.now.msg_rate_redeliver,
     )
 
@@ -152,6 +152,16 @@ def consumer_view(standing: Standing) -> ConsumerView:
 def _watched_seconds(observed: Observed) -> float | None:
     span_ms = None if observed.one_sample else observed.window.span_ms
     return None if span_ms is None else span_ms / 1000
+
+
+def _rate(observed: Observed, name: str) -> float | None:
+    """Of the subscription; where it is not told, those of its consumers together, which it sums.
+
+    Some of them may not be told, so that 0 is not known.
+    """
+    own: float | None = getattr(observed.now, name)
+    each = (getattr(consumer, name) for consumer in observed.now.consumers or ())
+    return (sum(rate or 0 for rate in each) or None) if own is None else own
 
 
 def _backlog_change(observed: Observed) -> int | None:

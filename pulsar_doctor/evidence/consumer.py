@@ -190,6 +190,12 @@ class ConsumerView:
         return least is not None and least > 0 and not self.blocked
 
     @property
+    def tells_something(self) -> bool:
+        """Whether anything is told of it; nothing is of one that stands for who is left out."""
+        told_of = (self.name, self.address, self.permits, self.held, self.sent, self.msg_rate_out)
+        return any(each is not None for each in told_of)
+
+    @property
     def holds_nothing(self) -> bool:
         """Whether all that was sent to it is acknowledged."""
         return self.held is not None and self.held.most == 0

@@ -17,15 +17,24 @@ DYNAMIC = "pulsar-admin brokers {}-dynamic-config --config {}"
 
 
 def raised_limit(
-    view: SubscriptionView, of: Literal["consumer", "subscription"], limit: int | None
+    view: SubscriptionView,
+    of: Literal["consumer", "subscription"],
+    limit: int | None,
+    held: int | None = None,
 ) -> Action:
-    """Twice the limit of unacknowledged messages. limit: of now; None: that of broker.conf."""
-    name, now = f"max-unacked-messages-per-{of}", limit or UNACKED_DEFAULTS[of]
+    """Twice the limit of unacknowledged messages.
+
+    limit: of now; None: not told, and that of broker.conf unless what is held at it is less.
+    """
+    name, default = f"max-unacked-messages-per-{of}", UNACKED_DEFAULTS[of]
+    below = limit is None and held is not None and 0 < held < default
+    now = held if below and held else limit or default
+    today = f"about {now} by what is held" if below else f"{now} today"
     get = namespace_admin(view, f"get-{name}")
     remove = namespace_admin(view, f"remove-{name}")
     return Action(
         "today",
-        f"Raise the limit, {now} today, {ONLY_IF}.",
+        f"Raise the limit, {today}, {ONLY_IF}.",
         command=namespace_admin(view, f"set-{name}", "-c", str(2 * now)),
         side_effect=f"it holds for every {of} of the namespace, and so many more are delivered "
         "again where one breaks",

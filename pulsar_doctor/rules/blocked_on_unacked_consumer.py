@@ -144,7 +144,7 @@ def _finding(
         remedy=f"{remedy(view, consumer).removesuffix('.')}; raise the limit {ONLY_IF}.",
         actions=(
             *freeing(view, consumer),
-            raised_limit(view, "consumer", consumer.unacked_limit),
+            raised_limit(view, "consumer", consumer.unacked_limit, held),
             more_workers(view),
         ),
     )

@@ -6,6 +6,7 @@ cause that excludes.
 
 from __future__ import annotations
 
+from pulsar_doctor.evidence.answers import STATS
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
@@ -107,7 +108,13 @@ def not_shared(view: SubscriptionView) -> str | None:
 
 def not_failover(view: SubscriptionView) -> str | None:
     """Nobody stands by elsewhere."""
+    if view.type is None and view.sources == {STATS} and any(map(_holds, view.consumers or ())):
+        return "unacknowledged messages are counted, as on Shared and Key_Shared alone"
     return None if view.type in (None, "Failover") else f"the subscription is {view.type}"
+
+
+def _holds(consumer: ConsumerView) -> bool:
+    return (least(consumer.held) or 0) > 0
 
 
 def not_key_shared(view: SubscriptionView) -> str | None:
@@ -145,7 +152,10 @@ def attended(view: SubscriptionView) -> str | None:
     """Somebody is there, or nothing waits."""
     count = len(view.consumers or ())
     if view.attended and count:
-        return f"{count} {'consumer is' if count == 1 else 'consumers are'} attached"
+        told_of = sum(each.tells_something for each in view.consumers or ())
+        short = "at least " if 0 < told_of < count else ""  # of a list that is not whole
+        count = told_of if short else count
+        return f"{short}{count} {'consumer is' if count == 1 else 'consumers are'} attached"
     if view.attended:
         return "the broker names an active consumer"
     if view.attended is None and (least(view.unacked) or 0) > 0:

@@ -103,6 +103,8 @@ class Observed:
     @property
     def type(self) -> str | None:
         """Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told."""
+        if self.now.type is None and _orders_keys(self.now):
+            return "Key_Shared"
         return None if self.now.type in (None, "None") else self.now.type
 
     @property
@@ -232,3 +234,10 @@ def entries_from(position: Position, internal: InternalStats) -> int | None:
     if last is None:
         return None
     return 0 if position > last else entries_between((ledger, entry - 1), last, internal)
+
+
+def _orders_keys(now: SubscriptionStats) -> bool:
+    """Whether something is told that a broker tells of Key_Shared alone."""
+    each = now.consumers or ()
+    drains = any(consumer.draining_hashes or consumer.draining_hashes_count for consumer in each)
+    return bool(now.consumers_after_mark_delete_position or now.draining_hashes_count or drains)
