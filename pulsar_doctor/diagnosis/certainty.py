@@ -36,8 +36,8 @@ MEASURED: dict[str, dict[float, float]] = {
     "not-acknowledging": {0.6: 0.98},
     "permit-leak": {0.6: 0.97, 0.85: 0.98},
     "permits-exhausted": {
-        0.3: 0.82,
-        0.4: 0.82,
+        0.3: 0.81,
+        0.4: 0.81,
         0.5: 0.83,
         0.6: 0.87,
         0.7: 0.87,

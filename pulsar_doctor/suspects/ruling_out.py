@@ -22,5 +22,7 @@ def _excluded(view: SubscriptionView, of: Hypothesis) -> str | None:
     reasons = [of.not_by(view, each) for each in view.served]
     if not reasons or None in reasons:
         return None
-    more = f", and likewise the {len(reasons) - 1} others" if len(reasons) > 1 else ""
-    return f"{reasons[0]}{more if len(set(reasons)) > 1 else ''}"
+    if len(set(reasons)) == 1:
+        return reasons[0]
+    others = "other" if len(reasons) == 2 else f"{len(reasons) - 1} others"
+    return f"{reasons[0]}, and likewise the {others}"

@@ -73,7 +73,6 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "stats -> wire+stats+internal",
             "stats+internal -> wire+stats+internal",
         ),
-        "inactive-failover": ("stats+internal -> wire+stats+internal",),
         "permits-exhausted": (
             "stats -> stats",
             "stats -> stats+internal",
