@@ -7,13 +7,17 @@ import re
 RAW_BYTES_MOST = 65536
 ERROR_CHARACTERS = 200
 
-_WORD = r"(?:token|passw(?:or)?d|secret|credentials?|authorization|key|bearer|basic)"
+_PASSWORD = r"(?:passw(?:or)?d|pass(?:phrase|code)|ps?wd)"
+_WORD = (
+    rf"(?:token|{_PASSWORD}|pass|pw|secret|credentials?|creds?|auth(?:orization|data|params)?|key"
+    r"|bearer|basic|jwt|cookie|signature|sig)"
+)
 _VALUE = rf"(?:(?:\S*[=:]|{_WORD})[\"']?\s+)*\S+"  # "bearer token: x": x is meant
 _SECRETS = re.compile(
     r"ey[JA][\w-]+(?:\.[\w-]*)*"  # a JSON web token, or what is left of one
     r"|(?<=//)[^/\s@]+(?=@)"  # the user of a URL
     rf"|(?i:{_WORD}[\"']?\s*[=:]\s*{_VALUE})"
-    rf"|(?i:(?:bearer|basic|passw(?:or)?d|secret)\s+{_VALUE})"
+    rf"|(?i:(?:bearer|basic|{_PASSWORD}|secret)\s+{_VALUE})"
     rf"|(?i:(?:token|key)\s+(?=\S*\d|\S*[=:]\s|{_WORD}\s){_VALUE})"  # "token expired" may stay
 )
 

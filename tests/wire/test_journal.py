@@ -166,6 +166,16 @@ ERROR_TEXTS = [
     f"Basic {CANARY}",
     f"cannot reach https://user:{CANARY}@proxy.example/x",
     "x" * 190 + f" token={CANARY}",
+    *(
+        f"cannot bind: user=joe,{name}{sign}{CANARY}; see the log"
+        for name in ("pwd", "PWD", "db_pwd", "pass", "passwd", "passphrase", "pswd", "pw", "jwt")
+        for sign in ("=", ": ", '": "')
+    ),
+    f"the pwd {CANARY} is wrong",
+    f"sasl passphrase {CANARY}",
+    f"https://store/x?sig={CANARY}&X-Amz-Signature={CANARY}",
+    f"Cookie: {CANARY}",
+    f"authParams={CANARY}",
 ]
 
 
@@ -179,7 +189,15 @@ def test_no_credential_in_an_error_reaches_the_journal(code, number, text):
 
 def test_an_error_without_a_credential_stays_readable_one_line_and_short():
     assert redact("Topic  not\nfound: persistent://a/b/c") == "Topic not found: persistent://a/b/c"
-    assert redact("the token expired") == "the token expired"
+    for text in (
+        "the token expired",
+        "did not pass validation",
+        "not authorized to consume",
+        "authentication required: none was given",
+        "passive consumer: no messages",
+        "the design: x",
+    ):
+        assert redact(text) == text
     assert len(redact("x " * 500)) == 200
 
 
