@@ -12,6 +12,10 @@ from urllib.parse import urlsplit
 
 Address = tuple[str, int]  # host and port, the host as `normalised` gives it
 
+# Why a broker that a client asks for is not dialled. What it asked for is not repeated: it may not
+# be an address at all, and `proxy_to_broker_url` may hold a password.
+NOT_NAMED = "no lookup of this cluster named the broker that the client asks for"
+
 PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 _NAMED = re.compile(
     r"(?:pulsar(?:\+ssl)?://)?(\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+):([0-9]{1,5})/?", re.ASCII

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsar_doctor.tap.relay import rewrites
-from pulsar_doctor.tap.relay.addresses import address_of
+from pulsar_doctor.tap.relay.addresses import NOT_NAMED, address_of
 from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Time
 from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.decisions import Decisions, Migrate
@@ -179,8 +179,7 @@ class Conversation:
         wanted = self._first.wanted
         broker = address_of(wanted) if wanted else None
         if wanted and broker is None:
-            place = wanted if "@" not in wanted else "of that URL"  # it may hold a password
-            self.refused(f"no lookup of this cluster named the broker {place}", now)
+            self.refused(NOT_NAMED, now)
         else:
             self.errands.append(Dial(broker))
 

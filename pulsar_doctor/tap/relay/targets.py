@@ -20,7 +20,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.tap.relay.addresses import Address, shown
+from pulsar_doctor.tap.relay.addresses import NOT_NAMED, Address, shown
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -145,7 +145,7 @@ class Targets:
         else:
             pin = self._pins.get(broker)
             if pin is None:
-                raise TargetRefused(f"no lookup of this cluster named the broker {shown(broker)}")
+                raise TargetRefused(NOT_NAMED)
             if pin.task is not None:
                 await asyncio.shield(pin.task)
             addresses = pin.addresses

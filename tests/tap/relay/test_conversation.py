@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_doctor.tap.relay.addresses import NOT_NAMED
 from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Unmasked
 from pulsar_doctor.tap.relay.conversation import FRAME_BYTES_MOST
 from pulsar_doctor.tap.relay.errands import Dial, Name, SayAloud
@@ -332,7 +333,9 @@ def test_a_connect_that_is_nonsense_is_for_the_broker_to_judge():
     assert talk.commands() == ["OPEN", "CONNECT"]
 
 
-@pytest.mark.parametrize("target", ["nonsense", "a:99999", ":1", "user:secret@a:1"])
+@pytest.mark.parametrize(
+    "target", ["nonsense", "a:99999", ":1", "user:secret@a:1", "My-Secret", "secret:word:1"]
+)
 def test_a_target_that_is_no_address_is_refused(target):
     talk = Talk()
     talk.client.says(connect_frame(target))
@@ -342,8 +345,7 @@ def test_a_target_that_is_no_address_is_refused(target):
     assert talk.commands() == ["OPEN", "CONNECT", "CLOSE"]
     why = talk.why()
     assert why is not None
-    assert why.startswith("refused: no lookup of this cluster named the broker")
-    assert "secret" not in why
+    assert why == f"refused: {NOT_NAMED}"  # and not what was asked for
 
 
 def test_a_broker_that_may_not_be_dialled():
