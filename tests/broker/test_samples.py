@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tracemalloc
@@ -48,6 +49,10 @@ def save(path: Path, *readings: StatsAnswer) -> str:
         for each in readings:
             recorder.add(each)
     return str(path)
+
+
+def mode(path: Path) -> str:
+    return stat.filemode(path.stat().st_mode)
 
 
 def lines(path: Path) -> list[Any]:
@@ -102,6 +107,26 @@ def test_what_was_saved_is_read_as_the_same_samples(tmp_path: Path, name: str) -
     assert named(found) == [(ORDERS, None, len(documents))]
     assert found.windows[0].window.samples == tuple(sample_of(each) for each in documents)
     assert (found.samples, found.notes) == (len(documents), ())
+
+
+def test_a_file_of_samples_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        save(tmp_path / "new", reading())
+        assert mode(tmp_path / "new") == "-rw-------"
+        (tmp_path / "new").chmod(0o644)
+        save(tmp_path / "new", reading())  # replaced: what others may read already stays not so
+        assert mode(tmp_path / "new") == "-rw-------"
+    finally:
+        os.umask(before)
+
+
+def test_a_pipe_to_save_to_keeps_its_rights(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o622)
+    before = mode(tmp_path / "pipe")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.DEVNULL):
+        save(tmp_path / "pipe", reading())
+    assert mode(tmp_path / "pipe") == before
 
 
 def test_the_lines_of_a_file(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ operating system at once.
 from __future__ import annotations
 
 import json
+import os
+import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from pulsar_doctor.errors import DoctorError, InputError
 
 GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with the header and the end of gzip
 LEVEL = 6
+OWNER_ONLY = 0o600
 
 
 class Recorder:
@@ -40,7 +43,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         check_replaceable(self.path)
         with self._to_disk():
-            self._file = self.path.open("wb", buffering=0)
+            self._file = open(self.path, "wb", buffering=0, opener=_for_the_owner)
         try:
             self._add({"schema": f"{SCHEMA}{VERSION}", "program_version": __version__})
         except DoctorError:
@@ -91,6 +94,21 @@ class Recorder:
                 f"cannot write {self.path}: {error.strerror}; "
                 "name another file with --save, or make room for this one"
             ) from None
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    """Opens a file that nobody else may read: roles and addresses stand in it.
+
+    So it is where a file with other rights is replaced; a pipe or a device stays as it is.
+    """
+    descriptor = os.open(path, flags, OWNER_ONLY)
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, OWNER_ONLY)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def check_replaceable(path: Path) -> None:
