@@ -39,17 +39,18 @@ class Upstream:
 def upstream_of(service_url: str) -> Upstream:
     """The brokers of a service URL, `pulsar://a:6650,b:6650`, that can be read.
 
-    Raises InputError for other schemes and where none can.
+    Raises InputError for other schemes, where none can, and where a password may stand in it.
     """
     scheme, _, rest = service_url.strip().partition("://")
     if scheme in ("http", "https"):
         raise InputError(
             f"{scheme}:// looks topics up over HTTP, past the tap: give a pulsar:// service URL"
         )
+    if "@" in rest:  # command lines can be read by others, and the password would not be used
+        raise InputError("no credentials in the service URL: use --auth-plugin and --auth-params")
     brokers = service_addresses(scheme, rest) if scheme in PORTS else ()
     if not brokers:
-        place = rest.rpartition("@")[2]  # it may have a password in front
-        raise InputError(f"{scheme}://{place} is no service URL; write pulsar://host:6650")
+        raise InputError(f"{scheme}://{rest} is no service URL; write pulsar://host:6650")
     return Upstream(brokers, tls=scheme == "pulsar+ssl")
 
 

@@ -436,7 +436,7 @@ def test_a_relay_whose_starter_is_gone_prints_nothing_either(tmp_path, capfd):
 def test_nothing_secret_stands_in_the_arguments_of_the_process(tmp_path):
     with (
         socket.create_server(("127.0.0.1", 0)) as broker,
-        relaying(f"pulsar://joe:canary@127.0.0.1:{broker.getsockname()[1]}", tmp_path / "t") as tap,
+        relaying(f"pulsar://127.0.0.1:{broker.getsockname()[1]}/canary", tmp_path / "t") as tap,
     ):
         arguments = Path(f"/proc/{tap.pid}/cmdline").read_bytes()
         assert os.getsid(tap.pid) == tap.pid

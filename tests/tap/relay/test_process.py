@@ -289,7 +289,6 @@ def test_a_tap_listens_on_this_machine_only(tmp_path, listen):
         ("pulsar://a:1,b:2", "a:1"),
         ("pulsar://:x,b:2", "b:2"),
         ("pulsar://broker", "broker:6650"),
-        ("pulsar://user:pass@broker:1/", "broker:1"),
         ("pulsar://[::1]:6650", "[::1]:6650"),
         ("pulsar+ssl://broker", "broker:6651"),
     ],
@@ -299,12 +298,25 @@ def test_the_first_broker_of_a_service_url_that_can_be_read_is_used(url, upstrea
 
 
 @pytest.mark.parametrize(
+    "url",
+    ["pulsar://joe:canary@broker:1", "pulsar+ssl://a:1,canary@b:2/", "pulsar://a/canary@b"],
+)
+def test_a_password_in_a_service_url_is_refused_and_not_repeated(url):
+    with pytest.raises(InputError) as refused:
+        upstream_of(url)
+    assert str(refused.value) == (
+        "no credentials in the service URL: use --auth-plugin and --auth-params"
+    )
+
+
+@pytest.mark.parametrize(
     ("url", "said"),
     [
         ("http://a:8080", "past the tap"),
         ("https://a:8443", "past the tap"),
         ("pulsar://", "is no service URL"),
-        ("kafka://user:secret@a:1", "kafka://a:1 is no service URL"),
+        ("kafka://user:secret@a:1", "no credentials in the service URL"),
+        ("kafka://a:1", "kafka://a:1 is no service URL"),
     ],
 )
 def test_a_service_url_that_cannot_be_tapped_is_refused_in_clear_words(url, said):
