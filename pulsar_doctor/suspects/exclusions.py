@@ -6,7 +6,7 @@ cause that excludes.
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import STATS
+from pulsar_doctor.evidence.answers import STATS, WIRE
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
@@ -158,7 +158,8 @@ def attended(view: SubscriptionView) -> str | None:
         return f"{short}{count} {'consumer is' if count == 1 else 'consumers are'} attached"
     if view.attended:
         return "the broker names an active consumer"
-    if view.attended is None and (least(view.unacked) or 0) > 0:
+    by_broker = WIRE not in view.sources  # which forgets what was held when the last one leaves
+    if by_broker and view.attended is None and (least(view.unacked) or 0) > 0:
         return f"somebody holds {view.unacked} messages"
     return "the backlog is empty" if view.backlog and view.backlog.empty else None
 
