@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -143,7 +143,9 @@ def summary(folder: Path, *, output: str) -> None:
       pulsar-doctor trace summary incident.ptrace -o json | jq '.consumers[].available_permits'
     """
     trace = _open(folder)
+    opened = len(trace.notes)
     timeline = trace.timeline()
+    _say_notes(trace.notes[opened:])
     from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.trace.consumers import (
         TABLE_WIDTH,
@@ -210,9 +212,13 @@ def _open(folder: Path) -> Trace:
     from pulsar_doctor.diagnosis.recorded import open_folder
 
     trace = open_folder(folder)
-    for note in trace.notes:
-        say(f"pulsar-doctor: {note}")
+    _say_notes(trace.notes)
     return trace
+
+
+def _say_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        say(f"pulsar-doctor: {note}")
 
 
 def _relative(moment: datetime | float | None) -> bool:

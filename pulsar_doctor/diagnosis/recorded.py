@@ -37,9 +37,9 @@ class ReadTrace:
 def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
     """A trace as it stands, read once. Raises MissingExtra, TraceError."""
     trace = open_folder(folder)
+    timeline = trace.timeline()
     for note in trace.notes:
         say(f"pulsar-doctor: {note}")
-    timeline = trace.timeline()
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
     seconds = max(0, timeline.now_ns - began_ns) / 1e9

@@ -29,6 +29,7 @@ from pulsar_doctor.wire.columns import (
     CLOSE,
     GAP,
     OPEN,
+    SET_ASIDE,
     TAKEN,
     TO_BROKER,
     TO_CLIENT,
@@ -69,6 +70,7 @@ class Timeline:
         self.now_ns = 0
         self.connections: dict[int, Connection] = {}
         self.ended: list[Consumer] = []
+        self.set_aside = 0  # records that could not be read
         self._siblings: dict[tuple[str, str], dict[int, Consumer]] = {}  # living, by incarnation
 
     @property
@@ -123,7 +125,9 @@ class Timeline:
         return row
 
     def _unconnected(self, row: Row) -> None:
-        if row.command == GAP:
+        if row.command == UNPARSED:
+            self.set_aside += row.error_code == SET_ASIDE
+        elif row.command == GAP:
             for consumer in self.living:
                 permits.lose_track(consumer.ledger)
         elif row.command == TAKEN:
@@ -246,6 +250,7 @@ class Timeline:
             "next_incarnation": self.next_incarnation,
             "now_us": self.now_us,
             "now_ns": self.now_ns,
+            "set_aside": self.set_aside,
             "connections": {
                 str(conn_id): {
                     **{name: getattr(connection, name) for name in Connection.__slots__},
@@ -268,6 +273,7 @@ class Timeline:
         timeline = cls(trace_id, told, from_start=state.get("from_start", True))
         for name in ("next_seq", "next_incarnation", "now_us", "now_ns"):
             setattr(timeline, name, state[name])
+        timeline.set_aside = state.get("set_aside", 0)
         for conn_id, saved in state["connections"].items():
             attached = [consumers.from_state(consumer) for consumer in saved["consumers"]]
             timeline.connections[int(conn_id)] = Connection(
@@ -315,7 +321,8 @@ def _open(timeline: Timeline, connection: Connection, row: Row) -> None:
 
 
 def _unparsed(timeline: Timeline, connection: Connection, row: Row) -> None:
-    """What follows on this connection is not seen any more."""
+    """What follows on this connection is not seen any more, or one command of it was set aside."""
+    timeline.set_aside += row.error_code == SET_ASIDE
     for consumer in connection.consumers.values():
         permits.lose_track(consumer.ledger)
 

@@ -15,7 +15,7 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import journal_name
 from pulsar_doctor.wire.columns import GAP, OURS, Row
-from pulsar_doctor.wire.commands import rows_of
+from pulsar_doctor.wire.commands import rows_of, set_aside
 from pulsar_doctor.wire.journal import FILE_HEADER, MAGIC, Block, check_header, read_blocks
 
 READ_BYTES = 1 << 20
@@ -51,7 +51,11 @@ class Journal:
                 if row.conn_id is None and row.command == GAP:
                     self.gaps += 1
                     self.dropped += row.dropped or 0
-                yield timeline.apply(row)
+                try:
+                    yield timeline.apply(row)
+                except Exception as error:
+                    timeline.next_seq = row.seq
+                    yield timeline.apply(set_aside(row, error))
 
     def last_rows(self, timeline: Timeline, *, followed: bool) -> Iterator[Row]:
         """What it has still gained, now that it is complete, and a GAP if some of it is lost.

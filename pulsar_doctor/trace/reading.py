@@ -97,6 +97,7 @@ class Trace:
                     pass
             except _SealedMeanwhileError:
                 continue
+            self.notes += set_aside_notes(timeline)
             return timeline
 
     def _ledgers(self, index: Index) -> Timeline:
@@ -136,6 +137,15 @@ class Trace:
                     f"{self.path / folder.segment_name(strange[0])} is not in {folder.INDEX}; "
                     "`pulsar-doctor trace verify` tells more"
                 )
+
+
+def set_aside_notes(timeline: Timeline) -> list[str]:
+    """What is to be told where records could not be read."""
+    count = timeline.set_aside
+    if not count:
+        return []
+    were = "1 record was" if count == 1 else f"{count:,} records were"
+    return [f"{were} set aside, as UNPARSED: this version cannot read them"]
 
 
 def ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:

@@ -30,6 +30,7 @@ from pulsar_doctor.wire.columns import (
     maker_of,
     values_of,
 )
+from pulsar_doctor.wire.text import text_of
 
 GROUP_ROWS = 65_536
 BATCH_ROWS = 1_024
@@ -140,15 +141,25 @@ class SegmentWriter:
 
 
 def _array(values: list[Any], column_type: pa.DataType) -> pa.Array:
-    """A column. A number that no sane command has and no column holds is the nearest that fits."""
+    """A column. What it cannot hold is the nearest that fits: a record that is odd in some way
+    costs that value, never its neighbours."""
     try:
         return pa.array(values, column_type)
-    except (pa.ArrowInvalid, OverflowError):
-        if column_type not in INTEGER_FORMATS:
-            raise
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return pa.array([_fitting(value, column_type) for value in values], column_type)
+
+
+def _fitting(value: Any, column_type: pa.DataType) -> Any:
+    if isinstance(value, int) and column_type in INTEGER_FORMATS:
         most = (1 << (column_type.bit_width - 1)) - 1
-        fitting = [None if v is None else max(-most - 1, min(v, most)) for v in values]
-        return pa.array(fitting, column_type)
+        return max(-most - 1, min(value, most))
+    if isinstance(value, str | bytes) and column_type == pa.string():
+        return text_of(value)
+    try:
+        pa.array([value], column_type)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return None
+    return value
 
 
 class _Sink:

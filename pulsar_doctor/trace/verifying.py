@@ -20,7 +20,7 @@ from pulsar_doctor.trace.folder import INDEX, Meta
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
-from pulsar_doctor.trace.reading import ledgers_at_start, ledgers_of
+from pulsar_doctor.trace.reading import ledgers_at_start, ledgers_of, set_aside_notes
 from pulsar_doctor.wire.columns import COLUMN_NAMES, GAP, Row
 
 LIVE, ENDED, KEPT, TORN, DAMAGED = "live", "ended", "kept", "torn", "damaged"
@@ -109,6 +109,7 @@ def _verify(path: Path) -> Verification:
     if timeline is not None:
         _check_journals(found, timeline, index.through, journals)
         found.until_us = timeline.now_us or None
+        found.notes += set_aside_notes(timeline)
         _judge_end(found, timeline, live=live)
     if found.problems:
         found.status = DAMAGED

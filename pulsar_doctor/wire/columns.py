@@ -20,6 +20,7 @@ TO_CLIENT = "to_client"
 # Commands that are ours and not the protocol's; their command_code is OURS.
 OPEN, CLOSE, UNPARSED, TAKEN, GAP = "OPEN", "CLOSE", "UNPARSED", "TAKEN", "GAP"
 OURS = -1
+SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which could not be read
 
 
 class MessageId(NamedTuple):

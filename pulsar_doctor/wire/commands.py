@@ -11,9 +11,19 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.columns import NAMES, OURS, TAKEN, MessageId, Row
+from pulsar_doctor.wire.columns import (
+    COLUMNS,
+    OURS,
+    SET_ASIDE,
+    TAKEN,
+    TIME,
+    UNPARSED,
+    MessageId,
+    Row,
+)
 from pulsar_doctor.wire.framing import MESSAGE
 from pulsar_doctor.wire.journal import DIRECTIONS, EVENT, KNOWN, NO_CONNECTION, Batch, Block, Record
+from pulsar_doctor.wire.text import text_of
 
 SUBSCRIPTION_TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
 ACK_TYPES = ("individual", "cumulative")
@@ -53,6 +63,11 @@ def signed(number: int) -> int | None:
     return number if number <= INT64_MOST else None
 
 
+def _text(value: str | bytes) -> str | None:
+    """A string of the wire, None where it is empty."""
+    return text_of(value) if value else None
+
+
 def _one_id(row: Row, message_id: Any) -> None:
     ledger_id, entry_id = message_id.ledger_id, message_id.entry_id
     row.ledger_id = ledger_id if ledger_id <= INT64_MOST else None
@@ -84,7 +99,7 @@ def _name(names: tuple[str, ...], number: int) -> str:
 def _error(row: Row, command: Any) -> None:
     if command.HasField("error"):
         row.error_code = _name(SERVER_ERRORS, command.error)
-        row.error_message = command.message or None
+        row.error_message = _text(command.message)
 
 
 def _only_request(row: Row, command: Any, _: Any) -> None:
@@ -96,11 +111,11 @@ def _nothing(row: Row, command: Any, _: Any) -> None:
 
 
 def _connect(row: Row, command: Any, _: Any) -> None:
-    row.client_version = command.client_version or None
+    row.client_version = _text(command.client_version)
 
 
 def _topic_request(row: Row, command: Any, _: Any) -> None:
-    row.topic = command.topic or None
+    row.topic = _text(command.topic)
     row.request_id = signed(command.request_id)
 
 
@@ -111,12 +126,12 @@ def _answer(row: Row, command: Any, _: Any) -> None:
 
 def _subscribe(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id)
-    row.topic = command.topic
-    row.subscription = command.subscription
+    row.topic = text_of(command.topic)
+    row.subscription = text_of(command.subscription)
     known = 0 <= command.sub_type < len(SUBSCRIPTION_TYPES)
     row.subscription_type = SUBSCRIPTION_TYPES[command.sub_type] if known else None
     row.consumer_id = signed(command.consumer_id)
-    row.consumer_name = command.consumer_name or None
+    row.consumer_name = _text(command.consumer_name)
     _epoch(row, command)
 
 
@@ -127,7 +142,7 @@ def _epoch(row: Row, command: Any) -> None:
 
 def _producer(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id)
-    row.topic = command.topic
+    row.topic = text_of(command.topic)
     row.producer_id = signed(command.producer_id)
 
 
@@ -303,7 +318,7 @@ CODES = {known.name: code for code, known in COMMANDS.items()}
 
 
 def rows_of(block: Block) -> Iterator[Row]:
-    """The rows of a journal block, as far as the commands themselves tell."""
+    """The rows of a journal block, one a record, as far as the commands themselves tell."""
     for part in block.parts:
         if isinstance(part, Batch):
             yield from (
@@ -322,8 +337,30 @@ def _each(block: Block, records: Iterable[Record]) -> Iterator[Row]:
         if block.conn_id != NO_CONNECTION:
             row.conn_id = block.conn_id
             row.direction = direction
-        read_record(row, record)
+        try:
+            read_record(row, record)
+        except Exception as error:  # whatever it is, it must not keep the others from being read
+            row.frame_bytes, row.payload_bytes = _sizes(record)
+            row = set_aside(row, error)
         yield row
+
+
+def _sizes(record: Record) -> tuple[int | None, int | None]:
+    return (None, None) if record.kind == EVENT else (record.frame_bytes, record.payload_bytes)
+
+
+def set_aside(row: Row, error: Exception) -> Row:
+    """The row of a record that cannot be read: UNPARSED, with when, where and how large it was.
+
+    As behind any UNPARSED, nothing is certain any more of the consumers of that connection.
+    """
+    aside = Row()
+    for name in ("ts", "mono_ns", "conn_id", "direction", "frame_bytes", "payload_bytes"):
+        setattr(aside, name, getattr(row, name))
+    aside.command, aside.command_code, aside.error_code = UNPARSED, OURS, SET_ASIDE
+    what = row.command or "a record"
+    aside.error_message = f"{what} was set aside, it cannot be read: {type(error).__name__}"
+    return aside
 
 
 # What `_plain_messages` reads, or `_message` has no use for; whatever else is there goes its way.
@@ -417,10 +454,31 @@ def read_record(row: Row, record: Record) -> None:
 
 
 def _read_event(row: Row, record: Record) -> None:
-    values = json.loads(record.command)
+    for name, value in json.loads(record.command).items():
+        if value is not None and name in EVENT_VALUES:
+            setattr(row, name, EVENT_VALUES[name](value))
     row.command_code = OURS
-    for name in NAMES:
-        if name in values:
-            setattr(row, name, values[name])
     if row.command == TAKEN:
         row.conn_id = row.direction = None
+
+
+def _event_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return text_of(value)
+
+
+def _event_number(value: Any) -> int:
+    if not isinstance(value, int) or abs(value) > INT64_MOST:
+        raise TypeError("no number")
+    return value
+
+
+_READS_EVENT: dict[str, Callable[[Any], Any]] = {
+    "string": _event_text,
+    **dict.fromkeys(("int16", "int32", "int64", TIME), _event_number),
+}
+# Columns that an event may tell.
+EVENT_VALUES = {
+    column.name: _READS_EVENT[column.type] for column in COLUMNS if column.type in _READS_EVENT
+}

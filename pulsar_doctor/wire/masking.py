@@ -56,7 +56,7 @@ class Mask:
 
     def __init__(self, salt: bytes) -> None:
         self._salt = salt
-        self._hashes: dict[str, int] = {}
+        self._hashes: dict[str | bytes, int] = {}
 
     def pack_all(self, frames: Frames) -> list[bytes]:
         """The records of what one read completed. Never raises, as `pack`."""
@@ -154,10 +154,12 @@ class Mask:
             known.key_hash = self._hash_of(known.partition_key)
             known.ClearField("partition_key")
 
-    def _hash_of(self, key: str) -> int:
+    def _hash_of(self, key: str | bytes) -> int:
+        """key: bytes where it is no UTF-8, as protobuf has it."""
         found = self._hashes.get(key)
         if found is None:
-            digest = hashlib.blake2b(key.encode(), digest_size=8, key=self._salt).digest()
+            encoded = key if isinstance(key, bytes) else key.encode()
+            digest = hashlib.blake2b(encoded, digest_size=8, key=self._salt).digest()
             found = int.from_bytes(digest, "little", signed=True)
             if len(self._hashes) >= KEYS_REMEMBERED:
                 self._hashes.clear()

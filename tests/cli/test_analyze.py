@@ -25,6 +25,7 @@ from pulsar_doctor.trace.sealing import open_trace
 from tests.spark import made_traces
 from tests.spark.made_traces import sealed
 from tests.support.command_line import environment, pulsar_doctor
+from tests.trace import test_any_bytes as any_bytes
 from tests.trace.journals import TOPIC, slow_consumer, write_trace
 from tests.trace.said import Said
 
@@ -335,3 +336,13 @@ def test_a_process_of_its_own_leaves_nothing_but_the_document(tmp_path: Path) ->
         "looking at the traces …", "starting Spark …", "reading the traces …",
     ]  # fmt: skip
     assert all(line.endswith(" …") for line in found.stderr.splitlines())
+
+
+def test_names_that_are_no_text_are_told_as_the_other_readers_tell_them(
+    analyze: Analyze, tmp_path: Path
+) -> None:
+    blocks = any_bytes.sent(topic=any_bytes.STRANGE, name=any_bytes.STRANGE)
+    path = open_trace(write_trace(tmp_path / "t.ptrace", blocks)).path
+    code, out, err = analyze(path, "-o", "json")
+    assert code == 0, err
+    assert json.dumps(any_bytes.MARKED)[1:-1] in out or any_bytes.MARKED in out

@@ -255,7 +255,6 @@ def test_what_only_one_of_many_messages_has_is_read(rare, name):
     [
         framed(command_of(9, b"\x0a\x7f")),  # ends behind its message
         message(7, b"\x32\x7f" + CANARY),
-        message(7, field(6, b"\xff")),  # no text: its key has no hash
     ],
 )
 def test_a_hostile_frame_is_blanked_and_its_neighbours_are_not(hostile):
@@ -285,6 +284,16 @@ def test_a_key_is_hashed_in_any_company_and_the_hash_of_somebody_else_is_not_tak
     assert (none, no_key, batch) == (None, None, None)
     assert key == same_key not in (None, int.from_bytes(b"12345678", "little"))
     assert empty not in (None, key)
+
+
+def test_a_key_that_is_no_text_is_hashed_like_any_other():
+    stream = b"".join(message(at, field(6, key)) for at, key in enumerate((b"\xff", b"k", b"\xff")))
+    blocks = together(stream)
+    assert isinstance(only_part(blocks), Batch)
+    assert rows(blocks) == rows(one_by_one(stream))
+    first, other, same = (row[NAMES.index("key_hash")] for row in rows(blocks))
+    assert None is not first == same != other
+    assert [row[NAMES.index("permits")] for row in rows(blocks)] == [1, 1, 1]
 
 
 def test_a_property_that_reads_like_a_key_makes_nothing_slow_or_wrong():

@@ -1,0 +1,34 @@
+"""Text of the wire as a trace has it, whatever the bytes.
+
+The protocol's strings are bytes that nobody checks: a client may send what is no UTF-8, and
+protobuf hands that on as bytes. In a trace each byte that is no UTF-8 is U+FFFD, the replacement
+character, and two capital hexadecimal digits. Nothing is lost and no two names become one: where a
+text itself has U+FFFD before two such digits, that one's bytes are written in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+
+MARK = "\N{REPLACEMENT CHARACTER}"
+_LONE = re.compile("[\udc80-\udcff]")  # how Python keeps a byte that is no UTF-8
+_MARKED = re.compile(f"{MARK}([0-9A-F]{{2}})")
+_LOOKS_MARKED = re.compile(f"{MARK}(?=[0-9A-F]{{2}})")
+_MARK_ITSELF = "".join(f"{MARK}{byte:02X}" for byte in MARK.encode())
+
+
+def text_of(value: str | bytes) -> str:
+    """A string that any file of UTF-8 can hold, another one for each other value."""
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        value = value.encode("utf-8", "surrogatepass")  # JSON may bring half a character
+    text = value.decode("utf-8", "surrogateescape")
+    text = _LOOKS_MARKED.sub(_MARK_ITSELF, text)
+    return _LONE.sub(lambda lone: f"{MARK}{ord(lone[0]) - 0xDC00:02X}", text)
+
+
+def bytes_of(text: str) -> bytes:
+    """The other way round: the bytes that `text_of` was given."""
+    lone = _MARKED.sub(lambda marked: chr(0xDC00 + int(marked[1], 16)), text)
+    return lone.encode("utf-8", "surrogateescape")

@@ -1,0 +1,321 @@
+"""Whatever bytes a client sends: each of its commands is a row, sealed, and read by everybody."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from pulsar_doctor import cli
+from pulsar_doctor.errors import FramingError
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.trace.verifying import verify
+from pulsar_doctor.wire import commands
+from pulsar_doctor.wire.columns import (
+    COLUMNS,
+    NAMES,
+    OURS,
+    SET_ASIDE,
+    TO_BROKER,
+    TO_CLIENT,
+    UNPARSED,
+    Row,
+)
+from pulsar_doctor.wire.framing import Cutter, prefixed, varint
+from pulsar_doctor.wire.journal import DIRECTIONS, pack_block, pack_event, pack_told
+from pulsar_doctor.wire.text import bytes_of, text_of
+from tests.trace.journals import MASK, START_US, Wire, values, write_trace
+from tests.wire import fuzz_wire
+
+Run = Callable[..., tuple[int, str, str]]
+STRANGE = "oré".encode() + b"-\xff\xfe\xed\xa0\x80"
+MARKED = "oré-\ufffdFF\ufffdFE\ufffdED\ufffdA0\ufffd80"
+ORDERS = b"persistent://public/default/orders"
+READERS = (
+    ("trace", "show"),
+    ("trace", "show", "-o", "jsonl"),
+    ("trace", "summary"),
+    ("trace", "summary", "-o", "json"),
+    ("stall-check", "-o", "json", "--trace"),
+    ("stall-check", "-o", "prometheus", "--trace"),
+    ("holes", "-o", "json", "--trace"),
+)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = cli.run([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+# Bytes as a client writes them, which may be what no library of ours would write.
+
+
+def text(number: int, value: bytes) -> bytes:
+    return varint(number << 3 | 2) + prefixed(value)
+
+
+def frame(code: int, body: bytes, behind: bytes = b"") -> bytes:
+    command = b"\x08" + varint(code) + text(code, body)
+    size = len(command).to_bytes(4, "big")
+    return (4 + len(command) + len(behind)).to_bytes(4, "big") + size + command + behind
+
+
+def subscribe(topic: bytes, subscription: bytes, name: bytes) -> bytes:
+    body = text(1, topic) + text(2, subscription) + b"\x18\x01\x20\x01\x28\x01" + text(6, name)
+    return frame(4, body)
+
+
+def read_of(stream: bytes, direction: str, at_us: int) -> bytes:
+    """The block that the relay makes of one read."""
+    records = MASK.pack_all(Cutter().feed(stream))
+    at = DIRECTIONS.index(direction)
+    ns = (at_us - START_US) * 1000
+    return pack_block(records, ts=at_us, mono_ns=ns, conn_id=0, direction=at)
+
+
+def sent(
+    version: bytes = b"C++", topic: bytes = ORDERS, subscription: bytes = b"s", name: bytes = b"c"
+) -> list[bytes]:
+    """A consumer that gets two messages, acknowledges one, and looks its topic up as well."""
+    message = b"\x08\x01\x12\x04\x08\x07\x10"
+    behind = b"\x0e\x01\0\0\0\0\0\0\0\x02\x18\x05payload"
+    said = [
+        (frame(2, text(1, version)), TO_BROKER),
+        (frame(23, text(1, topic) + b"\x10\x05"), TO_BROKER),
+        (frame(5, text(1, topic) + b"\x10\x09\x18\x06"), TO_BROKER),
+        (subscribe(topic, subscription, name), TO_BROKER),
+        (frame(13, b"\x08\x01"), TO_CLIENT),
+        (frame(11, b"\x08\x01\x10\x0a"), TO_BROKER),
+        (b"".join(frame(9, message + bytes([entry]), behind) for entry in (1, 2)), TO_CLIENT),
+        (frame(10, b"\x08\x01\x10\x00\x1a\x04\x08\x07\x10\x01"), TO_BROKER),
+    ]
+    opened = pack_event("OPEN", client_addr="10.0.0.7:5000", broker_addr="10.0.0.1:6650")
+    blocks = [pack_block([opened], ts=START_US, mono_ns=0, conn_id=0)]
+    for at, (stream, direction) in enumerate(said, 1):
+        blocks.append(read_of(stream, direction, START_US + 1000 * at))
+    return blocks
+
+
+STRINGS = {
+    "client_version": {"version": STRANGE},
+    "topic": {"topic": STRANGE},
+    "subscription": {"subscription": STRANGE},
+    "consumer_name": {"name": STRANGE},
+}
+
+
+@pytest.mark.parametrize("column", STRINGS)
+@pytest.mark.parametrize("parts", [1, 8])
+def test_a_string_that_is_no_text_costs_nothing(
+    tmp_path: Path, run: Run, column: str, parts: int
+) -> None:
+    path = write_trace(tmp_path / "t.ptrace", sent(**STRINGS[column]), parts=parts)
+    shown = [json.loads(line) for line in run("trace", "show", path, "-o", "jsonl")[1].splitlines()]
+    assert [row["command"] for row in shown] == [
+        "OPEN", "CONNECT", "LOOKUP", "PRODUCER", "SUBSCRIBE", "SUCCESS", "FLOW",
+        "MESSAGE", "MESSAGE", "ACK",
+    ]  # fmt: skip
+    assert shown[-1]["available_permits"] == 8
+    told = [row[column] for row in shown if column in row]
+    assert MARKED in told
+    assert bytes_of(MARKED) == STRANGE
+    if column == "topic":
+        assert told.count(MARKED) == 8, "LOOKUP and PRODUCER, too"
+    for reader in READERS:
+        code, out, err = run(*reader, path)
+        assert (code, err) == (0, ""), reader
+        assert out
+    found = verify(path)
+    assert (found.rows, found.problems, found.sealed_rows) == (10, [], 10)
+    assert not list(path.glob(".journal*"))
+
+
+def test_names_are_found_as_they_are_shown(tmp_path: Path, run: Run) -> None:
+    path = write_trace(tmp_path / "t.ptrace", sent(name=STRANGE, subscription=STRANGE))
+    for option in ("--consumer", "--subscription"):
+        code, out, _ = run("trace", "show", path, option, MARKED, "-o", "jsonl")
+        assert (code, len(out.splitlines())) == (0, 6)
+    code, out, _ = run("stall-check", "-s", MARKED, "--trace", path, "-o", "json")
+    assert json.loads(out)["subscriptions"][0]["subscription"] == MARKED
+
+
+@given(st.binary(max_size=12), st.binary(max_size=12))
+def test_no_two_texts_become_one_and_none_is_lost(one: bytes, other: bytes) -> None:
+    for raw in (one, other):
+        text_of(raw).encode()
+        assert bytes_of(text_of(raw)) == raw
+    assert (text_of(one) == text_of(other)) == (one == other)
+
+
+@pytest.mark.parametrize("text", ["", "orders", "oré", "\ufffd", "\ufffdno", "\ufffdff"])
+def test_what_is_text_stays_as_it_is(text: str) -> None:
+    assert text_of(text) == text_of(text.encode()) == text
+    assert text_of("\ud800") == "\ufffdED\ufffdA0\ufffd80"
+    assert text_of("\ufffdAB") == "\ufffdEF\ufffdBF\ufffdBDAB"
+
+
+# A record that breaks the reader.
+
+ODD_EVENTS = (
+    b"[]", b"null", b'"GAP"', b'{"command": 7}', b'{"command": "TAKEN", "ledger_id": "x"}',
+    b'{"command": "GAP", "dropped": {}}', b"{", b"\xff", b'{"command": "TAKEN", "entry_id": 1e400}',
+    b"[" * 100_000, b'{"command": "OPEN", "client_addr": ["' + b"x" * 100 + b'"]}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("event", ODD_EVENTS, ids=range(len(ODD_EVENTS)))
+def test_an_event_that_cannot_be_read_is_set_aside_and_counted(
+    tmp_path: Path, run: Run, event: bytes
+) -> None:
+    blocks = sent()
+    odd = pack_block([pack_told(event)], ts=START_US + 8500, mono_ns=8_500_000, conn_id=0)
+    path = write_trace(tmp_path / "t.ptrace", [*blocks, odd, *blocks[6:7]], parts=2)
+    rows = list(open_trace(path).rows())
+    assert [row.command for row in rows][-3:] == ["ACK", UNPARSED, "FLOW"]
+    assert (rows[-2].command_code, rows[-2].error_code) == (OURS, SET_ASIDE)
+    assert (rows[-2].ts, rows[-2].conn_id) == (START_US + 8500, 0)
+    assert rows[-1].available_permits is None, "what it would have told is not known"
+    assert not list(path.glob(".journal*")), "it is not tried again"
+    told = "1 record was set aside, as UNPARSED: this version cannot read them"
+    for reader in (("trace", "summary"), ("stall-check", "--trace")):
+        assert told in run(*reader, path)[2]
+    assert told in run("trace", "verify", path)[1]
+
+
+def test_a_command_that_breaks_a_ledger_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it may be one day."""
+    apply = Timeline.apply
+
+    def breaks(timeline: Timeline, row: Row) -> Row:
+        applied = apply(timeline, row)
+        if row.command == "FLOW":
+            raise ZeroDivisionError
+        return applied
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Timeline, "apply", breaks)
+        path = open_trace(write_trace(tmp_path / "t.ptrace", sent())).path
+    rows = list(Trace(path).rows())
+    assert [row.seq for row in rows] == list(range(10))
+    assert [row.command for row in rows].count(UNPARSED) == 1
+    assert verify(path).rows == 10
+
+
+@pytest.mark.parametrize("breaks", ["CONNECT", "ACK", "MESSAGE"])
+def test_a_command_whose_reader_fails_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    code = commands.CODES[breaks]
+    monkeypatch.setitem(commands.COMMANDS, code, commands.COMMANDS[code]._replace(read=fail))
+    monkeypatch.setattr(commands, "_plain", lambda _: False)
+    path = open_trace(write_trace(tmp_path / "t.ptrace", sent())).path
+    aside = [row for row in Trace(path).rows() if row.command == UNPARSED]
+    assert len(aside) == (2 if breaks == "MESSAGE" else 1)
+    assert all(row.frame_bytes and breaks in str(row.error_message) for row in aside)
+    found = verify(path)
+    assert (found.problems, found.rows) == ([], 10)
+    assert f"{len(aside)} record" in found.notes[0]
+
+
+# Whatever else there may be.
+
+
+def strange_strings(stream: bytes) -> bytes:
+    """The strings of the fuzz's tapes are text; here their bytes are not."""
+    return stream.replace(b"\xc2", b"\xff").replace(b"\xc3", b"\xed")
+
+
+def say(said: Wire, data: bytes, conn_id: int) -> int:
+    """What this tape makes a client and a broker say, cut at some places; how many frames."""
+    tape = fuzz_wire.Tape(data)
+    strange, pieces_first = tape.number(1), fuzz_wire.Tape(tape.piece(12))
+    stream = fuzz_wire.stream_of(tape)
+    cutter, frames = Cutter(fuzz_wire.HELD), 0
+    with contextlib.suppress(FramingError):
+        for piece in fuzz_wire.pieces_of(
+            pieces_first, strange_strings(stream) if strange else stream
+        ):
+            try:
+                cutter.feed(piece)
+            finally:
+                frames += len(cutter.frames)
+                records = MASK.pack_all(cutter.frames)
+                said.say(DIRECTIONS[len(said.blocks) % 2], *records, conn_id=conn_id)
+    return frames
+
+
+def fitting(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+    """Rows as values; numbers that no column holds are the nearest that fit."""
+    most = {each.name: 2 ** (int(each.type[3:]) - 1) - 1 for each in COLUMNS if each.type in INTS}
+    return [
+        tuple(
+            value
+            if value is None or name not in most
+            else max(-most[name] - 1, min(value, most[name]))
+            for name, value in zip(NAMES, each, strict=True)
+        )
+        for each in values(rows)
+    ]
+
+
+INTS = ("int16", "int32", "int64")
+
+
+def they_are_sealed_and_read_back(tapes: list[bytes], run: Callable[..., tuple[int, str]]) -> None:
+    said = Wire().open().subscribe().flow(5)
+    rows = 8 + sum(say(said, data, at % 3) for at, data in enumerate(tapes))
+    said.messages([1, 2]).close()
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_trace(Path(folder), said.blocks, parts=2)
+        unsealed = fitting(Trace(path).rows())
+        assert len(unsealed) == rows
+        for reader in READERS:
+            code, err = run(*reader, path)
+            assert code in (0, 1, 3), reader
+            assert "mistake" not in err, reader
+        assert values(Trace(path).rows()) == unsealed
+        found = verify(path)
+        assert (found.sealed_rows, found.problems) == (rows, [])
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("examples", [4, pytest.param(400, marks=pytest.mark.slow)])
+def test_whatever_the_bytes_each_command_is_a_row_that_every_reader_reads(
+    examples: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: object) -> tuple[int, str]:
+        code = cli.run([str(argument) for argument in arguments])
+        return code, capsys.readouterr().err
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],  # a trace takes long to make: what fails is told as it is
+    )
+    @given(st.lists(st.binary(min_size=50, max_size=200), min_size=10, max_size=30))
+    def try_it(tapes: list[bytes]) -> None:
+        they_are_sealed_and_read_back(tapes, run)
+
+    try_it()
