@@ -281,14 +281,8 @@ def _last_sign(consumer: ConsumerStats) -> int | None:
 
 def _connection_sign(standing: Standing) -> Age | None:
     """Since anybody on its connection acknowledged, asked for more or connected; None: nobody."""
-    last, address = standing.observed.window.last, standing.now.address
-    signs = [
-        _last_sign(consumer)
-        for subscription in (last.topic.subscriptions or {}).values()
-        for consumer in subscription.consumers or ()
-        if address is not None and consumer.address == address
-    ]
-    return last.age(latest(signs))
+    window, address = standing.observed.window, standing.now.address
+    return window.last.age(None if address is None else window.signs.get(address))
 
 
 def _keys_wait(now: ConsumerStats) -> bool:

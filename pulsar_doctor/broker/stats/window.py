@@ -13,7 +13,7 @@ A counter of one subscription that fell by itself is a reset of that subscriptio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -96,12 +96,14 @@ class Window:
 
     Two samples may be of the same moment: a Date has steps of one second. interval_ms: how far
     apart they were taken, for samples that do not tell when; these get a `not_before_ms`. reset:
-    whether the topic seems to have been loaded anew within the window.
+    whether the topic seems to have been loaded anew within the window. signs: address of a
+    connection -> when anybody on it last acknowledged, asked for more or connected, epoch ms.
     """
 
     samples: tuple[Sample, ...]
     interval_ms: int | None = field(default=None, kw_only=True)
     reset: bool = field(init=False)
+    signs: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.samples:
@@ -112,7 +114,9 @@ class Window:
         if self.interval_ms is not None:
             object.__setattr__(self, "samples", tuple(spaced(self.samples, self.interval_ms)))
         reset = any(reloaded(before, after) for before, after in pairwise(self.samples))
-        object.__setattr__(self, "reset", reset)  # once: it looks at every connection
+        # Once: these look at every connection, and each subscription asks for them.
+        object.__setattr__(self, "reset", reset)
+        object.__setattr__(self, "signs", _signs(self.last.topic))
 
     @property
     def first(self) -> Sample:
@@ -306,3 +310,18 @@ def connections(topic: TopicStats) -> Iterator[Identity]:
             yield key
     for subscription in (topic.subscriptions or {}).values():
         yield from by_identity(subscription.consumers or ())
+
+
+def _signs(topic: TopicStats) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for subscription in (topic.subscriptions or {}).values():
+        for consumer in subscription.consumers or ():
+            moments = (
+                consumer.last_acked_timestamp_ms,
+                consumer.last_consumed_flow_timestamp_ms,
+                consumer.connected_since_ms,
+            )
+            told = [moment for moment in moments if moment is not None]
+            if consumer.address is not None and told:
+                found[consumer.address] = max(found.get(consumer.address, told[0]), *told)
+    return found
