@@ -20,6 +20,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import httpx
 
+from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN_BYTES, body_of
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
 
@@ -89,13 +90,15 @@ class ClientCredentials:
         try:
             async with httpx.AsyncClient(timeout=ISSUER_SECONDS, trust_env=False) as http:
                 endpoint = await self._endpoint(http)
-                answer = await http.post(endpoint, data=self._form)
-            if answer.status_code != 200:
+                status, told = await _short(
+                    http, http.build_request("POST", endpoint, data=self._form)
+                )
+            if status != 200:
                 raise DoctorError(
                     f"the OAuth2 issuer {host} refuses these client credentials "
-                    f"({answer.status_code}); see the key file, audience and scope"
+                    f"({status}); see the key file, audience and scope"
                 )
-            sold = answer.json()
+            sold = json.loads(told)
             return _clean(str(sold["access_token"]), "OAuth2"), float(sold.get("expires_in", 0))
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
             raise DoctorError(
@@ -104,10 +107,21 @@ class ClientCredentials:
 
     async def _endpoint(self, http: httpx.AsyncClient) -> str:
         known = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
-        endpoint = str((await http.get(known)).json()["token_endpoint"])
+        _, told = await _short(http, http.build_request("GET", known))
+        endpoint = str(json.loads(told)["token_endpoint"])
         if self._issuer.startswith("https:") and not endpoint.startswith("https:"):
             raise DoctorError("the OAuth2 issuer names a token endpoint without TLS: not asked")
         return endpoint
+
+
+async def _short(http: httpx.AsyncClient, request: httpx.Request) -> tuple[int, bytearray]:
+    """Status and body of what an issuer answers. Raises TooLong, httpx's errors."""
+    request.headers["Accept-Encoding"] = ACCEPTED
+    response = await http.send(request, stream=True)
+    try:
+        return response.status_code, await body_of(response, TOKEN_BYTES)
+    finally:
+        await response.aclose()
 
 
 def credentials(settings: Settings) -> Credentials:

@@ -19,9 +19,8 @@ from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, names_in
 from pulsar_doctor.broker.admin.refusals import BrokerFailed, NotFound, Refused, Unreachable
 from pulsar_doctor.broker.admin.streaming import NestedReader
 from pulsar_doctor.broker.admin.topics import TopicName, encoded, namespace_path, topic_name
+from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
 from pulsar_doctor.broker.settings import Settings
-
-PIECE_BYTES = 1 << 16
 
 # Who is limited -> its policy on a topic, and on a namespace as in broker.conf.
 UNACKED_LIMITS = {
@@ -211,7 +210,7 @@ class Admin:
             if not refusals.is_json(response):
                 raise refusals.no_rest_api(response)
             read_ms, reader = clock_ms(response), NestedReader()
-            pieces = response.aiter_bytes(PIECE_BYTES)
+            pieces = pieces_of(response, STREAM_BYTES)
             try:
                 while piece := await reading(_next(pieces), response.url, what):
                     for names, stats in reader.feed(piece):

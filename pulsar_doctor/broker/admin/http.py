@@ -22,6 +22,7 @@ import httpx
 
 from pulsar_doctor import __version__
 from pulsar_doctor.broker.admin import refusals
+from pulsar_doctor.broker import bodies
 from pulsar_doctor.broker.admin.cluster import (
     ReadOnly,
     bases_of,
@@ -40,6 +41,7 @@ BACKOFF_SECONDS = 0.2  # doubled after each attempt
 REDIRECTS = 5
 STREAMS = 8  # brokers whose loaded topics are read at once
 UNSET = frozenset({b"", b"null"})  # how brokers answer for a policy that nobody has set
+UNSET_BYTES = 64
 
 T = TypeVar("T")
 
@@ -74,7 +76,11 @@ class Http:
                 lambda: tls_context(settings, certificate),
                 at_once=concurrency + STREAMS,
             ),
-            headers={"Accept": "application/json", "User-Agent": f"pulsar-doctor/{__version__}"},
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": bodies.ACCEPTED,
+                "User-Agent": f"pulsar-doctor/{__version__}",
+            },
             timeout=timeout_seconds,
             follow_redirects=False,
             trust_env=False,
@@ -148,13 +154,14 @@ class Http:
 
     async def _whole(
         self, url: httpx.URL, what: str, *, follow: bool = True
-    ) -> tuple[httpx.Response, bytes]:
+    ) -> tuple[httpx.Response, bytearray]:
         """The answer, and its body."""
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 response = await self._opened(url, what, follow=follow)
                 try:
-                    return response, await reading(response.aread(), response.url, what)
+                    body = bodies.body_of(response)
+                    return response, await reading(body, response.url, what)
                 finally:
                     await response.aclose()
         except TimeoutError:
@@ -166,7 +173,7 @@ class Http:
         if response.status_code in (200, 204):
             return response
         try:
-            body = await reading(response.aread(), response.url, what)
+            body = await reading(bodies.beginning_of(response), response.url, what)
         finally:
             await response.aclose()
         raise refusals.of_status(response, body, what, expired_at=_expired(response))
@@ -251,6 +258,8 @@ async def reading(step: Awaitable[T], url: httpx.URL, what: str) -> T:
     """One step on the network; its failures as AdminError."""
     try:
         return await step
+    except bodies.TooLong as error:
+        raise refusals.of_size(url, what, error.most) from None
     except httpx.TimeoutException as error:
         seconds = error.request.extensions["timeout"]["read"]
         raise refusals.of_time(url, what, seconds) from None
@@ -265,13 +274,16 @@ def names_in(told: Any, what: str) -> list[str]:
     return told
 
 
-def _parsed(response: httpx.Response, body: bytes, what: str) -> Any:
-    if body.strip() in UNSET:
+def _parsed(response: httpx.Response, body: bytearray, what: str) -> Any:
+    if bytes(body[:UNSET_BYTES]).strip() in UNSET and len(body) <= UNSET_BYTES:
         return None
     if not refusals.is_json(response):
         raise refusals.no_rest_api(response)
     try:
+        bodies.require_few(body)
         return json.loads(body)
+    except bodies.TooMany:
+        raise refusals.of_values(response.url, what) from None
     except (ValueError, RecursionError) as error:
         where = refusals.place(response.url)
         raise BrokerFailed(f"what {where} says of {what} is no JSON: {error}") from None

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import httpx
 
+from pulsar_doctor.broker.bodies import ANSWER_VALUES
 from pulsar_doctor.errors import DoctorError
 
 REASON_CHARACTERS = 200
@@ -89,8 +90,24 @@ def of_time(url: httpx.URL, what: str, seconds: float) -> AdminError:
     return Unreachable(f"{place(url)} did not answer for {what} within {seconds:g}s")
 
 
+def of_size(url: httpx.URL, what: str, most: int) -> AdminError:
+    """The answer is longer than is read. Not asked again: it would be as long."""
+    return BrokerFailed(
+        f"{place(url)} tells more than {most >> 20} MiB of {what}, unpacked: it was not read to "
+        "its end, and nothing is judged by it; does a broker answer there? See --admin-url"
+    )
+
+
+def of_values(url: httpx.URL, what: str) -> AdminError:
+    """The answer holds more than can be kept."""
+    return BrokerFailed(
+        f"what {place(url)} tells of {what} holds more than {ANSWER_VALUES:,} values: it was not "
+        "read; does a broker answer there? See --admin-url"
+    )
+
+
 def of_status(
-    response: httpx.Response, body: bytes, what: str, *, expired_at: float | None = None
+    response: httpx.Response, body: bytes | bytearray, what: str, *, expired_at: float | None = None
 ) -> AdminError:
     """What a status other than 200 means. expired_at: when the token that was sent expires."""
     status, where, why = response.status_code, place(response.url), _reason(response, body)
@@ -149,7 +166,7 @@ def _unauthorized(response: httpx.Response, where: str, expired_at: float | None
     return f"{where} wants credentials (401); give --auth-plugin and --auth-params"
 
 
-def _reason(response: httpx.Response, body: bytes) -> str:
+def _reason(response: httpx.Response, body: bytes | bytearray) -> str:
     """The broker's own words, one line, in brackets; nothing of the credentials."""
     try:
         told = json.loads(body)["reason"]
