@@ -15,6 +15,7 @@ from contextlib import aclosing, contextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from pulsar_doctor.broker.admin import (
     Unreachable,
     topic_name,
 )
+from pulsar_doctor.broker.admin.cluster import Members
 from pulsar_doctor.broker.admin.streaming import NestedReader
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
@@ -175,7 +177,7 @@ def test_nothing_can_be_sent_to_a_host_that_is_not_the_clusters():
         return admin._http._client.get(broker.url.replace("127.0.0.1", "localhost"))
 
     with always(Reply(document=STATS)) as broker:
-        assert "no host of the cluster" in refusal(Refused, broker.url, elsewhere)
+        assert "no broker of the cluster" in refusal(Refused, broker.url, elsewhere)
     assert broker.asked == []
 
 
@@ -389,9 +391,14 @@ def by_name(url: str) -> str:
     return url.replace("127.0.0.1", "localhost")
 
 
+def owner_of(broker: HttpBroker) -> str:
+    """As a cluster would list it."""
+    return by_name(broker.url).removeprefix("http://")
+
+
 def test_a_redirect_to_a_broker_that_the_cluster_lists_is_followed_with_credentials():
     with always(Reply(document=STATS)) as owner:
-        first = redirecting(lambda: by_name(owner.url), ["127.0.0.1:1", "localhost:8080"])
+        first = redirecting(lambda: by_name(owner.url), ["127.0.0.1:1", owner_of(owner)])
 
         async def two(admin: Admin) -> list[Any]:
             return await asyncio.gather(admin.topic_stats("a"), admin.topic_stats("b"))
@@ -402,12 +409,56 @@ def test_a_redirect_to_a_broker_that_the_cluster_lists_is_followed_with_credenti
     assert [asked.path for asked in broker.asked].count("/admin/v2/brokers") == 1
 
 
+@pytest.mark.parametrize("listed", [[], ["127.0.0.1:1", "localhost:8080"]])
+def test_another_port_of_a_known_host_is_a_stranger(listed):
+    with (
+        always(Reply(document=STATS)) as neighbour,
+        serving(redirecting(lambda: neighbour.url, listed)) as broker,
+    ):
+        told = refusal(Refused, f"{broker.url},localhost:1", **TOKEN)
+    assert told.startswith(
+        f"{neighbour.url} was asked nothing and got no credentials: it is not in"
+    )
+    assert neighbour.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "belongs", "unproven"),
+    [
+        ("http://a:8080/x", True, True),
+        ("http://A:8080", True, True),
+        ("http://a:8081", False, False),
+        ("http://a", False, False),
+        ("https://a:8080", False, False),  # an origin has a scheme; the list does not name it
+        ("https://a:8443", False, False),
+        ("http://b:8080", True, True),
+        ("http://b:9090", False, False),
+        ("https://b:8080", True, True),
+        ("https://b:8443", True, False),  # its certificate proves the host, where that is asked for
+        ("http://b.evil:8080", False, False),
+        ("http://c", True, True),
+        ("http://c:80", True, True),
+        ("https://secure", True, True),
+        ("https://secure:443/x", True, True),
+        ("http://secure:443", False, False),
+        ("http://[::1]:8080", True, True),
+        ("http://[::1]:8081", False, False),
+    ],
+)
+def test_who_belongs_to_a_cluster(url, belongs, unproven):
+    bases = [httpx.URL("http://a:8080/pulsar"), httpx.URL("https://secure")]
+    for proven, expected in ((True, belongs), (False, unproven)):
+        members = Members(bases, proven=proven)
+        members.add(["b:8080", "c", "[::1]:8080", "[::", "", "x/b"])
+        assert members.has(httpx.URL(url)) is expected
+
+
 def test_a_redirect_within_the_admin_urls_hosts_needs_no_list():
     with (
         always(Reply(document=STATS)) as owner,
         serving(redirecting(lambda: by_name(owner.url), HTML)) as broker,
     ):
-        assert ask(f"{broker.url},localhost:1", stats, **TOKEN).document == STATS
+        assert ask(f"{broker.url},{owner_of(owner)}", stats, **TOKEN).document == STATS
     assert [asked.path for asked in broker.asked if "brokers" in asked.path] == []
 
 
@@ -447,14 +498,14 @@ def test_brokers_that_want_the_clusters_name_are_asked_with_it():
     with always(Reply(document=STATS)) as owner:
 
         def older(asked: Asked) -> Reply:
-            lists = {"/admin/v2/clusters": ["c 1"], "/admin/v2/brokers/c%201": ["localhost:1"]}
+            lists = {"/admin/v2/clusters": ["c 1"], "/admin/v2/brokers/c%201": [owner_of(owner)]}
             if asked.path in lists:
                 return Reply(document=lists[asked.path])
             return redirecting(lambda: by_name(owner.url), HTML)(asked)
 
         with serving(older) as broker:
             assert ask(broker.url, stats).document == STATS
-            assert ask(broker.url, lambda admin: admin.brokers()) == ["localhost:1"]
+            assert ask(broker.url, lambda admin: admin.brokers()) == [owner_of(owner)]
 
 
 def test_a_redirect_in_a_circle_is_told():

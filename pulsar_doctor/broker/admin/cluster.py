@@ -1,6 +1,8 @@
-"""The hosts of a cluster, and the last step before the network: only GET, only to them.
+"""The brokers of a cluster, and the last step before the network: only GET, only to them.
 
-Hosts count, not ports: a cluster lists one port where a broker has two, with TLS and without.
+Scheme, host and port count: what listens at another port of a broker's host is somebody else. A
+cluster lists one port where a broker has two, so that one with TLS counts as the broker's where its
+certificate is held against the name of a host that the cluster lists.
 Proxies from the environment (HTTP_PROXY) are not used: what stands between us and the broker would
 be handed the token. Authorities are trusted as the system does, or by `tls_trust_certs` alone.
 """
@@ -8,7 +10,7 @@ be handed the token. Authorities are trusted as the system does, or by `tls_trus
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import cycle
 
 import httpx
@@ -22,15 +24,40 @@ from pulsar_doctor.errors import InputError
 POOL_CONNECTIONS = 4
 
 
+class Members:
+    """Who belongs to the cluster: the origins of the admin URL, and the brokers that it lists.
+
+    proven: certificates are held against the names of hosts (not with `tls_allow_insecure`).
+    """
+
+    def __init__(self, bases: Iterable[httpx.URL], *, proven: bool) -> None:
+        self._origins = {origin_of(base) for base in bases}
+        self._listed: set[tuple[str, int]] = set()
+        self._proven = proven
+
+    def add(self, brokers: Iterable[str]) -> None:
+        """Brokers that the cluster lists as `host:port`; what is no such name is passed over."""
+        self._listed.update(place for told in brokers if (place := place_of(told)))
+
+    def has(self, url: httpx.URL) -> bool:
+        """Whether this address belongs to the cluster, as far as it has told."""
+        scheme, host, port = origin_of(url)
+        if (scheme, host, port) in self._origins or (host, port) in self._listed:
+            return True
+        return scheme == "https" and self._proven and host in {listed for listed, _ in self._listed}
+
+
 class ReadOnly(httpx.AsyncBaseTransport):
-    """Where requests are sent. hosts: the cluster's, may grow. at_once: requests, about.
+    """Where requests are sent. members: the cluster's, may grow. at_once: requests, about.
 
     httpx looks through all connections of a pool for each request, so there are several small
     pools, taken in turn. tls is called at the first https request: loading authorities is slow.
     """
 
-    def __init__(self, hosts: set[str], tls: Callable[[], ssl.SSLContext], *, at_once: int) -> None:
-        self._hosts = hosts
+    def __init__(
+        self, members: Members, tls: Callable[[], ssl.SSLContext], *, at_once: int
+    ) -> None:
+        self._members = members
         self._tls = tls
         self._pools = -(-at_once // POOL_CONNECTIONS)
         self._turns: dict[str, Iterator[httpx.AsyncHTTPTransport]] = {}
@@ -40,8 +67,8 @@ class ReadOnly(httpx.AsyncBaseTransport):
         """Sends a GET to the cluster; raises Refused for anything else, and nothing is sent."""
         if request.method != "GET":
             raise Refused(f"pulsar-doctor only reads: it sends no {request.method} to a broker")
-        if request.url.host not in self._hosts:
-            raise Refused(f"{refusals.place(request.url)} is no host of the cluster: not asked")
+        if not self._members.has(request.url):
+            raise Refused(f"{refusals.place(request.url)} is no broker of the cluster: not asked")
         scheme = request.url.scheme
         if scheme not in self._turns:
             self._turns[scheme] = self._pools_for(scheme)
@@ -125,9 +152,15 @@ def tls_context(settings: Settings, certificate: Certificate | None) -> ssl.SSLC
     return context
 
 
-def host_of(broker: str) -> str | None:
-    """The host of `host:port`; None where there is none."""
+def origin_of(url: httpx.URL) -> tuple[str, str, int]:
+    """Scheme, host and port, also where the port is the scheme's own."""
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
+
+
+def place_of(broker: str) -> tuple[str, int] | None:
+    """Host and port of `host:port`; None where there is no host."""
     try:
-        return httpx.URL(f"http://{broker}").host or None
+        _, host, port = origin_of(httpx.URL(f"http://{broker}"))
     except httpx.InvalidURL:
         return None
+    return (host, port) if host else None

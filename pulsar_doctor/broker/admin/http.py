@@ -1,9 +1,10 @@
 """Questions to the brokers' REST API, a bounded number at once, and what became of them.
 
-A broker redirects to the one that owns a topic. Where the target is another host than those of the
-admin URL (several are written as Pulsar's tools do: `http://a:8080,b:8080`), the cluster itself
-must name it: `GET /admin/v2/brokers`, asked once for each host not seen before. Any other target,
-or one without TLS after one with TLS, is asked nothing and gets nothing.
+A broker redirects to the one that owns a topic. Where the target is at another origin (scheme, host
+and port) than those of the admin URL (several are written as Pulsar's tools do:
+`http://a:8080,b:8080`), the cluster itself must name it: `GET /admin/v2/brokers`, asked once for
+each origin not seen before. Any other target, or one without TLS after one with TLS, is asked
+nothing and gets nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from urllib.parse import quote
 import httpx
 
 from pulsar_doctor import __version__
-from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker import bodies
+from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.cluster import (
+    Members,
     ReadOnly,
     bases_of,
-    host_of,
     target_of,
     tls_context,
     url_of,
@@ -40,8 +41,8 @@ ATTEMPTS = 3
 BACKOFF_SECONDS = 0.2  # doubled after each attempt
 REDIRECTS = 5
 STREAMS = 8  # brokers whose loaded topics are read at once
-UNSET = frozenset({b"", b"null"})  # how brokers answer for a policy that nobody has set
 UNSET_BYTES = 64
+UNSET = frozenset({b"", b"null"})  # how brokers answer for a policy that nobody has set
 
 T = TypeVar("T")
 
@@ -66,13 +67,13 @@ class Http:
         self._credentials = credentials(settings)
         self._slots = asyncio.Semaphore(concurrency)
         self._streams = asyncio.Semaphore(STREAMS)
-        self._hosts = {base.host for base in self._bases}
-        self._strangers: dict[str, str] = {}  # host -> why nothing is sent to it
+        self._members = Members(self._bases, proven=not settings.tls_allow_insecure)
+        self._strangers: dict[str, str] = {}  # its place -> why nothing is sent to it
         self._listing = asyncio.Lock()
         certificate = self._credentials.certificate or settings.certificate
         self._client = httpx.AsyncClient(
             transport=ReadOnly(
-                self._hosts,
+                self._members,
                 lambda: tls_context(settings, certificate),
                 at_once=concurrency + STREAMS,
             ),
@@ -189,7 +190,7 @@ class Http:
                 raise BrokerFailed(f"redirected in a circle for {what}: from {way}")
             if url.scheme != "https" and seen[-1].scheme == "https":
                 raise Refused(f"redirected from TLS to {refusals.place(url)}: it was not asked")
-            await self._require_host(url)
+            await self._require_member(url)
         return response
 
     async def _sent(self, url: httpx.URL, what: str) -> httpx.Response:
@@ -202,35 +203,36 @@ class Http:
             base = httpx.URL(f"{self._bases[0].scheme}://{broker}")
         except httpx.InvalidURL:
             raise InputError(f"{broker!r} is no broker; write host:port") from None
-        await self._require_host(base)
+        await self._require_member(base)
         return base
 
-    async def _require_host(self, url: httpx.URL) -> None:
-        """Raises Refused where this host is none of the cluster's."""
-        host = url.host
+    async def _require_member(self, url: httpx.URL) -> None:
+        """Raises Refused where this address is none of the cluster's."""
         async with self._listing:
-            known = host in self._hosts
-            why = None if known else self._strangers.get(host) or await self._why_not(host)
+            known = self._members.has(url)
+            why = None if known else self._strangers.get(refusals.place(url))
+            why = why if known or why else await self._why_not(url)
         if why:
             raise Refused(
                 f"{refusals.place(url)} was asked nothing and got no credentials: {why}; if it is "
                 "a broker of this cluster, name it in --admin-url too (http://a:8080,b:8080)"
             )
 
-    async def _why_not(self, host: str) -> str | None:
-        """Reads the cluster's list of brokers: None where it names the host."""
+    async def _why_not(self, url: httpx.URL) -> str | None:
+        """Reads the cluster's list of brokers: None where it names this one."""
+        place = refusals.place(url)
         try:
             listed = await self._again(self._listed, self._bases)
         except AdminError as error:
             why = f"the cluster's list of brokers cannot be read ({error})"
             if isinstance(error, Refused):  # it will not be told later either
-                self._strangers[host] = why
+                self._strangers[place] = why
             return why
-        self._hosts.update(name for told in listed if (name := host_of(told)))
-        if host in self._hosts:
+        self._members.add(listed)
+        if self._members.has(url):
             return None
-        self._strangers[host] = "it is not in the cluster's list of brokers"
-        return self._strangers[host]
+        self._strangers[place] = "it is not in the cluster's list of brokers"
+        return self._strangers[place]
 
     async def _listed(self, base: httpx.URL) -> list[str]:
         """The active brokers, told by the admin URL itself: no redirect is followed for it."""
