@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,14 +88,20 @@ class Trace:
             yield from self.rows(columns, since_us=since_us, after=sealed.after)
 
     def timeline(self) -> Timeline:
-        """The ledgers as they stand at the end, or at this moment where the trace is live."""
+        """The ledgers as they stand at the end, or at this moment where the trace is live.
+
+        They may have been saved, and then no row is read: so that they are not those of a trace
+        that is damaged, every segment is proved by its SHA-256. Raises TraceError.
+        """
         while True:
             journals, index = self._snapshot()
             try:
+                for part in index.parts:
+                    _prove(self.path, part)
                 timeline = self._ledgers(index)
                 for _ in self._unsealed(timeline, index.through, journals):
                     pass
-            except _SealedMeanwhileError:
+            except (_SealedMeanwhileError, ChangedMeanwhileError):
                 continue
             self.notes += set_aside_notes(timeline)
             return timeline
@@ -203,10 +209,22 @@ def _behind(path: Path, timeline: Timeline, parts: Sequence[Part]) -> Timeline:
 def _sealed_rows(
     path: Path, part: Part, columns: Sequence[str] | None = None, since_us: int | None = None
 ) -> Iterator[Row]:
-    try:
+    with _may_expire(path, part):
         yield from segments.read_rows(
             path / (part.name or ""), columns, since_us=since_us, sha256=part.sha256
         )
+
+
+def _prove(path: Path, part: Part) -> None:
+    if part.name and part.sha256:
+        with _may_expire(path, part):
+            segments.prove(path / part.name, part.sha256)
+
+
+@contextmanager
+def _may_expire(path: Path, part: Part) -> Iterator[None]:
+    try:
+        yield
     except TraceError:
         if read_index(path).expired.through >= part.number:
             raise ChangedMeanwhileError from None

@@ -218,6 +218,17 @@ def read_rows(
             yield from _rows(batch)
 
 
+def prove(path: Path, sha256: str) -> None:
+    """Raises TraceError where a segment is missing, or is not the one that was sealed."""
+    with _said_as_damage(path):
+        _prove(path, sha256)
+
+
+def _prove(path: Path, sha256: str) -> None:
+    if sha256_of(path) != sha256:
+        raise ValueError("it does not agree with its SHA-256")
+
+
 def count_rows(path: Path) -> int:
     """How many rows a segment has, with every page read and its checksum compared."""
     with _said_as_damage(path):
@@ -255,8 +266,8 @@ def _batches(
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         there = _names(file)
         groups = [g for g in range(file.num_row_groups) if not _older(file, g, since_us)]
-        if groups and sha256 is not None and sha256_of(path) != sha256:
-            raise ValueError("it does not agree with its SHA-256")
+        if sha256 is not None and (groups or since_us is None):
+            _prove(path, sha256)
         wanted = NAMES if columns is None else columns
         # An older version may have fewer, and what is not ours is left alone.
         names = [name for name in there if name in NAMES and name in wanted]
