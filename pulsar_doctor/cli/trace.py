@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TraceOutput = Literal["table", "jsonl", "json"]
+GAPS_CODE, EXPIRED_CODE, SET_ASIDE_CODE = 4, 5, 6  # of `verify`
 PIPE_WIDTH = 200  # characters, where stdout is no terminal
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
@@ -172,10 +173,18 @@ def summary(folder: Path, *, output: str) -> None:
 @output_option("table", "json")
 @talk_options
 def verify(folder: Path, *, output: str) -> int:
-    """Says whether a trace is whole and unchanged; the exit code is 2 where it is damaged.
+    """Says whether a trace is whole and unchanged, and what it misses.
 
-    Checks names, SHA-256 and page checksums of every segment, that no row is missing, and that
-    every ledger follows from the commands before it. Changes nothing.
+    Checks names, SHA-256 and page checksums of every segment, that no row is missing, that every
+    row can be read, and that every ledger follows from the commands before it. Changes nothing.
+
+    \b
+    Exit codes: 0 sound: nothing is known to be missing
+                2 damaged, or no trace
+                4 sound, but commands are missing: gaps, where they could not be recorded
+                5 sound, but its beginning has expired: it is of a ring
+                6 sound, but records could not be read and are UNPARSED rows
+    The first of 2, 4, 6, 5 that is so.
 
     \b
     Example:
@@ -192,7 +201,13 @@ def verify(folder: Path, *, output: str) -> int:
     else:
         for line in verification_lines(found):
             click.echo(line)
-    return TraceError.exit_code if found.status == DAMAGED else 0
+    if found.status == DAMAGED:
+        return TraceError.exit_code
+    if found.gaps or found.expired.gaps:
+        return GAPS_CODE
+    if found.set_aside:
+        return SET_ASIDE_CODE
+    return EXPIRED_CODE if found.expired.rows else 0
 
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:

@@ -47,8 +47,9 @@ class Verification:
 
     status: live, ended (whole, every connection closed), kept (of a ring that went on: whole), torn
     (a crash cut its end: what is there is sound) or damaged. rows: of this trace, gaps: those of
-    them that are a GAP, dropped: commands that these say are missing. expired: what a ring dropped
-    before. problems: what is wrong. notes: what is missing and could not be helped.
+    them that are a GAP, dropped: commands that these say are missing, set_aside: records that could
+    not be read and are an UNPARSED. expired: what a ring dropped before. problems: what is wrong.
+    notes: what is missing and could not be helped.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Verification:
     sealed_rows: int = 0
     gaps: int = 0
     dropped: int = 0
+    set_aside: int = 0
     expired: Expired = field(default_factory=Expired)
     until_us: int | None = None
     problems: list[str] = field(default_factory=list)
@@ -109,6 +111,7 @@ def _verify(path: Path) -> Verification:
     if timeline is not None:
         _check_journals(found, timeline, index.through, journals)
         found.until_us = timeline.now_us or None
+        found.set_aside = timeline.set_aside
         found.notes += set_aside_notes(timeline)
         _judge_end(found, timeline, live=live)
     if found.problems:

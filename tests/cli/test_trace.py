@@ -17,8 +17,10 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.trace.absent import require_named
 from pulsar_doctor.report.trace.consumers import sizes, summary_json, summary_lines
 from pulsar_doctor.report.trace.rows import SHOWN, fitting, seconds
+from pulsar_doctor.trace.ring import Ring, RingLimits
 from pulsar_doctor.trace.sealing import open_trace
-from pulsar_doctor.wire.columns import Row
+from pulsar_doctor.wire.columns import TO_BROKER, Row
+from pulsar_doctor.wire.journal import pack_told
 from tests.trace.journals import Wire, relay_alive, slow_consumer, write_trace
 from tests.trace.said import EXCLUSIVE, Said
 
@@ -252,6 +254,43 @@ def test_verify_says_whole_or_damaged_by_its_exit_code(run: Any, trace: Path) ->
     code, out, _ = run("trace", "verify", trace, "-o", "json")
     assert code == 2
     assert json.loads(out)["status"] == "damaged"
+
+
+MISSES: dict[str, tuple[int, str, str]] = {
+    "gaps": (4, "sound, but commands are missing", "2 gaps: 8 commands were not recorded"),
+    "expired": (5, "sound, but its beginning has expired", "rows have expired"),
+    "set aside": (6, "sound, but records could not be read", "1 record was set aside"),
+    "all": (
+        4,
+        "sound, but commands are missing, its beginning has expired, records could not be read",
+        "1 gap: 5 commands were not recorded",
+    ),
+}
+
+
+@pytest.mark.parametrize("misses", MISSES)
+def test_verify_calls_nothing_whole_that_is_not(run: Any, tmp_path: Path, misses: str) -> None:
+    said = Said().open().subscribe().flow(5)
+    if misses == "gaps":
+        said.lost(3)
+    if misses in ("gaps", "all"):
+        said.lost(5)
+    if misses in ("set aside", "all"):
+        said.say(TO_BROKER, pack_told(b"[]"))
+    path = write_trace(tmp_path / "t.ptrace", said.flow(5).close().blocks, parts=2)
+    if misses in ("expired", "all"):
+        open_trace(path)
+        for _ in Ring(path, RingLimits()).dropping_steps(1):
+            pass
+    expected, verdict, line = MISSES[misses]
+    code, out, _ = run("trace", "verify", path)
+    assert (code, out.splitlines()[0]) == (expected, f"{path}: {verdict}")
+    assert line in out
+    code, out, _ = run("trace", "verify", path, "-o", "json")
+    assert code == expected
+    told = json.loads(out)
+    assert (told["gaps"] > 0) == (expected == 4)
+    assert (told["set_aside"] > 0) == (misses in ("set aside", "all"))
 
 
 def test_a_live_trace_can_be_read(run: Any, trace: Path) -> None:

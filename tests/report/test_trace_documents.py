@@ -214,6 +214,8 @@ def test_the_whole_of_a_verification(told: Any) -> None:
         "segments": 0,
         "rows": 37,
         "sealed_rows": 0,
+        "gaps": 0,
+        "set_aside": 0,
         "dropped": 0,
         "expired_rows": 0,
         "seen": 37,

@@ -27,6 +27,8 @@ def verification_json(found: Verification) -> dict[str, Any]:
         "segments": found.segments,
         "rows": found.rows,
         "sealed_rows": found.sealed_rows,
+        "gaps": found.gaps + found.expired.gaps,
+        "set_aside": found.set_aside,
         "dropped": found.dropped + found.expired.dropped,
         "expired_rows": found.expired.rows,
         "seen": found.seen,
@@ -36,14 +38,38 @@ def verification_json(found: Verification) -> dict[str, Any]:
     }
 
 
+def _verdict(found: Verification) -> str:
+    """In a few words; `whole` is said only of what misses nothing."""
+    missing = [
+        what
+        for what, there in (
+            ("commands are missing", found.gaps or found.expired.gaps),
+            ("its beginning has expired", found.expired.rows),
+            ("records could not be read", found.set_aside),
+        )
+        if there
+    ]
+    if not missing or found.status not in (ENDED, KEPT):
+        return "; ".join((MEANINGS[found.status], *missing))
+    return (
+        f"sound{', kept of a ring that went on' * (found.status == KEPT)}, but {', '.join(missing)}"
+    )
+
+
 def verification_lines(found: Verification) -> Iterator[str]:
     """The verdict, then a line for each problem and note."""
-    yield f"{found.path}: {MEANINGS[found.status]}"
+    yield f"{found.path}: {_verdict(found)}"
     waiting = found.rows - found.sealed_rows
     yield f"  {found.rows} rows, {found.segments} segments" + (
         f", {waiting} rows not sealed yet" if waiting else ""
     )
     if found.expired.rows:
         yield f"  starts at {iso(found.expired.until_us)}: {found.expired.rows} rows have expired"
+    gaps = found.gaps + found.expired.gaps
+    if gaps:
+        missing = found.dropped + found.expired.dropped
+        yield f"  {gaps} gap{'s' * (gaps > 1)}: " + (
+            f"{missing} commands were not recorded" if missing else "nobody knows of how many"
+        )
     yield from (f"  problem: {problem}" for problem in found.problems)
     yield from (f"  note: {note}" for note in found.notes)
