@@ -1,4 +1,4 @@
-"""One topic with thousands of subscriptions: what it takes grows with them, not with their square."""
+"""One topic with thousands of subscriptions: what it takes grows with them, not their square."""
 
 from __future__ import annotations
 

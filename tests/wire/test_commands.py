@@ -12,7 +12,7 @@ import pytest
 
 from pulsar_doctor.wire import commands
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.columns import NAMES, OURS, MessageId, Row
+from pulsar_doctor.wire.columns import NAMES, OURS, MessageId, Row, values_of
 from pulsar_doctor.wire.commands import COMMANDS, SERVER_ERRORS, read_record, rows_of
 from pulsar_doctor.wire.framing import Frames, code_of
 from pulsar_doctor.wire.journal import (
@@ -218,6 +218,37 @@ def test_a_field_that_the_short_way_does_not_know_is_read_the_long_way(monkeypat
     epoch = bytes.fromhex("08094a0a08001204082310012801"), PLAIN[0][1]
     rows = rows_by(as_a_read, PLAIN[0], epoch)
     assert [row.consumer_epoch for row in rows] == [None, 1]
+
+
+KINDS = {"message": wire.Message, "message_id": wire.MessageId, "metadata": wire.MessageMetadata}
+FIELDS_OF_MESSAGE = [
+    (part, field.name)
+    for part, kind in KINDS.items()
+    for field in kind.DESCRIPTOR.fields
+    if field.name != "message_id"
+]
+
+
+@pytest.mark.parametrize("value", [1, 5])
+@pytest.mark.parametrize(("part", "name"), FIELDS_OF_MESSAGE)
+def test_each_field_of_a_message_is_read_alike_on_every_way(part, name, value):
+    """Also one that nobody reads today: who reads it in one way has to read it in the other."""
+    message_id = wire.MessageId(ledger_id=35, entry_id=3)
+    whole = wire.Message(consumer_id=1, message_id=message_id)
+    metadata = wire.MessageMetadata(publish_time=5)
+    holder = {"message": whole, "message_id": whole.message_id, "metadata": metadata}[part]
+    field = holder.DESCRIPTOR.fields_by_name[name]
+    if field.is_repeated:
+        getattr(holder, name).extend([value, value])
+    else:
+        setattr(holder, name, str(value) if field.cpp_type == field.CPPTYPE_STRING else value)
+    command = wire.BaseCommand(type=9, message=whole).SerializeToString()
+    said_by = [
+        rows_by(way, PLAIN[0], (command, metadata.SerializeToString()), PLAIN[0])
+        for way in (one_by_one, as_a_read, as_reads)
+    ]
+    first, *others = [[values_of(row) for row in rows] for rows in said_by]
+    assert all(other == first for other in others)
 
 
 def test_every_known_command_has_a_golden_line():
