@@ -5,13 +5,16 @@ A part is one journal, or the segment that it became; both bear its number.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +31,13 @@ WHY_KEPT = "_kept.json"
 RELAY_LOCK = ".relay.lock"
 SEAL_LOCK = ".seal.lock"
 LOCK_RETRY_SECONDS = 0.05
+
+
+# Nothing of a trace is larger, and what is larger is nothing of ours.
+SMALL_BYTES_MOST = 16 << 20
+INDEX_BYTES_MOST = 256 << 20
+STATE_BYTES_MOST = 1 << 30
+NO_WAY_OUT = os.O_NOFOLLOW | os.O_NONBLOCK  # no link out of the folder, no pipe that is waited for
 
 
 def journal_name(number: int) -> str:
@@ -95,7 +105,7 @@ class Meta:
 def read_meta(folder: Path) -> Meta:
     """The description of a trace; TraceError where this is none, or one for a newer program."""
     try:
-        text = (folder / META).read_text()
+        text = read_bytes(folder / META).decode()
     except FileNotFoundError:
         what = "has no _meta.json" if folder.is_dir() else "is no folder"
         raise TraceError(f"{folder} is no trace of pulsar-doctor: it {what}") from None
@@ -108,7 +118,7 @@ def read_meta(folder: Path) -> Meta:
         broker = values.get("broker") or {}
         sound = isinstance(version, int) and isinstance(trace_id, str) and isinstance(told, dict)
         sound = sound and isinstance(broker, dict)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
     if not sound:
         raise TraceError(f"{folder / META} is damaged, or the file of another program")
@@ -120,6 +130,43 @@ def read_meta(folder: Path) -> Meta:
     known = {f.name for f in fields(Meta)}
     written = {name: value for name, value in values.items() if name in known}
     return Meta(**{**written, "told": told, "broker": broker})
+
+
+def open_regular(path: Path) -> FileIO:
+    """A file of the folder, to be read. A link, a pipe, a device is none: TraceError.
+
+    Raises FileNotFoundError, OSError.
+    """
+    require_regular(path)
+    file = open(path, "rb", buffering=0, opener=_no_way_out)  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _not_regular(path)
+    return file
+
+
+def require_regular(path: Path) -> None:
+    """Raises TraceError where this is no regular file, FileNotFoundError where nothing is there."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise _not_regular(path)
+
+
+def _not_regular(path: Path) -> TraceError:
+    return TraceError(f"{path} is no regular file: a trace has no links, pipes or devices")
+
+
+def _no_way_out(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_WAY_OUT)
+
+
+def read_bytes(path: Path, bytes_most: int = SMALL_BYTES_MOST) -> bytes:
+    """All of a small file. Raises TraceError where it is larger, or no regular file; OSError."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size <= bytes_most:
+            content = file.read(bytes_most + 1) or b""
+            if len(content) <= bytes_most:
+                return content
+    raise TraceError(f"{path} is larger than {bytes_most >> 20} MiB: it is no file of a trace")
 
 
 def state_bytes(state: Mapping[str, Any]) -> bytes:
@@ -136,11 +183,12 @@ def read_state(folder: Path, number: int) -> dict[str, Any] | None:
     another version, which may keep its ledgers differently.
     """
     try:
-        head, _, body = (folder / state_name(number)).read_bytes().partition(b"\n")
+        content = read_bytes(folder / state_name(number), STATE_BYTES_MOST)
+        head, _, body = content.partition(b"\n")
         if json.loads(head) != {"program_version": __version__, "crc32": zlib.crc32(body)}:
             return None
         state = json.loads(body)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError, TraceError):
         return None
     return state if isinstance(state, dict) else None
 
@@ -157,7 +205,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 def for_owner(path: str, flags: int) -> int:
     """Opens a file that nobody else may read, where it is new."""
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags | NO_WAY_OUT, 0o600)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
@@ -178,7 +226,7 @@ def sync_folder(folder: Path) -> None:
 def is_live(folder: Path) -> bool:
     """Whether the relay of this trace still runs: it holds a lock for its life."""
     try:
-        file = (folder / RELAY_LOCK).open("rb")
+        file = open_regular(folder / RELAY_LOCK)
     except FileNotFoundError:
         return False
     with file:
@@ -191,7 +239,14 @@ def is_live(folder: Path) -> bool:
 
 def take_seal_lock(folder: Path, wait_seconds: float = 0.0) -> BinaryIO | None:
     """The right to seal, until the file is closed; None where another process has it."""
-    file = open(folder / SEAL_LOCK, "ab", opener=for_owner)  # noqa: SIM115
+    lock = folder / SEAL_LOCK
+    try:
+        require_regular(lock)
+    except FileNotFoundError:
+        pass
+    except TraceError:
+        raise OSError(errno.EINVAL, f"{SEAL_LOCK} is no regular file") from None
+    file = open(lock, "ab", opener=for_owner)  # noqa: SIM115
     until = time.monotonic() + wait_seconds
     while True:
         try:

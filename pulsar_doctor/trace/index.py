@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def read_index(trace_dir: Path) -> Index:
     """
     path = trace_dir / INDEX
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = folder.read_bytes(path, folder.INDEX_BYTES_MOST).split(b"\n")
     except FileNotFoundError:
         return Index(Expired(), [])
     expired, parts = Expired(), list[Part]()
@@ -103,7 +104,7 @@ def read_index(trace_dir: Path) -> Index:
                 parts.append(Part(**values))
                 before = parts[-2].number if len(parts) > 1 else expired.through
                 sound = parts[-1].number > before
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             sound = False
         if not sound:
             raise TraceError(f"line {at} of {path} is damaged")
@@ -120,6 +121,8 @@ def write_index(trace_dir: Path, index: Index) -> None:
 def append_part(trace_dir: Path, part: Part) -> None:
     """Adds a line to _segments.jsonl, durably; cuts off what a crash left of another."""
     path = trace_dir / INDEX
+    with suppress(FileNotFoundError):
+        folder.require_regular(path)
     with open(path, "ab+", opener=folder.for_owner) as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.trace.folder import journal_name
+from pulsar_doctor.trace.folder import journal_name, open_regular
 from pulsar_doctor.wire.columns import GAP, OURS, Row
 from pulsar_doctor.wire.commands import rows_of, set_aside
 from pulsar_doctor.wire.journal import FILE_HEADER, MAGIC, Block, check_header, read_blocks
 
 READ_BYTES = 1 << 20
+BLOCK_BYTES_MOST = 1 << 29  # no frame that a broker takes is as large
 
 
 class Journal:
@@ -34,7 +35,7 @@ class Journal:
         self.path = folder / journal_name(number)
         self.damaged = False
         self.gaps = self.dropped = 0
-        self._file = self.path.open("rb", buffering=0)
+        self._file = open_regular(self.path)
         self._position = 0  # behind the last whole block
         self._missing_before = number != after + 1
 
@@ -93,6 +94,9 @@ class Journal:
                 if len(data) < room:
                     return
                 room *= 2  # a block that is longer
+                if room > BLOCK_BYTES_MOST:
+                    self.damaged = True
+                    return
 
     def _begin(self) -> bool:
         data = self._read(len(FILE_HEADER))

@@ -238,11 +238,11 @@ def _starts_later(expired: Expired) -> Iterator[str]:
 
 def _why_kept(path: Path) -> Iterator[str]:
     try:
-        why: dict[str, Any] = json.loads((path / folder.WHY_KEPT).read_bytes())
+        why: dict[str, Any] = json.loads(folder.read_bytes(path / folder.WHY_KEPT))
         yield f"kept of a ring at {_moment(int(why['kept_us']))}: {why['reason']}"
     except FileNotFoundError:
         return
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         yield f"{path / folder.WHY_KEPT} is damaged: it does not say why this was kept"
 
 

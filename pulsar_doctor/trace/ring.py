@@ -118,12 +118,12 @@ class Ring:
     def of(cls, trace_dir: Path) -> Self | None:
         """The ring that this trace was begun as; None where it keeps everything."""
         try:
-            values = json.loads((trace_dir / folder.RING).read_bytes())
+            values = json.loads(folder.read_bytes(trace_dir / folder.RING))
             known = {each.name for each in fields(RingLimits)}
             limits = RingLimits(**{name: value for name, value in values.items() if name in known})
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             raise TraceError(f"{trace_dir / folder.RING} is damaged") from None
         return cls(trace_dir, limits)
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pulsar_doctor.errors import TraceError
+from pulsar_doctor.trace.folder import for_owner, open_regular, require_regular
 from pulsar_doctor.wire.columns import (
     COLUMNS,
     IDS,
@@ -67,6 +68,9 @@ DICTIONARIES = [
     "message_ids.list.element.ledger_id",
     "message_ids.list.element.ack_set",
 ]
+# Read as what they are in the file, each text once: a small file may name a large one often.
+TEXTS = [c.name for c in COLUMNS if c.type in ("string", "binary")]
+GROUP_BYTES_MOST = 1 << 29  # uncompressed
 
 
 class SegmentWriter:
@@ -166,7 +170,7 @@ class _Sink:
     """A file that asks for room before it grows. Nobody but its owner may read it."""
 
     def __init__(self, path: Path, room: Callable[[int], bool] | None) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = for_owner(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._room = room
         self._position = 0
@@ -237,7 +241,7 @@ def count_rows(path: Path) -> int:
 
 def read_names(path: Path) -> list[str]:
     """The columns of a segment, those of a newer program included; TraceError as for its rows."""
-    with _said_as_damage(path), pq.ParquetFile(path) as file:
+    with _said_as_damage(path), _parquet(path) as file:
         return _names(file)
 
 
@@ -248,6 +252,11 @@ def _names(file: Any) -> list[str]:
     if not known or len(names) < LEAST or len(set(names)) < len(names):
         raise ValueError("it does not have the columns of a trace")
     return names
+
+
+def _parquet(path: Path, **settings: Any) -> Any:
+    require_regular(path)
+    return pq.ParquetFile(path, **settings)
 
 
 @contextmanager
@@ -263,12 +272,17 @@ def _said_as_damage(path: Path) -> Iterator[None]:
 def _batches(
     path: Path, columns: Sequence[str] | None, since_us: int | None, sha256: str | None
 ) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with _parquet(path) as file:
         there = _names(file)
+    texts = [name for name in there if name in TEXTS]
+    with _parquet(path, page_checksum_verification=True, read_dictionary=texts) as file:
         groups = [g for g in range(file.num_row_groups) if not _older(file, g, since_us)]
         if sha256 is not None and (groups or since_us is None):
             _prove(path, sha256)
         wanted = NAMES if columns is None else columns
+        for group in groups:
+            if (size := file.metadata.row_group(group).total_byte_size) > GROUP_BYTES_MOST:
+                raise ValueError(f"a row group of {size >> 20} MiB is none of a trace")
         # An older version may have fewer, and what is not ours is left alone.
         names = [name for name in there if name in NAMES and name in wanted]
         yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=names)
@@ -276,7 +290,7 @@ def _batches(
 
 def sha256_of(path: Path) -> str:
     """Of a whole file, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -285,7 +299,7 @@ def times_of(path: Path, size: int) -> tuple[int, int]:
 
     Only the file's footer is read. Raises TraceError where it is missing or damaged.
     """
-    with _said_as_damage(path), pq.ParquetFile(path) as file:
+    with _said_as_damage(path), _parquet(path) as file:
         if path.stat().st_size != size:
             raise ValueError(f"it has {path.stat().st_size} bytes and should have {size}")
         at = file.schema_arrow.names.index("ts")
@@ -319,8 +333,8 @@ def _values(column: pa.Array) -> list[Any]:
     width = INTEGER_FORMATS.get(column.type)
     if width is not None:
         return _integers(column, width)
-    if column.type == pa.string():
-        coded = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type) or column.type == pa.string():
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         words = [*coded.dictionary.to_pylist(), None]
         return [words[at] for at in _integers(coded.indices.fill_null(len(words) - 1), "i")]
     values: list[Any] = column.to_pylist()

@@ -193,8 +193,13 @@ def _check_file(found: Verification, part: Part) -> list[str] | None:
     if name != folder.segment_name(part.number):
         found.problems.append(f"part {part.number} bears the wrong name {name}")
         return None
-    if not file.is_file():
+    try:
+        folder.require_regular(file)
+    except FileNotFoundError:
         found.problems.append(f"{name} is missing")
+        return None
+    except TraceError as error:
+        found.problems.append(str(error))
         return None
     if file.stat().st_size != part.bytes:
         found.problems.append(
