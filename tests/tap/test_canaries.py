@@ -246,8 +246,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         broker.start()
         env = {
             **environment(),
-            "PULSAR_DOCTOR_SERVICE_URL": f"pulsar://joe:{quote(SECRETS['basic'], safe='')}"
-            f"@127.0.0.1:{server.getsockname()[1]}",
+            "PULSAR_DOCTOR_SERVICE_URL": f"pulsar://127.0.0.1:{server.getsockname()[1]}",
             "PULSAR_DOCTOR_AUTH_PLUGIN": "token",
             "PULSAR_DOCTOR_AUTH_PARAMS": f"token:{SECRETS['token']}",
             "PULSAR_CLIENT_CONF": str(private / "client.conf"),
