@@ -15,7 +15,7 @@ from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.evidence.answers import STATS
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
-from pulsar_doctor.evidence.standing import Standing, latest, returned_in_life, standings
+from pulsar_doctor.evidence.standing import Standing, returned_in_life, standings
 from pulsar_doctor.evidence.starvation import Starving, held_by, quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import acks_of, unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
@@ -125,7 +125,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         since_flow=standing.starved,
         since_ack=standing.since(now.last_acked_timestamp_ms),
         since_work=standing.without_work,
-        last_sign=standing.since(_last_sign(now)),
+        last_sign=standing.since(now.last_sign_ms),
         connection_sign=_connection_sign(standing),
         flow_told=standing.flow_told,
         asked=bool(standing.granted),
@@ -271,12 +271,6 @@ def _idle(standing: Standing) -> Age | None:
         return None
     moments = (now.connected_since_ms, now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms)
     return standing.since(*moments)
-
-
-def _last_sign(consumer: ConsumerStats) -> int | None:
-    """When it last acknowledged, asked for more or connected."""
-    flow = consumer.last_consumed_flow_timestamp_ms
-    return latest((consumer.last_acked_timestamp_ms, flow, consumer.connected_since_ms))
 
 
 def _connection_sign(standing: Standing) -> Age | None:

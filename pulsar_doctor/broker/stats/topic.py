@@ -71,6 +71,13 @@ class ConsumerStats:
         """When it connected; None where that is not told or no moment can be read from it."""
         return epoch_ms(self.connected_since)
 
+    @property
+    def last_sign_ms(self) -> int | None:
+        """When it last acknowledged, asked for more or connected, as far as told."""
+        flow = self.last_consumed_flow_timestamp_ms
+        signs = (self.last_acked_timestamp_ms, flow, self.connected_since_ms)
+        return max((sign for sign in signs if sign is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStats:

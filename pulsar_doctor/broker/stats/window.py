@@ -316,12 +316,7 @@ def _signs(topic: TopicStats) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for subscription in (topic.subscriptions or {}).values():
         for consumer in subscription.consumers or ():
-            moments = (
-                consumer.last_acked_timestamp_ms,
-                consumer.last_consumed_flow_timestamp_ms,
-                consumer.connected_since_ms,
-            )
-            told = [moment for moment in moments if moment is not None]
-            if consumer.address is not None and told:
-                found[consumer.address] = max(found.get(consumer.address, told[0]), *told)
+            address, sign = consumer.address, consumer.last_sign_ms
+            if address is not None and sign is not None:
+                found[address] = max(found.get(address, sign), sign)
     return found
