@@ -163,9 +163,11 @@ def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) 
 
 
 def _advised(
-    view: SubscriptionView, suspects: Iterable[Suspect], rules: Iterable[Rule]
+    view: SubscriptionView, suspects: Sequence[Suspect], rules: Iterable[Rule]
 ) -> tuple[Suspect, ...]:
     """Each with what to do if it is that."""
+    if not suspects:
+        return ()
     remedies = {rule.code: rule.remedy for rule in rules}
     return tuple(
         replace(suspect, remedy=remedy_of(view, suspect, remedies[suspect.code]))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE, Clue, Suspect, Unknown
+from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE, UNDECIDED, Clue, Suspect, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.clues import Clues
@@ -164,7 +164,7 @@ def _cases(
 
 
 def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
-    return {"undecided": Clue("undecided", unknown[0].reason)} if unknown else {}
+    return {UNDECIDED: Clue(UNDECIDED, unknown[0].reason)} if unknown else {}
 
 
 def _of_all(seen: Sequence[Clues]) -> dict[str, Clue]:
@@ -221,5 +221,5 @@ def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Wei
 
 def _sentence(says: str, clues: Sequence[Clue]) -> str:
     """What it would mean, and the two clues that say most."""
-    plain = [clue.text for clue in clues if clue.name != "undecided"][:2]
+    plain = [clue.text for clue in clues if clue.name != UNDECIDED][:2]
     return f"{says}; {'; '.join(plain)}" if plain else says
