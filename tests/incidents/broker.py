@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pulsar_doctor.simulate.broker import READ_MOST, Dispatcher
 from pulsar_doctor.simulate.scenario import ProducedEntry
-from tests.incidents.dispatching import Ahead, Keys, OneActive
+from tests.incidents.dispatching import Ahead, Keys, OneActive, nothing_waits
 from tests.incidents.script import SECOND, Fault
 
 SHARING = ("shared", "key_shared")
@@ -277,7 +277,9 @@ class Broker:
         dispatcher, tokens = self.dispatcher, self.tokens
         if tokens is not None and tokens <= 0:
             pass
-        elif any(self.usable(consumer) > 0 for consumer in self.living):
+        elif (self.type == "key_shared" or nothing_waits(dispatcher)) and any(
+            self.usable(consumer) > 0 for consumer in self.living
+        ):
             self.read = len(self.published)
         if isinstance(dispatcher, Ahead):
             self.read = dispatcher.read = max(self.read, dispatcher.read)

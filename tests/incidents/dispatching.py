@@ -9,6 +9,11 @@ from pulsar_doctor.simulate.broker import READ_MOST, Dispatcher, SentEntry, Shar
 from pulsar_doctor.simulate.scenario import ProducedEntry
 
 
+def nothing_waits(dispatcher: Dispatcher) -> bool:
+    """Whether it has sent all that there is."""
+    return not any(True for _ in dispatcher._entries())
+
+
 class Ahead(Shared):
     """It reads for all permits that there are, and keeps what it cannot send: the replay."""
 
