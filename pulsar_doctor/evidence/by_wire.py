@@ -10,7 +10,6 @@ All of it as of the moment of judgement, also of a consumer that was closed sinc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from pulsar_doctor.broker.stats.sample import Age
@@ -21,12 +20,12 @@ from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
-from pulsar_doctor.ledger.balance import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace, Position
+from pulsar_doctor.evidence.wire_pace import pace
+from pulsar_doctor.ledger.balance import BUCKET_NS, Forecast, Ledger, Pace, Position
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 
 REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
 GAP = "commands are missing from the trace, so its ledger is not known"
-MINUTE_NS = 60_000_000_000
 JAVA, OURS = "Pulsar-Java", "pulsar-doctor"
 CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 
@@ -274,38 +273,3 @@ def _closed_on_batch(consumer: Consumer) -> bool:
         and max(ledger.last_flow_ns or 0, ledger.last_work_ns or 0) <= came_ns
         and consumer.closed_ns - came_ns <= CLOSES_WITHIN_NS
     )
-
-
-def pace(ledger: Ledger, now_ns: int) -> Pace | None:
-    """Seconds per message as it works now; None while nothing tells.
-
-    The average of its whole life hides that a fast consumer has become slow, or that a slow one has
-    recovered. So the last minute decides where it has two acks, otherwise the time since the broker
-    stopped sending (one ack will do after two minutes), otherwise the average, or what was told.
-    """
-    return (
-        _pace_since(ledger, now_ns - MINUTE_NS, now_ns)
-        or _pace_since(ledger, ledger.last_message_ns or now_ns, now_ns)
-        or ledger.pace()
-    )
-
-
-def _pace_since(ledger: Ledger, since_ns: int, now_ns: int) -> Pace | None:
-    """From the acks of half a minute or more, all of it with messages to work on.
-
-    Acks are counted in buckets, so a bucket that began earlier is left out.
-    """
-    since_ns = max(since_ns, ledger.busy_since_ns or now_ns)
-    first = -(-since_ns // BUCKET_NS)
-    watched_ns = now_ns - first * BUCKET_NS
-    acknowledged = sum(acked for bucket, _, _, acked in ledger.recent if bucket >= first)
-    needs = 1 if watched_ns >= 2 * MINUTE_NS else PACE_NEEDS
-    if watched_ns < MINUTE_NS // 2 or acknowledged < needs:
-        return None
-    return Pace(watched_ns / acknowledged / 1e9, "measured")
-
-
-def forecast(ledger: Ledger, now_ns: int) -> Forecast | None:
-    """When the next FLOW comes, at the pace of now; None before the first one."""
-    known = ledger.forecast()
-    return None if known is None else replace(known, pace=pace(ledger, now_ns))

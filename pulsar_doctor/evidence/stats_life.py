@@ -14,12 +14,14 @@ But idle times are in it too, so it counts only
 from __future__ import annotations
 
 from pulsar_doctor.broker.stats.observed import Between
+from pulsar_doctor.evidence.paces import SLACK, fits, not_too_few, not_too_many
 from pulsar_doctor.evidence.standing import Standing
 
-PACE_NEEDS = 2  # messages, before a life or a minute says anything of a pace
+PACE_NEEDS = 2  # messages, before a life says anything of a pace
+MINUTE_NEEDS = 4  # messages of a minute: with fewer its pace may be twice as long as it seems
 MINUTE = 60.0  # seconds, of which the broker's rates are
 MINUTE_OVER = 120.0  # seconds, after which the last full minute lies within
-SLACK = 1.2  # times, by which acks may be nearer or further apart than on average
+MINUTE_MOSTLY = 90.0  # seconds of life, after which half of it does
 UPON_FLOW_MS = 1000
 SURE = 1.5  # times: bounds of what was done, between which one pace is as good as another
 
@@ -43,7 +45,7 @@ def minute_pace(standing: Standing) -> float | None:
     rate, full = standing.now.message_ack_rate, standing.since(_delivered_ms(standing))
     if not rate or full is None or not full.exact or full.seconds < MINUTE_OVER:
         return None
-    return 1 / rate if rate * MINUTE >= PACE_NEEDS else None
+    return 1 / rate if rate * MINUTE >= MINUTE_NEEDS else None
 
 
 def _delivered_ms(standing: Standing) -> int | None:
@@ -80,28 +82,28 @@ def _working(standing: Standing, life: float, done: int) -> float:
 
 
 def _confirmed(standing: Standing, life: float, pace: float, done: int | None) -> bool:
-    """Whether the last full minute, or the window, has as many acks as that pace gives."""
+    """Whether the last full minute, or the window, has as many acks as that pace gives.
+
+    Of that minute it was there for all but what its life is shorter than two of them.
+    """
     rate, span_ms = standing.now.message_ack_rate, standing.observed.window.span_ms
     each = standing.messages_an_ack
-    if rate is not None and life >= MINUTE_OVER:
-        return not _does_not_fit(round(rate * MINUTE), each, MINUTE, pace)
-    return bool(done and span_ms and not _does_not_fit(done, each, span_ms / 1000, pace))
+    if rate is not None and life >= MINUTE_MOSTLY:
+        acked = round(rate * MINUTE)
+        there = min(MINUTE, life - MINUTE)
+        return not_too_many(pace, acked, MINUTE, each) and not_too_few(pace, acked, there, each)
+    return bool(done and span_ms and fits(pace, done, span_ms / 1000, each))
 
 
 def _contradicted(standing: Standing, pace: float, done: int | None) -> bool:
     span_ms = standing.observed.window.span_ms
     each = standing.messages_an_ack  # messages of one ack
-    if done is not None and span_ms and _does_not_fit(done, each, span_ms / 1000, pace):
+    if done is not None and span_ms and not fits(pace, done, span_ms / 1000, each):
         return True
     rate = standing.now.message_ack_rate
     if rate and pace * (rate * MINUTE - each) > MINUTE * SLACK:
         return True
     return _acked_too_soon(standing, pace * each)
-
-
-def _does_not_fit(done: int, each: int, seconds: float, pace: float) -> bool:
-    """Whether one message in each `pace` gives neither that many nor an ack more or less."""
-    return pace * (done - each) > seconds * SLACK or pace * (done + each) * SLACK < seconds
 
 
 def _acked_too_soon(standing: Standing, pace: float) -> bool:

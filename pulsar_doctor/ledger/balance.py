@@ -14,6 +14,7 @@ from pulsar_doctor.wording.durations import duration
 BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
 PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
+AHEAD = 10  # messages that count as taken before the application has them, at most: Go's channel
 
 Position = tuple[int, int]
 NOWHERE: Position = (-1, -1)
@@ -253,13 +254,13 @@ class Ledger:
     def pace(self) -> Pace | None:
         """Seconds per message while it had messages; None while nothing tells.
 
-        Takes tell best; otherwise acknowledgements or refills, whichever prove more messages.
+        Takes tell best, then acknowledgements, unless refills prove that more was taken by far.
         """
         if self.take_steps >= PACE_NEEDS:
             return Pace(self.take_busy_ns / self.take_steps / 1e9, "measured")
-        finished, busy_ns = max(
-            (self.acknowledged, self.busy_at_ack_ns), (self.refilled, self.busy_at_flow_ns)
-        )
+        finished, busy_ns = self.acknowledged, self.busy_at_ack_ns
+        if finished < PACE_NEEDS or self.refilled > 2 * finished + AHEAD:
+            finished, busy_ns = self.refilled, self.busy_at_flow_ns
         if self.taken is None and finished >= PACE_NEEDS:
             return Pace(busy_ns / finished / 1e9, "measured")
         if self.told_process_seconds is not None:

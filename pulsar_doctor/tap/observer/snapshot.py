@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status, verdict_of
-from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.wire_pace import forecast
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
@@ -58,7 +58,7 @@ def _age(moment_ns: int | None, now_ns: int) -> float | None:
 def _next_flow(ledger: Ledger, now_ns: int) -> NextFlow | None:
     if ledger.zero_queue or ledger.uncertain:
         return None
-    ahead = by_wire.forecast(ledger, now_ns)
+    ahead = forecast(ledger, now_ns)
     if ahead is None:
         return None
     seconds = None if ahead.seconds is None else round(ahead.seconds, 3)

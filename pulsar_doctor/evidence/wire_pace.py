@@ -1,0 +1,78 @@
+"""How fast a consumer works by its trace: by all of its life, or by what is nearer and says else.
+
+A minute shows a few messages of a slow worker or none, and shows other numbers at each phase of its
+rhythm; its life does not. But a life hides that a fast consumer has become slow, or a slow one has
+recovered. So the longest time counts that no shorter one contradicts: its life, then the time since
+the broker stopped sending, then the last minute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pulsar_doctor.evidence.paces import fits
+from pulsar_doctor.ledger.balance import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace
+
+MINUTE_NS = 60_000_000_000
+WATCHED_LEAST_NS = MINUTE_NS // 2
+LONG_NS = 2 * MINUTE_NS  # after which one ack tells a pace
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A time up to now, all of it with messages to work on. done: messages acknowledged in it."""
+
+    ns: int
+    done: int
+
+    @property
+    def pace(self) -> Pace | None:
+        """None where it shows too little."""
+        needs = 1 if self.ns >= LONG_NS else PACE_NEEDS
+        enough = self.ns >= WATCHED_LEAST_NS and self.done >= needs
+        return Pace(self.ns / self.done / 1e9, "measured") if enough else None
+
+    def agrees(self, pace: Pace, each: float) -> bool:
+        """Whether one message in each `pace` gives what was done here, an ack more or less."""
+        seconds = self.ns / 1e9
+        return seconds <= 0 or fits(pace.seconds, self.done, seconds, each)
+
+
+def pace(ledger: Ledger, now_ns: int) -> Pace | None:
+    """Seconds per message as it works now; None while nothing tells."""
+    life, each = ledger.pace(), _messages_an_ack(ledger)
+    since_delivery = _stretch(ledger, ledger.last_message_ns, now_ns)
+    minute = _stretch(ledger, now_ns - MINUTE_NS, now_ns)
+    measured = life if life is not None and life.source == "measured" else None
+    from_longest = (
+        (measured, (since_delivery, minute)),
+        (since_delivery.pace, (minute,)),
+        (minute.pace, ()),
+    )
+    for known, shorter in from_longest:
+        if known is not None and all(stretch.agrees(known, each) for stretch in shorter):
+            return known
+    return since_delivery.pace or life
+
+
+def _messages_an_ack(ledger: Ledger) -> float:
+    """Of batches a client may acknowledge all at once, and of single ones many with one command."""
+    of_entries = ledger.messages / max(1, ledger.entries)
+    return max(1.0, of_entries, ledger.acknowledged / max(1, ledger.ack_commands))
+
+
+def _stretch(ledger: Ledger, since_ns: int | None, now_ns: int) -> _Stretch:
+    """From then on, as far as it was busy. Acks are counted in buckets: only whole ones count."""
+    busy_ns = ledger.busy_since_ns
+    if since_ns is None or busy_ns is None or not ledger.recent:
+        return _Stretch(0, 0)
+    kept_ns = ledger.recent[0][0] * BUCKET_NS
+    first = -(-max(since_ns, busy_ns, kept_ns) // BUCKET_NS)
+    done = sum(acked for bucket, _, _, acked in ledger.recent if bucket >= first)
+    return _Stretch(now_ns - first * BUCKET_NS, done)
+
+
+def forecast(ledger: Ledger, now_ns: int) -> Forecast | None:
+    """When the next FLOW comes, at the pace of now; None before the first one."""
+    known = ledger.forecast()
+    return None if known is None else replace(known, pace=pace(ledger, now_ns))
