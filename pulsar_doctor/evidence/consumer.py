@@ -290,6 +290,16 @@ class ConsumerView:
         return self._whole(left, self.pace.seconds)
 
     @property
+    def seconds_of_waiting_over(self) -> float:
+        """What is over of it, at least: 0 where nothing tells.
+
+        Without permits nothing can have been sent since the last delivery. Below zero FLOWs that
+        are not enough come meanwhile, which is ordinary after batches.
+        """
+        full = self.since_delivery
+        return full.seconds if full and self.without_permits and not self.below_zero else 0.0
+
+    @property
     def holds_about(self) -> bool:
         """Whether it is told, by and large, how many messages it holds."""
         fewest, at_most = least(self.held), most(self.held)

@@ -19,9 +19,10 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
 from pulsar_doctor.evidence.standing import Standing, gone_by_backlog, granted_in_life
 from pulsar_doctor.evidence.stats_life import life_pace, minute_pace
-from pulsar_doctor.ledger.balance import PACE_NEEDS
+from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
 
-MANY = 10  # messages of a window, which tell a pace better than a life
+GO = "Pulsar-Go"
+MANY = 50  # messages of a window, which tell a pace better than a life
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,19 @@ class Starving:
     def _until_flow_by_pace(self) -> int:
         """By what it holds and has finished since its last FLOW."""
         assert self.held is not None
-        most, pace = max(1, self.held.most + self.permits), self.pace_seconds
+        queued, pace = self.held.most - self._ahead, self.pace_seconds
+        most = max(1, queued + self.permits)
         starved = self.standing.starved
         told = starved is not None and starved.exact and pace is not None and pace > 0
         since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told and pace else 0
         return max(1, (most - since_flow) // 2)
+
+    @property
+    def _ahead(self) -> int:
+        """Messages that left its queue before its application has them: Go's channel is full of
+        them as long as the queue is not empty, but the partitions of a topic share it."""
+        go = (self.standing.now.client_version or "").startswith(GO)
+        return AHEAD if go and self.standing.observed.partition is None else 0
 
     @property
     def refill(self) -> int | None:

@@ -18,9 +18,12 @@ RHYTHM_MOST_MS = 150_000
 def in_rhythm(starving: Starving) -> bool:
     """Whether its silence is no longer than twice the time of a message over its life.
 
-    That average has idle times in it, so it excuses no silence of RHYTHM_MOST_MS.
+    That average has idle times in it, so it excuses no silence of RHYTHM_MOST_MS. Where only bounds
+    are told of what it has done, it may be no more than twice the shortest average.
     """
-    standing, done = starving.standing, _done_in_life(starving)
+    standing, life_done = starving.standing, starving.done_in_life
+    acked = standing.now.last_acked_timestamp_ms is not None
+    done = life_done.most if life_done is not None and acked else 0
     quiet, life = standing.silence, standing.since(standing.now.connected_since_ms)
     if quiet is None or life is None or not (quiet.exact and life.exact) or done < RHYTHM_NEEDS:
         return False

@@ -21,14 +21,15 @@ not judged: there quiet is not stalled.
 No clock is needed for a warning where it was given more than a queue of 1 takes and has never
 acknowledged any, nor where anybody else has shown a sign `quiet_after` later than its last.
 
-Where no pace is told, bounds decide: since its last delivery it took no more than was ever granted,
-so that far below zero it needs so much time at least; and by its life, or the acks of the last
-minute, so much at most. Between these it is unknown.
+Where no pace is told, bounds decide: it has been without permits since its last delivery, at least,
+which tells of several messages once one was acknowledged since then; since that delivery it took no
+more than was ever granted, so that far below zero it needs so much time at least; and by its life,
+or the acks of the last minute, so much at most. Between these it is unknown.
 
 A zero queue asks when the application does and is never judged here. A queue of 1 asks after each
 message: as long as it works in its rhythm, no smaller queue could do better, however long one
 message takes. Where it is not told, a queue of 0 and one of 1 look the same, and with one message
-in hand so do long work and a hang: that is unknown.
+in hand so do long work and a hang: that is unknown, unless each message before took as long.
 
 Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
 """
@@ -38,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.evidence.answers import STATS, WIRE, Action, Answers, Finding, Severity, Unknown
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ABOUT, ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, starving
 from pulsar_doctor.evidence.thresholds import QUIET_AFTER, RECEIVER_QUEUE_SIZE, REFILL_WAIT, Limits
 from pulsar_doctor.evidence.values import most
@@ -107,7 +108,7 @@ def _waiting(
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and consumer.asks_singly:
         return None
-    far = not consumer.all_in_hand and (consumer.seconds_of_waiting or 0) > patience
+    far = not consumer.all_in_hand and _wait(consumer) > patience
     if far and (consumer.works or not long):
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and not long:
@@ -115,7 +116,8 @@ def _waiting(
     if quiet is None:
         return _cannot_tell(consumer, "one sample without moments does not show movement")
     if consumer.all_in_hand:
-        return None if quiet.exact and not long else _cannot_tell(consumer, IN_HAND)
+        fine = quiet.exact and (not long or _in_its_time(consumer))
+        return None if fine else _cannot_tell(consumer, IN_HAND)
     if long:
         return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
     if quiet.seconds >= limits["quiet_after"]:
@@ -143,6 +145,24 @@ def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
     if whole is not None and whole <= limits["refill_wait"] and as_ever:
         return None
     return _cannot_tell(consumer, f"it works, but its pace is not told; {consumer.outlook}")
+
+
+def _in_its_time(consumer: ConsumerView) -> bool:
+    """Whether the message in hand has not taken much longer than each one before it."""
+    pace, sent = consumer.pace, consumer.since_delivery
+    return pace is not None and sent is not None and sent.seconds <= ABOUT * pace.seconds
+
+
+def _wait(consumer: ConsumerView) -> float:
+    """The whole time without permits; where no pace tells it, what is over of it.
+
+    That tells of several messages only once one was acknowledged after the delivery.
+    """
+    whole, acked, sent = consumer.seconds_of_waiting, consumer.since_ack, consumer.since_delivery
+    if whole is not None:
+        return whole
+    several = acked is not None and sent is not None and acked.ms < sent.ms
+    return consumer.seconds_of_waiting_over if several else 0.0
 
 
 def _sure_of_flow(consumer: ConsumerView) -> float:

@@ -5,8 +5,9 @@ messages in its usual rhythm. At its pace it is without permits for more than `s
 less is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the
 queue is of 1 and could not be smaller.
 
-Where no pace can be told, no FLOW has come for so long. The receiver queue size is not in the
-stats; `receiver_queue_size` tells it.
+Where nothing tells the whole of that time (plain stats of Exclusive and Failover do not tell what a
+consumer holds), what is over of it counts. The receiver queue size is not in the stats;
+`receiver_queue_size` tells it.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """
@@ -42,6 +43,8 @@ def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
         return False
     wait, since_flow = consumer.seconds_of_waiting, consumer.since_flow
     asked = consumer.asked_lately
+    if wait is None and consumer.seconds_of_waiting_over > slow_wait:
+        return True
     if asked is not None and (wait is None or (consumer.below_zero and asked.seconds < slow_wait)):
         return False
     if wait is not None:

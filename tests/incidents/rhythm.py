@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 from pulsar_doctor.evidence.answers import Finding
@@ -29,6 +30,7 @@ QUEUES = (1, 2, 3, 5, 10, 20, 50, 100, 100, 200, 500, 1000, 1000, 2000, 5000)
 COUNTS = (1, 1, 2, 3, 5, 10, 20)
 REFILLS, TAKEN_MOST = 4, 12_000  # before the first phase; messages of all consumers, about
 KINDS = ("messages", "messages", "refills", "refills", "hung", "idle")
+WORSE = ("healthy", "unknown", "warning", "stalled")
 QUESTIONS = (
     *((sources, Samples(window)) for sources in (STATS, BOTH_STATS) for window in WINDOWS),
     (WIRE, Samples(())),
@@ -109,13 +111,40 @@ def _differs(those: list[tuple[Moment, Asked]]) -> Iterator[Broken]:
     statuses = {asked.status for _, asked in those}
     kind = those[0][0].incident.script.trouble
     decided = statuses - {"unknown"}
+    if len(statuses) == 1 or not decided:
+        return
+    worst = max(statuses, key=WORSE.index)
+    if _by_age(those):
+        yield _broken("(3 by the age of the last delivery alone)", those, worst, kind)
+        return
     if {"stalled", "healthy"} <= statuses:
         yield _broken("3 steady: opposite", those, "stalled", kind)
     elif len(decided) > 1:
-        worst = "stalled" if "stalled" in decided else "warning"
         yield _broken("3 steady: differs", those, worst, kind)
-    if "unknown" in statuses and decided:
+    if "unknown" in statuses:
         yield _broken("3 steady: unknown at times", those, "unknown", kind)
+
+
+def _by_age(those: list[tuple[Moment, Asked]]) -> bool:
+    """Whether what is milder is told before what is worse, where nothing tells the whole wait.
+
+    Plain stats of Exclusive and Failover do not tell how much a consumer holds, so neither how long
+    it takes for a message nor how long it is without permits. Then all that a reader sees of the
+    trouble is its age: for how long nothing has been sent.
+    """
+    ages: dict[str, list[int]] = {}
+    worst = max((asked.status for _, asked in those), key=WORSE.index)
+    for _, asked in those:
+        served = [each for each in asked.seen.served if each.without_permits]
+        ages_ms = [each.since_delivery.ms for each in served if each.since_delivery]
+        told = any(each.seconds_of_waiting is not None for each in served)
+        if (told and asked.status != worst) or not ages_ms:
+            return False
+        ages.setdefault(asked.status, []).append(max(ages_ms))
+    undecided = ages.pop("unknown", [])
+    ranked = [ages[status] for status in WORSE if status in ages]
+    in_order = all(max(milder) <= min(worse) for milder, worse in pairwise(ranked))
+    return in_order and max(undecided, default=0) <= min(ranked[-1])
 
 
 def _broken(law: str, those: list[tuple[Moment, Asked]], status: str, kind: str) -> Broken:
