@@ -96,6 +96,9 @@ def command(asked: TapRequest) -> int:
                parted_seq (rows of the trace), first_command, same_size_command
     gap        dropped commands are missing in the trace at row seq (null: nobody knows how many)
     counters   after SIGUSR1: those of the relay and of the observer
+    compared   --compare-broker, at the end: samples that agreed, that lay inside of what passed
+               meanwhile, that were skipped (nothing could be said), that parted; of all and, in
+               consumers, of each
     sealed     after SIGUSR2: everything up to then is in Parquet
     kept       path of the copy of a ring, and its reason
     trouble    reason why the trace cannot be sealed now, null when it can again

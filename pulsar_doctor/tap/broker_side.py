@@ -21,8 +21,9 @@ from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.tap.broker_told import BrokerAnswer
-from pulsar_doctor.tap.comparison import MARGIN_NS, ConsumerSample
+from pulsar_doctor.tap.comparison import ConsumerSample
 from pulsar_doctor.tap.observer.events import Compare
+from pulsar_doctor.tap.passing import MARGIN_NS
 
 EVERY_SECONDS = 1.0
 AFTER_FAILURE_SECONDS = 10.0

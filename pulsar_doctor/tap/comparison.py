@@ -1,9 +1,13 @@
 """Holds the ledger of each consumer against the permits that the broker says it has.
 
 Both sides are right about different moments: a FLOW passes the tap before it reaches the broker, a
-MESSAGE after it has left. So a sample counts only where the consumer was quiet: no FLOW and no
-MESSAGE of it passed from a little before the broker was asked until a little after it answered.
-Two such samples in a row that differ are a parting, which is told once.
+MESSAGE after it has left, each by up to MARGIN_NS. So a sample is held against all that the broker
+can have had between the question and its answer. Where nothing moved that is one number, and both
+sides *agree* or do not; otherwise it is an interval, and a number *inside* of it contradicts
+nothing. Two samples in a row that lie outside are a *parting*, which is told once. A sample is
+*skipped* where nothing can be said: commands are missing, several consumers have one name, the
+ledger is an upper bound and the broker says less, or messages that the broker has debited may still
+be on their way, since others of that consumer keep coming.
 
 Where FLOWs may have been parked (see permits.py) the ledger is an upper bound, and only a broker
 that says more has parted from it. The wire does not show the limit that parks them; who knows it
@@ -12,15 +16,16 @@ from the broker says so with the sample. A consumer that never came near it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.tap.passing import Bounds, Passing
 from pulsar_doctor.wire.columns import Row
 
-MARGIN_NS = 200_000_000  # on the way between tap and broker
 MOVES_KEPT_MOST = 1000  # since both sides agreed, of each consumer
+CONSUMERS_TOLD_MOST = 1000  # of which the samples are told one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class Move:
 class Parted:
     """Tap and broker differ. They agreed up to row agreed_seq and do not at row parted_seq.
 
+    tap_available_permits: where permits moved meanwhile, the nearest that the broker can have had.
     difference: how many permits more the broker says. agreed_seq: None where nothing is known of
     the time before. first_command: the first FLOW or MESSAGE after that row. same_size_command: the
     only one since then that is as large as the difference. at_us: when that was certain.
@@ -75,24 +81,59 @@ class Parted:
     same_size_command: Move | None
 
 
+@dataclass(frozen=True, slots=True)
+class ConsumerSamples:
+    """How many samples of one consumer agreed with the ledger, lay inside of what it allows, said
+    nothing, or lay outside.
+    """
+
+    incarnation: int
+    consumer_name: str | None
+    topic: str
+    partition: int | None
+    subscription: str
+    agreed: int
+    inside: int
+    skipped: int
+    parted: int
+
+
+@dataclass(slots=True)
+class SampleCounts:
+    """Samples of one consumer, or of all."""
+
+    agreed: int = 0
+    inside: int = 0
+    skipped: int = 0
+    parted: int = 0
+
+
 @dataclass(slots=True)
 class ComparedConsumer:
     """One incarnation since both sides agreed."""
 
     agreed_seq: int | None
+    passing: Passing
     moves: list[Move] = field(default_factory=list)
     moves_left_out: int = 0
-    last_seq: int = 0
-    last_ns: int = 0
     unacked_most: int = 0
     differed: Parted | None = None  # in the sample before
     told: bool = False
 
-    def agree(self) -> None:
-        """Both sides have the same number after the last move."""
-        self.agreed_seq = self.last_seq
-        self.moves.clear()
-        self.moves_left_out, self.differed = 0, None
+    def agree(self, seq: int) -> None:
+        """Both sides have the same number after the move of this row."""
+        self.agreed_seq = seq
+        self.moves = [move for move in self.moves if move.seq > seq]
+        if self.passing.last_seq == seq:
+            self.moves_left_out = 0
+        self.differed = None
+
+    def moved(self, move: Move) -> None:
+        """One command more."""
+        if len(self.moves) < MOVES_KEPT_MOST and not self.moves_left_out:
+            self.moves.append(move)
+        else:
+            self.moves_left_out += 1
 
 
 class Comparison:
@@ -100,24 +141,27 @@ class Comparison:
 
     def __init__(self) -> None:
         self._accounts: dict[int, ComparedConsumer] = {}
+        self._samples: dict[int, tuple[Consumer, SampleCounts]] = {}
+        self.totals = SampleCounts()
         self.compared: set[int] = set()  # incarnations of which a sample counted
 
     def add(self, row: Row) -> None:
         """A row with its ledger, in the order of the trace."""
-        if row.incarnation is None or row.command not in MOVERS:
+        if row.incarnation is None:
             return
         account = self._accounts.get(row.incarnation)
+        if row.command not in MOVERS:
+            if account is not None and row.available_permits is not None:
+                account.passing.add(row, moves=False)  # an ack may set parked permits free
+            return
         if account is None:
             began = row.seq if row.command == "SUBSCRIBE" else None
-            account = self._accounts[row.incarnation] = ComparedConsumer(began)
-        account.last_seq, account.last_ns = row.seq, row.mono_ns
-        if row.command == "SUBSCRIBE":
-            return
-        account.unacked_most = max(account.unacked_most, row.unacked_messages or 0)
-        if len(account.moves) < MOVES_KEPT_MOST:
-            account.moves.append(Move(row.seq, row.command, row.permits or 0))
-        else:
-            account.moves_left_out += 1
+            account = ComparedConsumer(began, Passing(0 if began is not None else None))
+            self._accounts[row.incarnation] = account
+        account.passing.add(row, moves=True)
+        if row.command != "SUBSCRIBE":
+            account.unacked_most = max(account.unacked_most, row.unacked_messages or 0)
+            account.moved(Move(row.seq, row.command, row.permits or 0))
 
     def compare(self, timeline: Timeline, samples: Iterable[ConsumerSample]) -> list[Parted]:
         """The consumers that have parted. To be called once all that passed until the last answer
@@ -131,41 +175,78 @@ class Comparison:
             name = consumer.consumer_name or ""
             named.setdefault((consumer.topic, consumer.subscription, name), []).append(consumer)
         partings: list[Parted] = []
-        for sample in _unique(samples):
-            consumers = named.get((sample.topic, sample.subscription, sample.consumer_name), [])
-            if len(consumers) == 1:
-                partings += self._held_against(consumers[0], sample)
+        for those in _by_name(samples):
+            first = those[0]
+            consumers = named.get((first.topic, first.subscription, first.consumer_name), [])
+            if len(those) == len(consumers) == 1:
+                partings += self._held_against(consumers[0], first)
+            else:  # the broker sees the tap's address in place of the client's
+                for consumer in consumers:
+                    self._count(consumer, "skipped")
         return [replace(parted, at_us=timeline.now_us) for parted in partings]
+
+    def by_consumer(self) -> Iterator[ConsumerSamples]:
+        """The newest consumers of which there was a sample, those that have parted first."""
+        newest = reversed(self._samples.values())
+        for consumer, counts in sorted(newest, key=lambda each: not each[1].parted):
+            topic, partition = split_partition(consumer.topic)
+            yield ConsumerSamples(
+                incarnation=consumer.incarnation,
+                consumer_name=consumer.consumer_name,
+                topic=topic,
+                partition=partition,
+                subscription=consumer.subscription,
+                agreed=counts.agreed,
+                inside=counts.inside,
+                skipped=counts.skipped,
+                parted=counts.parted,
+            )
+
+    def _count(self, consumer: Consumer, outcome: str) -> None:
+        counted = self._samples.get(consumer.incarnation)
+        if counted is None:
+            counted = self._samples[consumer.incarnation] = consumer, SampleCounts()
+            if len(self._samples) > CONSUMERS_TOLD_MOST:
+                del self._samples[next(iter(self._samples))]
+        for counts in (counted[1], self.totals):
+            setattr(counts, outcome, getattr(counts, outcome) + 1)
+        if outcome != "skipped":
+            self.compared.add(consumer.incarnation)
 
     def _held_against(self, consumer: Consumer, sample: ConsumerSample) -> list[Parted]:
         account = self._accounts.get(consumer.incarnation)
         ledger = consumer.ledger
-        if account is None or account.told or ledger.uncertain or not ledger.ready:
+        bounds = None
+        if account is not None and not ledger.uncertain and ledger.ready:
+            bounds = account.passing.between(sample.from_ns, sample.until_ns)
+        if account is None or bounds is None:
+            self._count(consumer, "skipped")
             return []
-        if account.last_ns > sample.from_ns - MARGIN_NS:
-            return []  # it was not quiet, or went on since
-        self.compared.add(consumer.incarnation)
-        difference = sample.available_permits - ledger.available_permits
-        if difference == 0:
-            account.agree()
-            return []
-        if difference < 0 and not _is_exact(consumer, account, sample):
+        outcome = _outcome(consumer, account, sample, bounds)
+        self._count(consumer, outcome)
+        if outcome == "agreed":
+            account.agree(bounds.seq)
+        if outcome != "parted":
             account.differed = None
             return []
+        if account.told:
+            return []
         if account.differed is None:
-            account.differed = self._parted(consumer, account, sample)
+            account.differed = self._parted(consumer, account, sample, bounds)
             return []
         account.told = True
         return [account.differed]
 
     def _parted(
-        self, consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample
+        self, consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample, bounds: Bounds
     ) -> Parted:
         topic, partition = split_partition(consumer.topic)
-        difference = sample.available_permits - consumer.ledger.available_permits
-        alike = [move for move in account.moves if move.permits == abs(difference)]
+        ours = bounds.nearest(sample.available_permits)
+        difference = sample.available_permits - ours
+        moves = [move for move in account.moves if move.seq <= bounds.seq]
+        alike = [move for move in moves if move.permits == abs(difference)]
         known = account.agreed_seq is not None
-        whole = known and not account.moves_left_out
+        whole = known and not account.moves_left_out and bounds.exact
         return Parted(
             at_us=0,  # not certain yet
             incarnation=consumer.incarnation,
@@ -173,12 +254,12 @@ class Comparison:
             topic=topic,
             partition=partition,
             subscription=consumer.subscription,
-            tap_available_permits=consumer.ledger.available_permits,
+            tap_available_permits=ours,
             broker_available_permits=sample.available_permits,
             difference=difference,
             agreed_seq=account.agreed_seq,
-            parted_seq=account.last_seq,
-            first_command=account.moves[0] if known and account.moves else None,
+            parted_seq=bounds.seq,
+            first_command=moves[0] if known and moves else None,
             same_size_command=alike[0] if whole and len(alike) == 1 else None,
         )
 
@@ -186,15 +267,25 @@ class Comparison:
 MOVERS = frozenset({"SUBSCRIBE", "FLOW", "MESSAGE"})
 
 
-def _unique(samples: Iterable[ConsumerSample]) -> list[ConsumerSample]:
-    """Without consumers of the same name, which nothing tells apart: the broker sees the tap's
-    address in place of the client's.
-    """
+def _by_name(samples: Iterable[ConsumerSample]) -> Iterable[list[ConsumerSample]]:
     by_name: dict[tuple[str, str, str], list[ConsumerSample]] = {}
     for sample in samples:
         key = (sample.topic, sample.subscription, sample.consumer_name)
         by_name.setdefault(key, []).append(sample)
-    return [those[0] for those in by_name.values() if len(those) == 1]
+    return by_name.values()
+
+
+def _outcome(
+    consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample, bounds: Bounds
+) -> str:
+    """What one sample says, by the name of its count."""
+    if bounds.low <= sample.available_permits <= bounds.high:
+        return "agreed" if bounds.exact else "inside"
+    if sample.available_permits < bounds.low and (
+        bounds.messages_coming or not _is_exact(consumer, account, sample)
+    ):
+        return "skipped"
+    return "parted"
 
 
 def _is_exact(consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample) -> bool:

@@ -22,14 +22,16 @@ from pulsar_doctor.report.tap.watching import (
     ASCII,
     UNICODE,
     change_lines,
+    compared_lines,
     gauge,
     lines,
     parted_lines,
     title,
 )
-from pulsar_doctor.tap.comparison import Move, Parted
+from pulsar_doctor.tap.comparison import ConsumerSamples, Move, Parted
 from pulsar_doctor.tap.events import Counters, End, Event, Listening, not_recorded
 from pulsar_doctor.tap.observer.events import (
+    Compared,
     Counted,
     Gap,
     Kept,
@@ -267,6 +269,24 @@ PARTED = Parted(
 )
 
 
+COMPARED = Compared(
+    AT_US, 12, 189, 3, 0, (
+        ConsumerSamples(
+            4, "slow", "persistent://public/default/orders", None, "billing", 12, 189, 3, 0
+        ),
+    ),
+)  # fmt: skip
+
+
+def test_what_became_of_the_samples_of_the_broker_is_told_of_all_and_of_each():
+    first, *rest = compared_lines(COMPARED)
+    each = "12 agreed, 189 inside of what passed meanwhile, 3 skipped, 0 parted"
+    assert first.endswith(f"  204 samples of the broker's permits: {each}")
+    assert [line.strip() for line in rest] == [f"slow of billing on orders: {each}"]
+    many_consumers = replace(COMPARED, consumers=12 * COMPARED.consumers)
+    assert [line.strip() for line in compared_lines(many_consumers)][-1] == "and 2 more"
+
+
 def test_a_parting_names_the_command_where_it_is_known():
     first, *rest = [line.plain.strip() for line in parted_lines(PARTED)]
     assert first[8:] == (
@@ -357,9 +377,17 @@ STALLED = verdict("stalled", None, finding("slow"))
             '"unread_bytes": 0, "parts_sealed": 1, "expired_rows": 2}}',
         ),
         (
-            Counters(AT_US, None, Counted(AT_US, 4, 0, 1, 2, compared=0)),
+            Counters(AT_US, None, Counted(AT_US, 4, 0, 1, 2, 0, 5, 6, 7, 8)),
             '"counters", "at": …, "relay": null, "observer": {"rows": 4, "unread_bytes": 0, '
-            '"parts_sealed": 1, "expired_rows": 2, "compared": 0}}',
+            '"parts_sealed": 1, "expired_rows": 2, "compared": 0, "agreed": 5, "inside": 6, '
+            '"skipped": 7, "parted": 8}}',
+        ),
+        (
+            COMPARED,
+            '"compared", "at": …, "agreed": 12, "inside": 189, "skipped": 3, "parted": 0, '
+            '"consumers": [{"incarnation": 4, "consumer_name": "slow", "topic": '
+            '"persistent://public/default/orders", "partition": null, "subscription": "billing", '
+            '"agreed": 12, "inside": 189, "skipped": 3, "parted": 0}]}',
         ),
         (Counters(AT_US, {}, None), '"counters", "at": …, "relay": {}, "observer": null}'),
         (

@@ -95,14 +95,81 @@ def test_one_sample_that_agrees_in_between_takes_it_all_back():
     assert parting.agreed_seq == parting.parted_seq
 
 
-@pytest.mark.parametrize("moved", ["3s", "2.9s", "3.1s"])
-def test_a_sample_counts_only_where_the_consumer_was_quiet(moved):
-    played = exclusive(f"{moved} message c 1 singles", until="9s")
-    for _ in range(3):
-        assert played.look("3s", 77) == []
-    assert played.timeline.comparison.compared == set()
-    assert played.look("3.4s", 77) == []
+def counts(played: Played) -> tuple[int, int, int, int]:
+    totals = played.timeline.comparison.totals
+    return totals.agreed, totals.inside, totals.skipped, totals.parted
+
+
+@pytest.mark.parametrize(
+    ("moved", "possible"),
+    [
+        ("3s message c 1 singles", (9, 10)),
+        ("2.9s message c 1 singles", (9,)),  # it had left the broker by then
+        ("3.1s message c 1 singles", (9, 10)),
+        ("3s flow c 1", (10, 11)),
+        ("2.9s flow c 1", (10, 11)),
+    ],
+)
+def test_while_permits_move_any_number_that_the_broker_can_have_had_contradicts_nothing(
+    moved, possible
+):
+    played = exclusive(moved, until="9s")
+    for permits in possible + possible:
+        assert played.look("3s", permits) == []
+    assert counts(played) == (0, 2 * len(possible), 0, 0)
+    assert played.timeline.comparison.compared == {1}
+    assert played.look("3.5s", 77) == []
     assert len(played.look("3.5s", 77)) == 1
+
+
+@pytest.mark.parametrize("moved", ["3s", "3.1s"])
+def test_what_it_cannot_have_had_is_a_parting_while_permits_move_too(moved):
+    played = exclusive(f"{moved} message c 1 singles", until="9s")
+    assert played.look("3s", 77) == []
+    (parting,) = played.look("3s", 77)
+    sides = parting.tap_available_permits, parting.broker_available_permits, parting.difference
+    assert sides == (10, 77, 67)
+    assert parting.same_size_command is None
+
+
+def test_a_number_inside_between_two_outside_takes_the_first_back():
+    played = exclusive("3s message c 1 singles", until="9s")
+    for permits in (77, 10, 77):
+        assert played.look("3s", permits) == []
+    assert counts(played) == (0, 1, 0, 2)
+
+
+def test_fewer_permits_are_no_parting_while_messages_come():
+    played = exclusive("3.1s message c 1 singles", until="9s")  # others may be on their way
+    for _ in range(3):
+        assert played.look("3s", 2) == []
+    assert counts(played) == (0, 0, 3, 0)
+    assert played.timeline.comparison.compared == set()
+    played.look("3.5s", 2)
+    assert len(played.look("3.5s", 2)) == 1
+
+
+def test_what_moves_after_the_answer_changes_nothing_of_what_agreed_before():
+    played = exclusive("3s flow c 5", until="4s")
+    assert played.look("2s", 10) == []
+    assert counts(played) == (1, 0, 0, 0)
+    played.look("4s", 10)
+    (parting,) = played.look("4s", 10)
+    assert parting.same_size_command == parting.first_command == Move(5, "FLOW", 5)
+
+
+def test_each_consumer_has_its_own_counts_and_who_parted_comes_first():
+    lines = ("0s subscribe c Shared", "0s flow c 10", "0s subscribe d Shared", "0s flow d 10")
+    played = Played().play(*lines, "3s message d 1 singles", until="9s")
+    played.look("1s", 10)
+    played.look("3s", 9, "d")
+    played.look("5s", 1, "d")
+    played.look("5s", 9, "nobody")
+    told = [
+        (of.consumer_name, of.agreed, of.inside, of.skipped, of.parted)
+        for of in played.timeline.comparison.by_consumer()
+    ]
+    assert told == [("d", 0, 1, 0, 1), ("c", 1, 0, 0, 0)]
 
 
 def test_where_flows_may_be_parked_only_more_permits_than_the_ledger_has_are_a_parting():
@@ -160,6 +227,7 @@ def test_consumers_of_one_name_are_not_told_apart():
         assert comparison.compare(played.timeline, [twice, twice]) == []
     assert played.look("2s", 3, name="another") == []
     assert comparison.compared == set()
+    assert counts(played) == (0, 0, 3, 0)
 
 
 def test_commands_that_are_missing_in_the_trace_decide_nothing():

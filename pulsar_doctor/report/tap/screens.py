@@ -15,10 +15,17 @@ from typing import TextIO
 from rich.text import Text
 
 from pulsar_doctor.report.tap.document import event_json, numbers_of
-from pulsar_doctor.report.tap.watching import UNICODE, Signs, change_lines, clock, parted_lines
+from pulsar_doctor.report.tap.watching import (
+    UNICODE,
+    Signs,
+    change_lines,
+    clock,
+    compared_lines,
+    parted_lines,
+)
 from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, not_recorded
-from pulsar_doctor.tap.observer.events import Gap, Kept, Sealed, Trouble, Verdict
+from pulsar_doctor.tap.observer.events import Compared, Gap, Kept, Sealed, Trouble, Verdict
 
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
@@ -100,6 +107,8 @@ def talked(event: Event) -> Iterator[str]:
             yield f"{clock(event)}  the trace cannot be sealed now: {event.reason}"
         case Trouble():
             yield f"{clock(event)}  the trace can be sealed again"
+        case Compared():
+            yield from compared_lines(event)
         case Counters():
             observer = event.observer and numbers_of(event.observer)
             for side, told in (("relay", event.relay), ("observer", observer)):

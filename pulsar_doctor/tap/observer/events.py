@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.tap.broker_told import BrokerAnswer
-from pulsar_doctor.tap.comparison import ConsumerSample, Parted
+from pulsar_doctor.tap.comparison import ConsumerSample, ConsumerSamples, Parted
 from pulsar_doctor.tap.relay.lines import Table
 
 # From the tap.
@@ -150,7 +150,10 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The answer to Count. compared: consumers of which a sample counted; None: not asked for."""
+    """The answer to Count. compared: consumers of which a sample counted; None: not asked for.
+
+    agreed, inside, skipped, parted: samples, as in comparison.py.
+    """
 
     at_us: int
     rows: int
@@ -158,10 +161,29 @@ class Counted:
     parts_sealed: int
     expired_rows: int
     compared: int | None = None
+    agreed: int | None = None
+    inside: int | None = None
+    skipped: int | None = None
+    parted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """At the end: what became of the samples of the broker's permits, of all and of each consumer.
+
+    consumers: the newest thousand; those that have parted come first.
+    """
+
+    at_us: int
+    agreed: int
+    inside: int
+    skipped: int
+    parted: int
+    consumers: tuple[ConsumerSamples, ...]
 
 
 Ask = Begin | Seal | Keep | CountRows | Compare
-ObserverEvent = Snapshot | Verdict | Gap | Sealed | Kept | Trouble | Counted | Parted
+ObserverEvent = Snapshot | Verdict | Gap | Sealed | Kept | Trouble | Counted | Compared | Parted
 
 ASKS: Table[Ask] = Table(
     "command",
@@ -177,6 +199,7 @@ EVENTS: Table[ObserverEvent] = Table(
         "kept": Kept,
         "trouble": Trouble,
         "counted": Counted,
+        "compared": Compared,
         "parted": Parted,
     },
 )

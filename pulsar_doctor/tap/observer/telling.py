@@ -23,6 +23,7 @@ from pulsar_doctor.tap.observer.events import (
     EVENTS,
     Begin,
     Compare,
+    Compared,
     Counted,
     CountRows,
     Gap,
@@ -79,6 +80,7 @@ class Teller:
         self._channel = channel
         self._verdicts = Verdicts(rules, limits_of(rules, begin.changes))
         self._comparison = Comparison() if begin.compare else None
+        self._compared = self._comparison  # what it came to, also when there are no more samples
         self._judging, self._showing = Allowance(), Allowance()
         self._awaited: list[Seal | Keep | CountRows] = []
         self._samples: Sequence[ConsumerSample] | None = None
@@ -146,6 +148,8 @@ class Teller:
         for _ in range(2):  # the first may only end a round that had been begun
             self._tell_changes(watched.timeline, lambda: False)
         self._tell(self._counted(watched))
+        if self._compared is not None:
+            self._tell(compared(watched.timeline.now_us, self._compared))
         self._channel.drain(DRAIN_SECONDS)
 
     def _tell(self, event: ObserverEvent) -> None:
@@ -156,13 +160,18 @@ class Teller:
             self._tell(Verdict(timeline.now_us, change.before, change.diagnosis))
 
     def _counted(self, watched: Sealer) -> Counted:
+        told = self._compared
         return Counted(
             at_us=watched.timeline.now_us,
             rows=watched.timeline.next_seq,
             unread_bytes=watched.unread_bytes,
             parts_sealed=watched.sealed,
             expired_rows=watched.expired_rows,
-            compared=None if self._comparison is None else len(self._comparison.compared),
+            compared=None if told is None else len(told.compared),
+            agreed=None if told is None else told.totals.agreed,
+            inside=None if told is None else told.totals.inside,
+            skipped=None if told is None else told.totals.skipped,
+            parted=None if told is None else told.totals.parted,
         )
 
     def _answer(self, watched: Sealer) -> None:
@@ -184,6 +193,19 @@ class Teller:
             return
         for parted in self._comparison.compare(timeline, samples):
             self._tell(parted)
+
+
+def compared(at_us: int, comparison: Comparison) -> Compared:
+    """What the samples of the broker came to."""
+    totals = comparison.totals
+    return Compared(
+        at_us=at_us,
+        agreed=totals.agreed,
+        inside=totals.inside,
+        skipped=totals.skipped,
+        parted=totals.parted,
+        consumers=tuple(comparison.by_consumer()),
+    )
 
 
 def kept(watched: Sealer, asked: Keep) -> Kept:
