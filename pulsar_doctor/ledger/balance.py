@@ -13,6 +13,7 @@ from pulsar_doctor.wording.durations import duration
 
 BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
 PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
+REFILLS_KEPT = 8  # a client may change its threshold while it runs
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
 AHEAD = 10  # messages that count as taken before the application has them, at most: Go's channel
 
@@ -116,7 +117,7 @@ class Ledger:
 
     flow_count: int = 0
     first_flow: int | None = None
-    smallest_refill: int | None = None
+    refills: list[int] = field(default_factory=list)  # sizes of the last FLOWs after the first
     flows: list[int] = field(default_factory=list)
 
     entries: int = 0
@@ -203,15 +204,28 @@ class Ledger:
 
     @property
     def refill_threshold(self) -> int | None:
-        """Messages from one FLOW to the next: half the queue, at least 1; None if unknown."""
+        """Messages from one FLOW to the next, at most; None if unknown.
+
+        As its FLOWs show, else half the queue, as most clients have it; at least 1. A FLOW may be
+        larger than the threshold (skipped indexes are credited at once), never smaller, and no
+        client can wait for more than its queue holds.
+        """
         size = self.told_receiver_queue_size
         if size is None:
             size = self.first_flow
         if size is None:
             return None
-        expected = max(1, size // 2)
-        seen = self.smallest_refill
-        return expected if seen is None else max(1, min(expected, seen))
+        seen = min(self.refills, default=size // 2)
+        return max(1, min(size, seen))
+
+    @property
+    def threshold_exact(self) -> bool:
+        """Whether the threshold is no less either: as clients have it, or their FLOWs agree."""
+        size = self.told_receiver_queue_size
+        if size is None:
+            size = self.first_flow or 0
+        threshold = self.refill_threshold or 1
+        return threshold <= max(1, size // 2) or self.refills.count(threshold) == REFILLS_KEPT
 
     @property
     def refilled(self) -> int:
@@ -285,12 +299,17 @@ class Ledger:
         threshold = self.refill_threshold
         if threshold is None:
             return None
-        unsent = self.unsent_permits_min
+        unsent, exact = self.unsent_permits_min, self.threshold_exact
         flows_needed = max(1, -self.available_permits // threshold + 1)
+        credits_needed = flows_needed * threshold
+        if not exact:  # smaller FLOWs may end farther above zero
+            credits_needed = max(0, -self.available_permits) + threshold
         return Forecast(
             messages=max(1, threshold - unsent),
-            at_most=self.taken is None and not self.zero_queue and threshold > 1,
-            until_positive=max(1, flows_needed * threshold - unsent),
+            at_most=not (self.taken is not None and exact)
+            and not self.zero_queue
+            and threshold > 1,
+            until_positive=max(1, credits_needed - unsent),
             pace=self.pace(),
         )
 
@@ -301,6 +320,7 @@ def as_of_now(ledger: Ledger) -> Ledger:
         ledger,
         deliveries=OrderedDict(),
         flows=[],
+        refills=list(ledger.refills),
         unspent_flows=[list(flow) for flow in ledger.unspent_flows],
         recent=[list(bucket) for bucket in ledger.recent],
         awaited=dict(ledger.awaited),
@@ -311,6 +331,7 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
     """The ledger as JSON values, open deliveries included."""
     state = {name: getattr(ledger, name) for name in Ledger.__slots__}
     state["flows"] = list(ledger.flows)
+    state["refills"] = list(ledger.refills)
     state["unspent_flows"] = [list(flow) for flow in ledger.unspent_flows]
     state["recent"] = [list(bucket) for bucket in ledger.recent]
     state["deliveries"] = [
@@ -324,7 +345,9 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
 
 def from_state(state: dict[str, Any]) -> Ledger:
     """The ledger that `state_of` wrote."""
+    smallest = state.pop("smallest_refill", None)  # in what an older version saved
     ledger = Ledger(**state)
+    ledger.refills = list(ledger.refills) if smallest is None else [smallest]
     ledger.flows = list(ledger.flows)
     ledger.unspent_flows = [list(flow) for flow in ledger.unspent_flows]
     ledger.recent = [list(bucket) for bucket in ledger.recent]

@@ -15,10 +15,11 @@ need its permits, only the broker knows which came first, and parked is None unt
     available = sum of FLOW - sum of debits - parked
 
 The client counts *unsent permits*: messages that the application took and that no FLOW has given
-back yet. When they reach the refill threshold (half the receiver queue, at least 1) the client
-sends them as one FLOW. The wire never shows "taken", but what a consumer acknowledged, or gave back
-for redelivery by its id, it had taken before, and all that had arrived earlier too, since a
-receiver queue is first in, first out. So the newest such message proves that so many were taken:
+back yet. When they reach the refill threshold (half the receiver queue, at least 1; some clients
+have another, which their FLOWs show) the client sends them as one FLOW. The wire never shows
+"taken", but what a consumer acknowledged, or gave back for redelivery by its id, it had taken
+before, and all that had arrived earlier too, since a receiver queue is first in, first out. So the
+newest such message proves that so many were taken:
 
     unsent >= max(0, proven + skipped - sum of refill FLOW)
 
@@ -44,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.ledger import awaited
-from pulsar_doctor.ledger.balance import BUCKET_NS, Delivery, Ledger, Position
+from pulsar_doctor.ledger.balance import BUCKET_NS, REFILLS_KEPT, Delivery, Ledger, Position
 from pulsar_doctor.wire.columns import MessageId, Row, ids_of
 
 BUCKETS_MOST = 60
@@ -129,7 +130,9 @@ def _flow(ledger: Ledger, row: Row) -> None:
     if ledger.first_flow is None:
         ledger.first_flow = permits
     else:
-        ledger.smallest_refill = min(permits, ledger.smallest_refill or permits)
+        ledger.refills.append(permits)
+        if len(ledger.refills) > REFILLS_KEPT:
+            del ledger.refills[0]
         _worked(ledger, row.mono_ns)
         ledger.busy_at_flow_ns = _busy_until(ledger, row.mono_ns)
     limit = _limit(ledger)

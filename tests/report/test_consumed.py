@@ -126,7 +126,7 @@ def test_the_whole_document(tmp_path: Path) -> None:
         "consumers": [
             {
                 "name": "slow", "topic": ORDERS, "active": None, "receiver_queue_size": 12,
-                "refill_threshold": 6, "flows": [12, 7], "permits_granted": 19,
+                "refill_threshold": 7, "flows": [12, 7], "permits_granted": 19,
                 "permits_spent": 21, "available_permits": -2, "unsent_permits": 11,
                 "messages": 21, "acknowledged": 10, "without_permits_seconds": 65.025,
                 "longest_without_permits_seconds": 63.02,

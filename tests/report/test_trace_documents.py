@@ -108,7 +108,7 @@ SUMMARY = {
             "client_version": "Pulsar-CPP-v3.7.0", "client_addr": "10.0.0.7:5000",
             "opened": "2026-09-21T14:13:20.002000Z", "closed": None,
             "receiver_queue_size": 12, "receiver_queue_size_source": "inferred",
-            "refill_threshold": 6, "flow_count": 2, "flows": [12, 7], "messages": 21,
+            "refill_threshold": 7, "flow_count": 2, "flows": [12, 7], "messages": 21,
             "redelivered": 3, "taken": None, "acknowledged": 10, "ack_commands": 3, "ack_ids": 4,
             "ack_ids_most": 2, "cumulative_acks": 0, "cumulative_highest": None,
             "cumulative_forward_only": None, "permits_granted": 19, "permits_spent": 21,
