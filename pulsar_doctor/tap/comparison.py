@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.passing import Bounds, Passing
+from pulsar_doctor.tap.passing import PossiblePermits, Passing
 from pulsar_doctor.wire.columns import Row
 
 MOVES_KEPT_MOST = 1000  # since both sides agreed, of each consumer
@@ -238,7 +238,11 @@ class Comparison:
         return [account.differed]
 
     def _parted(
-        self, consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample, bounds: Bounds
+        self,
+        consumer: Consumer,
+        account: ComparedConsumer,
+        sample: ConsumerSample,
+        bounds: PossiblePermits,
     ) -> Parted:
         topic, partition = split_partition(consumer.topic)
         ours = bounds.nearest(sample.available_permits)
@@ -276,7 +280,7 @@ def _by_name(samples: Iterable[ConsumerSample]) -> Iterable[list[ConsumerSample]
 
 
 def _outcome(
-    consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample, bounds: Bounds
+    consumer: Consumer, account: ComparedConsumer, sample: ConsumerSample, bounds: PossiblePermits
 ) -> str:
     """What one sample says, by the name of its count."""
     if bounds.low <= sample.available_permits <= bounds.high:

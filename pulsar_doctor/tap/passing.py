@@ -21,7 +21,7 @@ SOON = 2  # steps after which the tap has surely written down what it read
 
 
 @dataclass(slots=True)
-class Step:
+class PassedStep:
     """What moved within STEP_NS. permits: available after it. seq: of its last move."""
 
     number: int
@@ -32,7 +32,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class PossiblePermits:
     """Between which numbers the broker's lay. seq: of the last move that may be in it.
 
     exact: nothing moved. messages_coming: some passed after the answer: before them others may
@@ -59,7 +59,7 @@ class Passing:
     def __init__(self, permits: int | None) -> None:
         self._permits = permits  # before the oldest step that is kept
         self._forgotten = -1  # number of the newest step that is not
-        self._steps: deque[Step] = deque()
+        self._steps: deque[PassedStep] = deque()
         self.last_seq = 0
 
     def add(self, row: Row, *, moves: bool) -> None:
@@ -79,26 +79,26 @@ class Passing:
         else:
             step.taken -= change
 
-    def _step(self, number: int) -> Step:
+    def _step(self, number: int) -> PassedStep:
         steps = self._steps
         if steps and steps[-1].number >= number:
             return steps[-1]
         if not steps and self._permits is None:
             self._forgotten = number  # what was before it is not known
-        steps.append(Step(number, 0, 0))
+        steps.append(PassedStep(number, 0, 0))
         if len(steps) > STEPS_MOST:
             oldest = steps.popleft()
             self._permits, self._forgotten = oldest.permits, oldest.number
         return steps[-1]
 
-    def between(self, from_ns: int, until_ns: int) -> Bounds | None:
+    def between(self, from_ns: int, until_ns: int) -> PossiblePermits | None:
         """What the broker can have said between these two; None where that is not known any more.
 
         To be asked once all has been added that passed until MARGIN_NS after until_ns.
         """
         first, last = from_ns // STEP_NS, until_ns // STEP_NS
         permits, seq = self._permits, 0
-        within: list[Step] = []
+        within: list[PassedStep] = []
         for step in self._steps:
             if step.number < first - MARGIN:
                 permits, seq = step.permits, step.seq
@@ -106,7 +106,7 @@ class Passing:
                 within.append(step)
         if permits is None or self._forgotten >= first - MARGIN:
             return None
-        return Bounds(
+        return PossiblePermits(
             low=min(_permits(permits, within, first, last, added=MARGIN + 1, taken=-MARGIN)),
             high=max(_permits(permits, within, first, last, added=-SOON, taken=SOON)),
             seq=within[-1].seq if within else seq,
@@ -116,7 +116,7 @@ class Passing:
 
 
 def _permits(
-    permits: int, steps: list[Step], first: int, last: int, *, added: int, taken: int
+    permits: int, steps: list[PassedStep], first: int, last: int, *, added: int, taken: int
 ) -> list[int]:
     """From the first step to the last, where what moved counts so many steps later."""
     moves = [(step.number + added, step.added) for step in steps]
