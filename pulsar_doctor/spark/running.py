@@ -38,7 +38,8 @@ def bucket_of(source: TraceSource) -> int:
 @contextmanager
 def aggregated(source: TraceSource, bucket_us: int) -> Iterator[Tables]:
     """The aggregates of these traces; Spark forgets them afterwards."""
-    tables = aggregate(source.rows, bucket_us=bucket_us, exact=source.events <= EXACT_EVENTS_MOST)
+    exact = source.events <= EXACT_EVENTS_MOST
+    tables = aggregate(source.rows, bucket_us=bucket_us, exact=exact, breaks=source.breaks)
     try:
         yield tables
     finally:

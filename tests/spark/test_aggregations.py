@@ -18,6 +18,7 @@ from pulsar_doctor.spark.aggregations import aggregate
 from pulsar_doctor.spark.aggregations.subscriptions import ranked
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
 from pulsar_doctor.spark.reading import read_traces
+from pulsar_doctor.spark.running import aggregated
 from pulsar_doctor.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import open_trace
 from tests.spark import made_traces, twin
@@ -97,23 +98,21 @@ def _made_by(row: Values, trace: str) -> bool:
 
 def both(spark: SparkSession, paths: Sequence[Path]) -> Both:
     source = read_traces(spark, [str(path) for path in paths])
-    tables = aggregate(source.rows, bucket_us=BUCKET_US, exact=True, breaks=source.breaks)
-    named = {name: getattr(tables, name) for name in COLUMNS}
-    found = Both(
-        rows=twin.of_traces(paths),
-        spark={
-            **{name: collected(frame) for name, frame in named.items()},
-            "subscriptions": collected(subscriptions_by(tables.consumers, IN_TRACE)),
-            "over all traces": collected(ranked(tables.subscriptions)),
-        },
-        types={name: frame.dtypes for name, frame in named.items()},
-        plans={
-            **{name: plan(frame) for name, frame in named.items()},
-            **{f"pass {at}": plan(frame) for at, frame in enumerate(tables.passes)},
-        },
-    )
-    tables.forget()
-    return found
+    with aggregated(source, BUCKET_US) as tables:  # as `analyze` does it
+        named = {name: getattr(tables, name) for name in COLUMNS}
+        return Both(
+            rows=twin.of_traces(paths),
+            spark={
+                **{name: collected(frame) for name, frame in named.items()},
+                "subscriptions": collected(subscriptions_by(tables.consumers, IN_TRACE)),
+                "over all traces": collected(ranked(tables.subscriptions)),
+            },
+            types={name: frame.dtypes for name, frame in named.items()},
+            plans={
+                **{name: plan(frame) for name, frame in named.items()},
+                **{f"pass {at}": plan(frame) for at, frame in enumerate(tables.passes)},
+            },
+        )
 
 
 def collected(frame: DataFrame) -> list[Values]:
