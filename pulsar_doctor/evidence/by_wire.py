@@ -86,6 +86,11 @@ def _circulation(consumers: Sequence[Consumer], now_ns: int) -> Circulation:
             Recent((now_ns - bucket * BUCKET_NS) / 1e9, messages, redelivered, acked)
             for consumer in consumers
             for bucket, messages, redelivered, acked in consumer.ledger.recent
+        )
+        + tuple(
+            Recent((now_ns - bucket * BUCKET_NS) / 1e9, 0, 0, 0, put_away)
+            for consumer in consumers
+            for bucket, put_away in consumer.ledger.dead_letters
         ),
         count_most=max((c.ledger.redelivery_count_most for c in consumers), default=0)
         if individual

@@ -14,23 +14,31 @@ class Sent:
     """What was sent in a stretch of time, in messages.
 
     acknowledged: at most. again: sent or given back a second time, at least. in_circles: whether
-    some of it was certainly sent three times or more.
+    some of it was certainly sent three times or more. ended: of those that came again, what a
+    dead-letter policy has put away since, at most.
     """
 
     messages: int
     acknowledged: int
     again: int
     in_circles: bool
+    ended: int = 0
+
+    @property
+    def goes_on(self) -> int:
+        """Messages that came again and that no policy has put away."""
+        return max(0, self.again - self.ended)
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """Messages of STEP seconds that began so long ago: delivered, again, acknowledged."""
+    """Messages of STEP seconds that began so long ago: delivered, again, acknowledged, put away."""
 
     seconds_ago: float
     messages: int
     again: int
     acknowledged: int
+    dead_letters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +79,5 @@ class Circulation:
             sum(each.messages for each in those),
             sum(each.acknowledged for each in those),
         )
-        return Sent(messages, acknowledged, again, circles)
+        ended = sum(each.dead_letters for each in those) * (self.count_most or 0)
+        return Sent(messages, acknowledged, again, circles, ended)

@@ -172,6 +172,7 @@ class Ledger:
     take_busy_ns: int = 0
     take_steps: int = 0
     recent: list[list[int]] = field(default_factory=list)  # [bucket, messages, redelivered, acked]
+    dead_letters: list[list[int]] = field(default_factory=list)  # [bucket, messages put away]
 
     @property
     def available_permits(self) -> int:
@@ -323,6 +324,7 @@ def as_of_now(ledger: Ledger) -> Ledger:
         refills=list(ledger.refills),
         unspent_flows=[list(flow) for flow in ledger.unspent_flows],
         recent=[list(bucket) for bucket in ledger.recent],
+        dead_letters=[list(bucket) for bucket in ledger.dead_letters],
         awaited=dict(ledger.awaited),
     )
 
@@ -333,7 +335,8 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
     state["flows"] = list(ledger.flows)
     state["refills"] = list(ledger.refills)
     state["unspent_flows"] = [list(flow) for flow in ledger.unspent_flows]
-    state["recent"] = [list(bucket) for bucket in ledger.recent]
+    for name in ("recent", "dead_letters"):
+        state[name] = [list(bucket) for bucket in getattr(ledger, name)]
     state["deliveries"] = [
         # in hexadecimal: Python writes no decimal number of more than 4,300 digits
         [*position, hex(delivery.open_bits), delivery.at_ns, delivery.number]
@@ -350,7 +353,8 @@ def from_state(state: dict[str, Any]) -> Ledger:
     ledger.refills = list(ledger.refills) if smallest is None else [smallest]
     ledger.flows = list(ledger.flows)
     ledger.unspent_flows = [list(flow) for flow in ledger.unspent_flows]
-    ledger.recent = [list(bucket) for bucket in ledger.recent]
+    for name in ("recent", "dead_letters"):
+        setattr(ledger, name, [list(bucket) for bucket in getattr(ledger, name)])
     ledger.deliveries = OrderedDict(
         ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
         for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]

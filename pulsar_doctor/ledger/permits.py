@@ -382,6 +382,16 @@ def _taken(ledger: Ledger, row: Row) -> None:
     _worked(ledger, row.mono_ns)
 
 
+def put_away(ledger: Ledger, row: Row) -> None:
+    """SEND to the topic of its dead letters: so many messages will not come again."""
+    bucket, counted = row.mono_ns // BUCKET_NS, ledger.dead_letters
+    if not counted or counted[-1][0] != bucket:
+        counted.append([bucket, 0])
+        if len(counted) > BUCKETS_MOST:
+            del counted[0]
+    counted[-1][1] += row.messages or 1
+
+
 def _count(ledger: Ledger, now_ns: int, messages: int, redelivered: int, acked: int) -> None:
     bucket = now_ns // BUCKET_NS
     recent = ledger.recent

@@ -42,6 +42,7 @@ ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 PRODUCERS_KEPT_MOST = 10_000  # of a connection: the newest
 CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
 HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/receiver/epochs.py
+DEAD_LETTERS = "-DLQ"
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 
 
@@ -122,7 +123,16 @@ class Timeline:
                     then(self, connection, consumer, row)
         elif row.producer_id is not None:
             row.topic = row.topic or connection.producers.get(row.producer_id)
+            if row.command == "SEND" and (row.topic or "").endswith(DEAD_LETTERS):
+                self._put_away(row)
         return row
+
+    def _put_away(self, row: Row) -> None:
+        """A dead letter, by the name that clients give its topic: of any of its partitions."""
+        for (topic, subscription), siblings in self._siblings.items():
+            names = {topic, split_partition(topic)[0]}
+            if row.topic in {f"{name}-{subscription}{DEAD_LETTERS}" for name in names}:
+                permits.put_away(next(iter(siblings.values())).ledger, row)
 
     def _unconnected(self, row: Row) -> None:
         if row.command == UNPARSED:

@@ -8,6 +8,10 @@ The rule looks at the last `window` of a subscription: of at least `least` deliv
 more had been delivered before, some of them at least three times in all, and fewer than `acked`
 of the deliveries were acknowledged.
 
+Where a dead-letter policy is at work on the wire (its client sends to TOPIC-SUBSCRIPTION-DLQ, as
+clients name it), a message that is put away ends its circle: as many deliveries as the highest
+redelivery count are no storm. A topic of dead letters with a name of its own is not known as such.
+
 By the broker's stats alone the window is that of the samples. What came back is what was sent, less
 what is unacknowledged or acknowledged since; messages came three times where more than twice as
 many were sent as there are. A negative acknowledgement may wait longer than a window: where
@@ -147,7 +151,7 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
 def _comes_back(sent: Sent, limits: Limits) -> bool:
     return (
         sent.messages >= limits["least"]
-        and sent.again >= limits["share"] * sent.messages
+        and sent.goes_on >= limits["share"] * sent.messages
         and sent.acknowledged < limits["acked"] * sent.messages
     )
 

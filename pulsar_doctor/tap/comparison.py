@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.passing import PossiblePermits, Passing
+from pulsar_doctor.tap.passing import Passing, PossiblePermits
 from pulsar_doctor.wire.columns import Row
 
 MOVES_KEPT_MOST = 1000  # since both sides agreed, of each consumer

@@ -219,6 +219,14 @@ class Script:
         )  # fmt: skip
         self.returned += back
 
+    def put_away(self, name: str, count: str) -> None:
+        """As clients do with a dead-letter policy: to a topic of its own, then acknowledged."""
+        who = self.clients[name]
+        self.put("PRODUCER", who, producer_id=7, topic=f"{TOPIC}-{SUBSCRIPTION}-DLQ")
+        for _ in range(int(count)):
+            self.put("SEND", who, producer_id=7, messages=1)
+        self.ack(name, count)
+
     def active(self, name: str, *, active: bool = True) -> None:
         who = self.clients[name]
         self.put("ACTIVE_CONSUMER_CHANGE", who, direction=TO_CLIENT, consumer_id=0, messages=active)
@@ -261,6 +269,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "taken": Script.taken,
     "ack": Script.ack,
     "redeliver": Script.redeliver,
+    "put_away": Script.put_away,
     "active": Script.active,
     "standby": Script.standby,
     "close": Script.close,
