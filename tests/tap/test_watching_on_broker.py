@@ -254,3 +254,42 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
     assert tap.of("parted") == []
     assert last(tap) == (code, "stalled", ["blocked-on-unacked-consumer"])
     assert code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_dead_letter_policy_at_work_is_no_storm(
+    broker, client, admin, topic, tmp_path, partitions
+):
+    if partitions:
+        path = topic.replace("persistent://", "/admin/v2/persistent/")
+        assert admin.put(f"{path}/partitions", json=partitions).status_code < 300
+    client.subscribe(topic, "s", SHARED).close()
+    attach.produce(client, topic, 40)
+    with running("-o", "jsonl", "--trace", str(tmp_path / "t"), broker=broker) as tap:
+        through = pulsar.Client(tap.service_url, logger=QUIET)
+        consumer = through.subscribe(
+            topic, "s", SHARED, receiver_queue_size=100, negative_ack_redelivery_delay_ms=1000,
+            dead_letter_policy=pulsar.ConsumerDeadLetterPolicy(2),
+        )  # fmt: skip
+        received, last = 0, time.monotonic()
+        while time.monotonic() - last < 8:
+            try:
+                message = consumer.receive(timeout_millis=500)
+            except pulsar.Timeout:
+                continue
+            received, last = received + 1, time.monotonic()
+            consumer.negative_acknowledge(message)
+        through.close()
+        code = tap.end()
+    trace = open_trace(tmp_path / "t")
+    sent = {row.topic for row in trace.rows() if row.command == "SEND"}
+    print(sent, statuses(tap))  # a warning while the third deliveries are there and none has ended
+    assert received == 3 * 40
+    put_away = [
+        sum(count for _, count in consumer.ledger.dead_letters)
+        for consumer in trace.timeline().consumers
+    ]
+    assert sum(put_away) >= 40
+    assert "redelivery-storm" not in found(tap)
+    assert code == 0
