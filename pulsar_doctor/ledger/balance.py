@@ -127,6 +127,8 @@ class Ledger:
     largest_batch: int = 0
     skipped: int = 0  # indexes that were acknowledged before their batch came, where credited
     acknowledged: int = 0  # by whomever: another consumer of the subscription may do it
+    in_transactions: int = 0  # acknowledged so; whether it was committed does not show
+    undecided: dict[Position, int] = field(default_factory=dict)  # those messages, the newest
     proven: int = 0  # taken by the application, at least, as its acks and returns show
     taken: int | None = None
     ack_commands: int = 0  # a client puts many acks of its application into one
@@ -273,7 +275,7 @@ class Ledger:
         """
         if self.take_steps >= PACE_NEEDS:
             return Pace(self.take_busy_ns / self.take_steps / 1e9, "measured")
-        finished, busy_ns = self.acknowledged, self.busy_at_ack_ns
+        finished, busy_ns = self.acknowledged + self.in_transactions, self.busy_at_ack_ns
         if finished < PACE_NEEDS or self.refilled > 2 * finished + AHEAD:
             finished, busy_ns = self.refilled, self.busy_at_flow_ns
         if self.taken is None and finished >= PACE_NEEDS:
@@ -326,6 +328,7 @@ def as_of_now(ledger: Ledger) -> Ledger:
         recent=[list(bucket) for bucket in ledger.recent],
         dead_letters=[list(bucket) for bucket in ledger.dead_letters],
         awaited=dict(ledger.awaited),
+        undecided=dict(ledger.undecided),
     )
 
 
@@ -343,6 +346,7 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
         for position, delivery in ledger.deliveries.items()
     ]
     state["awaited"] = [[*position, hex(bits)] for position, bits in ledger.awaited.items()]
+    state["undecided"] = [[*position, messages] for position, messages in ledger.undecided.items()]
     return state
 
 
@@ -361,6 +365,8 @@ def from_state(state: dict[str, Any]) -> Ledger:
     )
     awaited = state.get("awaited", ())  # none in what an older version saved
     ledger.awaited = {(ledger_id, entry_id): int(bits, 16) for ledger_id, entry_id, bits in awaited}
+    undecided = state.get("undecided", ())
+    ledger.undecided = {(ledger_id, entry_id): left for ledger_id, entry_id, left in undecided}
     for name in ("newest", "highest", "had_before", "cumulative_highest", "epoch_highest"):
         setattr(ledger, name, tuple(getattr(ledger, name)))
     return ledger

@@ -34,6 +34,9 @@ application does, and has nothing unsent.
 For a client that loses nothing, available + queued + unsent = receiver queue size, always. So
 a deeply negative number heals by itself while messages are queued: each of them gives one back.
 
+An acknowledgement in a transaction is none before the commit, and that does not show on the wire
+of a consumer: it is counted apart, until the message comes again.
+
 This module changes its ledger in place: it is the hot path. It knows no clock: time comes with
 the rows (mono_ns for lengths, ts for moments).
 """
@@ -49,6 +52,7 @@ from pulsar_doctor.ledger.balance import BUCKET_NS, REFILLS_KEPT, Delivery, Ledg
 from pulsar_doctor.wire.columns import MessageId, Row, ids_of
 
 BUCKETS_MOST = 60
+UNDECIDED_MOST = 10_000  # entries that transactions have acknowledged
 FLOWS_SHOWN_MOST = 1000  # sizes of FLOW that are kept one by one
 
 
@@ -186,6 +190,8 @@ def _message(ledger: Ledger, row: Row) -> None:
         ledger.highest = position
     else:
         _close_delivery(ledger, position)
+        if ledger.undecided:  # its transaction was aborted, or the broker was started anew
+            ledger.in_transactions -= ledger.undecided.pop(position, 0)
     if not ledger.deliveries:
         ledger.in_order = True
     elif not beyond and position <= ledger.newest:
@@ -294,13 +300,16 @@ def acknowledge(
         delivery = deliveries.get((ledger_id, entry_id))
         if delivery is None:
             continue
-        messages += delivery.open_bits.bit_count()
+        open_before = delivery.open_bits.bit_count()
+        messages += open_before
         if ack_set is None:
             delivery.open_bits = 0
         else:
             delivery.open_bits &= int.from_bytes(ack_set, "little")
         still_open = delivery.open_bits.bit_count()
         messages -= still_open
+        if row.transaction is not None:
+            _undecided(ledger, (ledger_id, entry_id), open_before - still_open)
         if not still_open:
             del deliveries[ledger_id, entry_id]
         if delivery.number - still_open > proven:
@@ -312,8 +321,8 @@ def acknowledge(
             _worked(ledger, now)
             if row.error_code is None:  # a corrupt message is acknowledged as it arrives
                 _proves(ledger, proven)
-        _acknowledged(ledger, messages, now)
-        if row.acknowledged_messages is not None:
+        _acknowledged(ledger, messages, now, 0 if row.transaction is not None else messages)
+        if row.acknowledged_messages is not None and row.transaction is None:
             row.acknowledged_messages += messages
         ledger.ack_delay_most_ns = max(ledger.ack_delay_most_ns, delay_ns)
         row.ack_delay_us = max(row.ack_delay_us or 0, delay_ns // 1000)
@@ -325,12 +334,23 @@ def _proves(ledger: Ledger, messages: int) -> None:
         ledger.proven = messages
 
 
-def _acknowledged(ledger: Ledger, messages: int, now_ns: int) -> None:
-    ledger.acknowledged += messages
+def _undecided(ledger: Ledger, position: Position, messages: int) -> None:
+    """Acknowledged in a transaction: the broker counts them as unacked no more, and sends them
+    again where it is aborted (Consumer.individualAckWithTransaction, PendingAckHandleImpl).
+    """
+    ledger.in_transactions += messages
+    ledger.undecided[position] = ledger.undecided.get(position, 0) + messages
+    if len(ledger.undecided) > UNDECIDED_MOST:
+        del ledger.undecided[next(iter(ledger.undecided))]
+
+
+def _acknowledged(ledger: Ledger, messages: int, now_ns: int, for_good: int) -> None:
+    """for_good: how many of them whatever becomes of a transaction."""
+    ledger.acknowledged += for_good
     _unacked(ledger, -messages, now_ns)
     ledger.last_ack_ns = now_ns
     ledger.busy_at_ack_ns = _busy_until(ledger, now_ns)
-    _count(ledger, now_ns, 0, 0, messages)
+    _count(ledger, now_ns, 0, 0, for_good)
     limit = _limit(ledger)
     if ledger.blocked and ledger.unacked <= limit // 2:
         _release(ledger)

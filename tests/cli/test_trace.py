@@ -194,6 +194,24 @@ def test_summary_tells_how_a_client_has_put_acks_together(run: Any, tmp_path: Pa
     ]
 
 
+def test_what_a_transaction_acknowledges_is_told_apart_until_it_comes_again(
+    run: Any, tmp_path: Path
+) -> None:
+    said = Said().open().attached(1, "w").flow(100).pushed(range(30))
+    said.acked(range(10)).acked(range(10, 20), transaction=1).acked(range(20, 30), transaction=2)
+    said.pushed(range(20, 30), again=1)  # the second one was aborted
+    trace = write_trace(tmp_path / "transactions.ptrace", said.blocks)
+    _, out, _ = run("trace", "summary", trace, "-o", "json")
+    (told,) = json.loads(out)["consumers"]
+    names = ("messages", "acknowledged", "acknowledged_in_transactions", "unacked_messages")
+    assert [told[name] for name in names] == [40, 10, 10, 10]
+    lines = [line.strip() for line in summary_lines(open_trace(trace).timeline(), {})]
+    assert "acknowledged 10, in 3 ACKs, ≤10 each, 10 more if committed" in lines
+    acks = [row for row in open_trace(trace).rows() if row.command == "ACK"]
+    assert [row.acknowledged_messages for row in acks] == [10, 0, 0]
+    assert [row.unacked_messages for row in acks] == [20, 10, 0]
+
+
 def test_a_verdict_has_its_place(trace: Path) -> None:
     timeline = open_trace(trace).timeline()
     verdicts = {1: "stalled: permits-exhausted"}

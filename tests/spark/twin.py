@@ -262,7 +262,7 @@ def _holes(rows: list[Values]) -> Values:
     partly: set[Position] = set()
     up_to = NOWHERE  # acknowledged with all before it
     for row in rows:
-        if not named(row, "ACK"):
+        if not named(row, "ACK") or row["transaction"] is not None:
             continue
         shared = row["subscription_type"] in ("Shared", "Key_Shared")
         for position, in_full in _acknowledged_ids(row):

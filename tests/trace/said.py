@@ -113,9 +113,12 @@ class Said(Wire):
         cumulative: bool = False,
         open_bits: int | None = None,
         corrupt: bool = False,
+        transaction: int | None = None,
         conn_id: int = 0,
     ) -> Self:
         fields: dict[str, Any] = {"validation_error": CHECKSUM} if corrupt else {}
+        if transaction is not None:
+            fields |= {"txnid_most_bits": 0, "txnid_least_bits": transaction}
         ack = record(
             "ACK",
             consumer_id=consumer_id,

@@ -57,6 +57,7 @@ def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> d
         "redelivered": ledger.redelivered,
         "taken": ledger.taken,
         "acknowledged": ledger.acknowledged,
+        "acknowledged_in_transactions": ledger.in_transactions,
         "ack_commands": ledger.ack_commands,
         "ack_ids": ledger.ack_ids,
         "ack_ids_most": ledger.ack_ids_most,
@@ -161,6 +162,8 @@ def _acks(ledger: Ledger) -> Iterator[str]:
         yield f"≤{ledger.ack_ids_most} each"
     if ledger.cumulative_back:
         yield f"{ledger.cumulative_back} back"
+    if ledger.in_transactions:
+        yield f"{ledger.in_transactions} more if committed"
 
 
 def _position(ledger: Ledger) -> str | None:

@@ -82,7 +82,8 @@ def _touched(rows: DataFrame) -> DataFrame:
     takes = F.col("subscription_type").isin(*SINGLE_ACTIVE)
     individual = F.col("ack_type") == "individual"
     cumulative = (F.col("ack_type") == "cumulative") & takes
-    consumed = rows.where(F.col("incarnation").isNotNull()).withColumn("number", _number())
+    consumed = rows.where(F.col("incarnation").isNotNull() & F.col("transaction").isNull())
+    consumed = consumed.withColumn("number", _number())  # a transaction may not be committed
     one = consumed.where(
         (is_a("MESSAGE") | (is_a("ACK") & (individual | cumulative)))
         & F.col("message_ids").isNull()
