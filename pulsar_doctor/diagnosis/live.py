@@ -7,12 +7,12 @@ memory than one wave of those that look suspicious.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.topics import namespace_path
@@ -28,6 +28,8 @@ from pulsar_doctor.diagnosis.judge import Judge, Triage, full
 from pulsar_doctor.diagnosis.named import kinds, sample_named
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
+
+Result = TypeVar("Result")
 
 AT_ONCE = 256  # verdicts of a fleet: to enter the event loop takes as long as to judge
 REST = "(the rest)"  # of a fleet, in place of a topic's name
@@ -89,7 +91,7 @@ def of_topics(asking: Asking, topics: Sequence[str], judge: Judge) -> Checkup:
         stack.callback(asking.no_more_progress)
         keep = recorder.add if recorder else None
         watch = Watch(keep, judge.is_decided, asking.of_samples)
-        sampled, decided, cluster = asyncio.run(_sample(admin, topics, asking, judge, watch))
+        sampled, decided, cluster = _run(_sample(admin, topics, asking, judge, watch))
         if recorder:
             for window in sampled.windows:
                 recorder.limits(full(window), window.limits)
@@ -226,6 +228,21 @@ async def _some(
     except DoctorError as error:
         return some, error
     return some, None
+
+
+def _run(work: Coroutine[None, None, Result]) -> Result:
+    """Runs it to its end.
+
+    Its task ends with nothing: asyncio writes the result of a task into a text when it gives
+    SIGINT back, which takes seconds for thousands of subscriptions.
+    """
+    results: list[Result] = []
+
+    async def kept() -> None:
+        results.append(await work)
+
+    asyncio.run(kept())
+    return results[0]
 
 
 async def _sample(

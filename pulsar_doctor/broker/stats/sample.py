@@ -57,6 +57,8 @@ class Sample:
 
     not_before_ms: where it was not told, the earliest it can have been, by the sample before it.
     newest_ms: the newest moment by the broker's clock that the document tells.
+    now_ms: when it was taken; the earliest possible moment where now_told is false: that it is the
+    broker's clock.
     """
 
     taken_ms: int | None
@@ -64,24 +66,18 @@ class Sample:
     internal: InternalStats | None = None
     not_before_ms: int | None = None
     newest_ms: int | None = field(init=False)
+    now_told: bool = field(init=False)
+    now_ms: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         newest = max(moments(self.topic), default=None)
-        object.__setattr__(self, "newest_ms", newest)  # once: it looks at every consumer
-
-    @property
-    def now_told(self) -> bool:
-        """Whether `now_ms` is the broker's clock and not only the earliest it can have been."""
-        if self.taken_ms is None:
-            return False
-        newest = self.newest_ms
-        return newest is None or newest - self.taken_ms <= CLOCK_SLACK_MS
-
-    @property
-    def now_ms(self) -> int | None:
-        """When it was taken; the earliest possible moment where `now_told` is false."""
-        told = (self.taken_ms, self.newest_ms, self.not_before_ms)
-        return max((moment for moment in told if moment is not None), default=None)
+        taken = self.taken_ms
+        told = (taken, newest, self.not_before_ms)
+        # Once: the first looks at every consumer, and every consumer asks for the others.
+        now_ms = max((each for each in told if each is not None), default=None)
+        ahead = taken is None or (newest is not None and newest - taken > CLOCK_SLACK_MS)
+        for name, value in (("newest_ms", newest), ("now_told", not ahead), ("now_ms", now_ms)):
+            object.__setattr__(self, name, value)
 
     def age(self, moment_ms: int | None) -> Age | None:
         """How long ago a moment was; None where it or now is not told."""

@@ -98,12 +98,15 @@ class Window:
     apart they were taken, for samples that do not tell when; these get a `not_before_ms`. reset:
     whether the topic seems to have been loaded anew within the window. signs: address of a
     connection -> when anybody on it last acknowledged, asked for more or connected, epoch ms.
+    span_ms: from the first sample to the last, by the broker's clock or else by `interval_ms`; None
+    where neither is told.
     """
 
     samples: tuple[Sample, ...]
     interval_ms: int | None = field(default=None, kw_only=True)
     reset: bool = field(init=False)
     signs: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    span_ms: int | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.samples:
@@ -117,6 +120,7 @@ class Window:
         # Once: these look at every connection, and each subscription asks for them.
         object.__setattr__(self, "reset", reset)
         object.__setattr__(self, "signs", _signs(self.last.topic))
+        object.__setattr__(self, "span_ms", self._span_ms())
 
     @property
     def first(self) -> Sample:
@@ -128,12 +132,7 @@ class Window:
         """The newest sample, to which ages and verdicts refer."""
         return self.samples[-1]
 
-    @property
-    def span_ms(self) -> int | None:
-        """From the first sample to the last, by the broker's clock or else by `interval_ms`.
-
-        None where neither is told.
-        """
+    def _span_ms(self) -> int | None:
         first, last = self.first.now_ms, self.last.now_ms
         if self.first.now_told and self.last.now_told and first is not None and last is not None:
             return max(0, last - first)
