@@ -13,6 +13,7 @@ rules together answer: `overall` (the status), `codes`.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ CASES = {path.stem: yaml.load(path.read_text(), LOADER) for path in sorted(FOLDE
 ANSWERS = {"finds", "silent", "unknown", "not_told"}
 KEYS = ANSWERS | {"name", "stats", "wire", "broker", "at", "told", "set", "overall", "codes"}
 KEYS |= {"weaker"}
+VIEWS: dict[str, dict[str, SubscriptionView]] = {}  # of a case, as JSON
 BY_BOTH = {"both": "stats", "all": "internal"}  # the wire, and which of the broker's
 # How many cases of a rule are told both ways, at least: such that find, and such that are silent.
 BOTH_WAYS = {
@@ -76,7 +78,14 @@ def is_told_both_ways(case: dict[str, Any]) -> bool:
 
 
 def views_of(case: dict[str, Any]) -> dict[str, SubscriptionView]:
-    """By each source, and by the wire with each of the others."""
+    """By each source, and by the wire with each of the others; each transcript is played once."""
+    key = json.dumps(case, sort_keys=True, default=str)
+    if key not in VIEWS:
+        VIEWS[key] = _views_of(case)
+    return dict(VIEWS[key])
+
+
+def _views_of(case: dict[str, Any]) -> dict[str, SubscriptionView]:
     views = {}
     if "stats" in case:
         views["stats"] = by_stats.subscription_view(observed(case["stats"]))

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from pulsar_doctor.diagnosis.certainty import MEASURED, sure
-from pulsar_doctor.diagnosis.weighing import diagnose, weighed_by
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, weighed_by
 from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES
@@ -40,7 +40,18 @@ def moments() -> tuple[Moment, ...]:
     return tuple(moment for seed in SEEDS for moment in incident(seed).moments)
 
 
-def views() -> Iterator[tuple[Moment, SubscriptionView]]:
+@cache
+def views() -> tuple[tuple[Moment, SubscriptionView], ...]:
+    return tuple(_views())
+
+
+@cache
+def diagnoses() -> tuple[Diagnosis, ...]:
+    """Of each view, in their order."""
+    return tuple(diagnose(seen, RULES, LIMITS) for _, seen in views())
+
+
+def _views() -> Iterator[tuple[Moment, SubscriptionView]]:
     for moment in moments():
         there = {(moment.at_ns - taken.at_ns) // 10**9 for taken in moment.taken}
         for sources, samples in ASKED:
@@ -65,8 +76,7 @@ def test_nothing_that_is_true_is_ruled_out() -> None:
 
 def test_unknown_is_never_bare_and_shares_sum_to_one() -> None:
     undecided = 0
-    for _, seen in views():
-        said = diagnose(seen, RULES, LIMITS)
+    for said in diagnoses():
         assert bool(said.suspects) >= (said.status == "unknown")
         if not said.suspects:
             continue
@@ -103,9 +113,9 @@ def test_grades_become_what_was_measured_and_never_certainty() -> None:
     assert all(0 < share < 1 for by in MEASURED.values() for share in by.values())
     for by in MEASURED.values():
         assert list(by.values()) == sorted(by.values()), "surer rules are not less often right"
-    for _, seen in views():
+    for (_, seen), said in zip(views(), diagnoses(), strict=True):
         found, _ = weighed_by(seen, RULES, LIMITS)
-        for rule, shown in zip(found.findings, diagnose(seen, RULES, LIMITS).findings, strict=True):
+        for rule, shown in zip(found.findings, said.findings, strict=True):
             graded = rule.severity != "info"
             expected = sure(rule.code, rule.confidence) if graded else rule.confidence
             assert (shown.code, shown.confidence) == (rule.code, expected)
