@@ -13,6 +13,7 @@ import click
 from pulsar_doctor import __version__
 from pulsar_doctor.cli._options import Suggesting, connection_options
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.printing.gate import complain, stderr
 
 EPILOG = (
     "Exit codes: 0 nothing stalled, 1 a stall was found, 2 wrong usage or unreadable input, "
@@ -60,21 +61,20 @@ def run(arguments: list[str] | None = None) -> int:
         result: Any = cli.main(args=arguments, prog_name="pulsar-doctor", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        error.show()
+        error.show(stderr())
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
     except DoctorError as error:
-        click.echo(f"pulsar-doctor: {error}", err=True)
+        complain(str(error))
         return error.exit_code
     except SystemExit:  # click's way to say that nobody reads stdout any more: 1 is a stall here
         return 128 + signal.SIGPIPE
     except Exception as error:  # a mistake of ours must not pass for "a stall was found"
         if os.environ.get("PULSAR_DOCTOR_TRACEBACK"):
             raise
-        click.echo(
-            f"pulsar-doctor: a mistake in pulsar-doctor itself: {type(error).__name__}: {error}; "
-            "please report it with what PULSAR_DOCTOR_TRACEBACK=1 prints",
-            err=True,
+        complain(
+            f"a mistake in pulsar-doctor itself: {type(error).__name__}: {error}; "
+            "please report it with what PULSAR_DOCTOR_TRACEBACK=1 prints"
         )
         return DoctorError.exit_code

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import click
-
 from pulsar_doctor.cli._options import say
+from pulsar_doctor.printing.gate import tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.cli._consume_options import ConsumeOutput
@@ -35,12 +33,12 @@ def last_word(
     totals = running.totals(plans)
     if output == "table":
 
-        def tell(left: list[Left]) -> None:
+        def print_end(left: list[Left]) -> None:
             verdict.print_diagnoses(diagnoses)
             for line in consumed.lines(totals):
-                click.echo(line)
+                tell(line)
 
-        return tell
+        return print_end
     consumers, now_ns = list(running.timeline.living), running.timeline.now_ns
     document = consumed.document(
         plan.topic, plan.subscription, consumers, diagnoses, now_ns=now_ns, totals=totals
@@ -48,7 +46,7 @@ def last_word(
 
     def dump(left: list[Left]) -> None:
         document["left_behind"] = [each.document for each in left]
-        click.echo(json.dumps(document, indent=2 if output == "json" else None))
+        tell_json(document, indent=2 if output == "json" else None)
 
     return dump
 

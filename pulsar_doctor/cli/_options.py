@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.sizes import bytes_of
 from pulsar_doctor.wording.spelling import near
@@ -239,7 +240,7 @@ def told(name: str) -> bool:
 def say(text: str) -> None:
     """Talk, on stderr; nothing under --quiet."""
     if not told("quiet"):
-        click.echo(text, err=True)
+        warn(text)
 
 
 def say_more(text: str) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
-
-import click
 
 from pulsar_doctor.cli._options import say, told
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.printing.gate import complain, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 def streams(asked: StallCheckRequest) -> bool:
     """Whether verdicts are written to the terminal while the next ones are looked for."""
-    return asked.output != "table" and sys.stdout.isatty()
+    return asked.output != "table" and stdout().isatty()
 
 
 def report(checkup: Checkup, asked: StallCheckRequest) -> int:
@@ -49,13 +47,13 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
         header=not told("quiet"),
         consumers=asked.consumers,
     )
-    formats.write(asked.output, checkup, sys.stdout, wanted=wanted)
+    formats.write(asked.output, checkup, stdout(), wanted=wanted)
     if asked.output not in ("table", "json"):
         for _, note in checkup.notes:
             say(note)
     if asked.output != "table":
         for sentence in sentences(checkup):
-            click.echo(f"pulsar-doctor: {sentence}", err=True)
+            complain(sentence)
 
 
 def code(tally: Tally, asked: StallCheckRequest) -> int:

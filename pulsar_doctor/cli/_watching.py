@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-import click
-
 from pulsar_doctor.cli._options import say
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.printing.gate import complain, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.checkup import Checkup, Tally
@@ -52,7 +50,7 @@ class WrittenRounds:
 
     def failed(self, why: str) -> None:
         """On stderr."""
-        click.echo(f"pulsar-doctor: {why}", err=True)
+        complain(why)
 
     def until(self, due: float) -> None:
         """Nothing shows it."""
@@ -68,12 +66,12 @@ def shown(output: str, head: str, write: Callable[[Checkup], None]) -> Iterator[
     from pulsar_doctor.report.stall_check.round_lines import RoundLines
     from pulsar_doctor.report.stall_check.round_screen import RoundScreen
 
-    console = console_on(sys.stdout)
-    if sys.stdout.isatty() and not console.is_dumb_terminal:
+    console = console_on(stdout())
+    if stdout().isatty() and not console.is_dumb_terminal:
         with RoundScreen(console, head) as screen:
             yield screen
         return
-    yield WrittenRounds(RoundLines(sys.stdout).show)
+    yield WrittenRounds(RoundLines(stdout()).show)
 
 
 def watch(check: Check, shown: Shown, *, every_seconds: float, code: Callable[[Tally], int]) -> int:

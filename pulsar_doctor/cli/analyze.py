@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -27,6 +25,7 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.errors import InputError, needing
+from pulsar_doctor.printing.gate import stdout, tell_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,9 +181,9 @@ def _print(analysis: Analysis, asked: AnalyzeRequest) -> None:
     from pulsar_doctor.report.paper import console_on
 
     if asked.output == "json":
-        click.echo(json.dumps(analysis_json(analysis), indent=1))
+        tell_json(analysis_json(analysis), indent=1)
     else:
-        console_on(sys.stdout).print(report(analysis, top=asked.top))
+        console_on(stdout()).print(report(analysis, top=asked.top))
 
 
 def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
@@ -230,8 +229,8 @@ def _shown(asked: AnalyzeRequest) -> AbstractContextManager[Callable[[Analysis],
     from pulsar_doctor.report.paper import console_on
 
     if asked.output == "json":
-        return nullcontext(lambda analysis: click.echo(json.dumps(analysis_json(analysis))))
-    console = console_on(sys.stdout)
+        return nullcontext(lambda analysis: tell_json(analysis_json(analysis)))
+    console = console_on(stdout())
     if not console.is_terminal or console.is_dumb_terminal:
         return nullcontext(lambda analysis: console.print(glance(analysis, top=asked.top)))
 

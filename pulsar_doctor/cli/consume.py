@@ -29,6 +29,7 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.errors import DoctorError, needing
+from pulsar_doctor.printing.gate import tell, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -127,10 +128,10 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     rules = load()
     limits = limits_of(rules, asked.changes)
     visit = _visit(where, plans[0], asked)
-    lines = LiveLines(click.echo)
+    lines = LiveLines(tell)
     on_row = {
         "table": lines.add,
-        "jsonl": lambda row: click.echo(row_line(row)),
+        "jsonl": lambda row: tell(row_line(row)),
         "json": None,
     }[asked.output]
     say_more(f"attaching to {plans[0].topic} at {where.service_url}")
@@ -159,7 +160,7 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
         tell_end(left)  # behind the rows of the consumers' closing
     finally:
         for each in left:
-            click.echo(each.sentence, err=True)
+            warn(each.sentence)
     code = exit_code(diagnoses, "stalled")
     return code or shortfall(running, in_time)
 
@@ -246,4 +247,4 @@ def _say_from_threads() -> Callable[[str], None]:
     """Like `say`, which knows of --quiet in the main thread only."""
     if told("quiet"):
         return lambda text: None
-    return lambda text: click.echo(text, err=True)
+    return warn

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pulsar_doctor.cli._options import output_option, talk_options
+from pulsar_doctor.printing.gate import tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import Rule
@@ -42,10 +42,10 @@ def command(code: str | None, *, output: str) -> None:
 
     rules = named([code]) if code else load()
     if output == "json":
-        click.echo(json.dumps({"schema": SCHEMA, "rules": [_rule(rule) for rule in rules]}))
+        tell_json({"schema": SCHEMA, "rules": [_rule(rule) for rule in rules]})
         return
     for line in _in_full(rules[0]) if code else _overview(rules):
-        click.echo(line)
+        tell(*line.split("\n"))
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

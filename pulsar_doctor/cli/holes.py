@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +17,7 @@ from pulsar_doctor.cli._options import (
     taking,
 )
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.printing.gate import complain, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.acknowledged import Acknowledged
@@ -194,7 +194,7 @@ def _report(found: Acknowledged, asked: HolesRequest) -> int:
             say(kind)
         holes_document.write(
             found.accounts,
-            sys.stdout,
+            stdout(),
             source=found.source,
             not_loaded=found.not_loaded,
             unreachable=found.unreachable,
@@ -206,14 +206,14 @@ def _report(found: Acknowledged, asked: HolesRequest) -> int:
             raise DoctorError("; ".join(because(found.unreachable)))
         holes.write(
             found.accounts,
-            sys.stdout,
+            stdout(),
             not_loaded=len(found.not_loaded),
             lives=found.biographies,
             kinds=[kind for _, kind in found.kinds],
             cursors=found.cursors,
         )
     for sentence in because(found.unreachable):
-        click.echo(f"pulsar-doctor: {sentence}", err=True)
+        complain(sentence)
     accounts = [*found.accounts, *(cursor.account for cursor in found.cursors)]
     statuses = {account.status for account in accounts}
     if statuses & FAILS[asked.fail_on]:

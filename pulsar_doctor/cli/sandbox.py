@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from pulsar_doctor.cli._options import (
     settings,
     talk_options,
 )
+from pulsar_doctor.printing.gate import tell, tell_json
 from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ def _show(found: Sandbox | None, output: str) -> None:
     fields = _fields(found)
     if output == "json":
         head = {"schema": "pulsar-doctor/sandbox/1", "running": found is not None}
-        click.echo(json.dumps(head | fields))
+        tell_json(head | fields)
         return
     for name, value in fields.items():
-        click.echo(f"{name.replace('_', ' '):<12} {value}")
+        tell(f"{name.replace('_', ' '):<12} {value}")
 
 
 def _fields(found: Sandbox | None) -> dict[str, Any]:

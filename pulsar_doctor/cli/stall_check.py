@@ -36,6 +36,7 @@ from pulsar_doctor.cli._stall_check_writing import (
     write,
 )
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.printing.gate import stdout, tell
 from pulsar_doctor.report.stall_check.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -71,14 +72,14 @@ class ForMonitors(click.Command):
 
 
 def _say_unknown(why: str) -> None:
-    click.echo(f"PULSAR STALL-CHECK UNKNOWN - {why.replace('|', '/')}")
+    tell(f"PULSAR STALL-CHECK UNKNOWN - {why.replace('|', '/')}")
 
 
 def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         from pulsar_doctor.report.stall_check.schema import SCHEMA_FILE
 
-        click.echo(SCHEMA_FILE.read_text("utf-8"), nl=False)
+        stdout().write(SCHEMA_FILE.read_text("utf-8"))
         context.exit()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.cli._tap_options import TapRequest, relay_options, trace_options
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.printing.gate import stderr, stdout, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -157,7 +157,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
         trace = "" if own else f"the trace is in {folder}; "
         begins = f"tapping {listening.upstream}; {trace}Ctrl-C ends it"
         if own:
-            begins += f"\n{own.promise}"
+            begins += f"; {own.promise}"
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses = _diagnoses(folder, asked.changes, outcome.broker)
@@ -217,8 +217,7 @@ def _listening(relay: Relay, asked: TapRequest) -> Listening:
 
 
 def _screen(asked: TapRequest) -> Screen:
-    from rich.console import Console
-
+    from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.tap.screens import JsonLines, Lines
     from pulsar_doctor.report.tap.terminal import Terminal
 
@@ -229,16 +228,16 @@ def _screen(asked: TapRequest) -> Screen:
             _warn(text)
 
     if asked.output == "jsonl":
-        return JsonLines(sys.stdout, talk, _warn)
-    console = Console(highlight=False)
+        return JsonLines(stdout(), talk, _warn)
+    console = console_on(stdout())
     if console.is_terminal and not console.is_dumb_terminal and not asked.cmd:
         return Terminal(console, talk, _warn, quiet=quiet)
-    return Lines(sys.stdout, sys.stderr if asked.cmd else sys.stdout, talk, _warn)
+    return Lines(stdout(), stderr() if asked.cmd else stdout(), talk, _warn)
 
 
 def _warn(text: str) -> None:
     """What has to be known, also under --quiet."""
-    click.echo(text, err=True)
+    warn(text)
 
 
 def _diagnoses(folder: Path, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:

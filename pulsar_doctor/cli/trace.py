@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +21,7 @@ from pulsar_doctor.cli._options import (
     talk_options,
 )
 from pulsar_doctor.errors import TraceError, needing
+from pulsar_doctor.printing.gate import stdout, tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline
@@ -158,14 +157,14 @@ def summary(folder: Path, *, output: str) -> None:
     verdicts = _verdicts(timeline)
     if output == "json":
         found = summary_json(trace.meta.trace_id, timeline, verdicts, live=trace.live)
-        click.echo(json.dumps(found, indent=1))
+        tell_json(found, indent=1)
         return
-    console = console_on(sys.stdout)
+    console = console_on(stdout())
     if console.width >= TABLE_WIDTH:
         console.print(summary_table(timeline, verdicts))
         return
     for line in summary_lines(timeline, verdicts):
-        click.echo(line)
+        tell(line)
 
 
 @command.command("verify")
@@ -197,10 +196,10 @@ def verify(folder: Path, *, output: str) -> int:
 
     found = verify_trace(folder)
     if output == "json":
-        click.echo(json.dumps(verification_json(found), indent=1))
+        tell_json(verification_json(found), indent=1)
     else:
         for line in verification_lines(found):
-            click.echo(line)
+            tell(line)
     if found.status == DAMAGED:
         return TraceError.exit_code
     if found.gaps or found.expired.gaps:
@@ -292,14 +291,14 @@ def _print_rows(rows: Iterator[Row], output: TraceOutput) -> None:
     from pulsar_doctor.report.trace.rows import row_line, table_lines
 
     if output == "table":
-        width = get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+        width = get_terminal_size().columns if stdout().isatty() else PIPE_WIDTH
         lines = table_lines(rows, width)
     else:
         lines = map(row_line, rows)
     if output == "json":
         lines = _as_array(lines)
     for line in lines:
-        click.echo(line)
+        tell(line)
 
 
 def _as_array(documents: Iterator[str]) -> Iterator[str]:

@@ -12,7 +12,8 @@ from typing import TextIO, cast
 
 from rich.console import Console
 
-from pulsar_doctor.report.words import survive
+from pulsar_doctor.printing.consoles import GatedConsole
+from pulsar_doctor.printing.gate import behind, survive
 
 PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as long
 PADDING = re.compile(r" +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
@@ -20,11 +21,12 @@ PADDING = re.compile(r" +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
 
 def console_on(out: TextIO) -> Console:
     """Where to print; a character that the encoding has not is written as an escape."""
+    out = behind(out)
     survive(out)
     if out.isatty():
-        return Console(file=out, highlight=False)
+        return GatedConsole(file=out, highlight=False)
     width = None if os.environ.get("COLUMNS", "").isdecimal() else PIPE_WIDTH
-    return Console(file=cast(TextIO, Unpadded(out)), width=width, highlight=False)
+    return GatedConsole(file=cast(TextIO, Unpadded(out)), width=width, highlight=False)
 
 
 class Unpadded:

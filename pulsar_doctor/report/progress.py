@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+
+from pulsar_doctor.printing.consoles import GatedConsole
 
 
 class ProgressBar:
     """Called with how many are done, how many are planned, and of what."""
 
     def __init__(self, *, quiet: bool) -> None:
-        console = Console(stderr=True)
+        console = GatedConsole(stderr=True)
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         if console.is_terminal and not quiet:
             self._bar = Bar(
                 BarColumn(),
-                TextColumn("{task.completed} of {task.total} {task.description}"),
+                TextColumn("{task.completed} of {task.total} {task.description}", markup=False),
                 TimeRemainingColumn(),
                 console=console,
                 transient=True,

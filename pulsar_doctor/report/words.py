@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Mapping
-from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
@@ -23,12 +21,6 @@ from pulsar_doctor.wording.printable import printable
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
 CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
-
-
-def survive(out: TextIO) -> None:
-    """A character that the terminal's encoding has not is written as an escape, not an error."""
-    if isinstance(out, io.TextIOWrapper):
-        out.reconfigure(errors="backslashreplace")
 
 
 def counted(counts: Mapping[Status, int]) -> str:

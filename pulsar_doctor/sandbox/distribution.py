@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.printing.gate import stderr, warn
 from pulsar_doctor.wording.sizes import megabytes
 
 try:
@@ -48,7 +49,7 @@ Fetch = Callable[[Path, Say], Path]
 
 def to_stderr(text: str) -> None:
     """Says it to a human."""
-    print(text, file=sys.stderr, flush=True)
+    warn(text)
 
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -223,14 +224,15 @@ Advance = Callable[[int], None]
 
 @contextlib.contextmanager
 def _bar(name: str, total_bytes: int) -> Iterator[Advance]:
-    if not sys.stderr.isatty():
+    if not stderr().isatty():
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
+    from pulsar_doctor.printing.consoles import GatedConsole
+
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=GatedConsole(stderr=True), transient=True) as progress:
         task = progress.add_task(name, total=total_bytes)
         yield lambda count: progress.update(task, advance=count)
 

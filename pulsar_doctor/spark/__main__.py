@@ -8,8 +8,10 @@ The driver needs pulsar-doctor, the executors do not.
 import sys
 
 from pulsar_doctor.cli import run
+from pulsar_doctor.printing.gate import tell
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--path"]:
-        sys.exit(print(__file__))
+        tell(__file__)
+        sys.exit()
     sys.exit(run(["analyze", *sys.argv[1:]]))

@@ -7,14 +7,15 @@ the whole. So the bar is that of the stages that run now, and there is no percen
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pulsar_doctor.printing.consoles import GatedConsole
+from pulsar_doctor.printing.gate import warn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,12 +40,12 @@ Show = Callable[[list[Stage]], None]
 @contextlib.contextmanager
 def progress(spark: SparkSession, what: str) -> Iterator[None]:
     """Shows what runs; on a terminal also its stages and its tasks, until it is left."""
-    console = Console(stderr=True)
+    console = GatedConsole(stderr=True)
     if not console.is_terminal:
         _line(what)
         yield
         return
-    columns = (BarColumn(bar_width=30), TextColumn("{task.description}"))
+    columns = (BarColumn(bar_width=30), TextColumn("{task.description}", markup=False))
     # Else rich sends the report on stdout to where the bar is, to stderr.
     bar = Progress(*columns, console=console, transient=True, redirect_stdout=False)
     task = bar.add_task(what, total=None)
@@ -65,19 +66,19 @@ def progress(spark: SparkSession, what: str) -> Iterator[None]:
 @contextlib.contextmanager
 def phase(what: str) -> Iterator[None]:
     """The same before there is a Spark that could be asked: how long it takes is not known."""
-    console = Console(stderr=True)
+    console = GatedConsole(stderr=True)
     if not console.is_terminal:
         _line(what)
         yield
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as spinner:
         spinner.add_task(what, total=None)
         yield
 
 
 def _line(what: str) -> None:
-    print(f"{what} …", file=sys.stderr, flush=True)
+    warn(f"{what} …")
 
 
 def described(what: str, stages: list[Stage]) -> str:

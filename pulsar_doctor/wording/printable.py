@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 
 def printable(text: str) -> str:
-    """Names come from others: no control characters, line ends or halves of characters."""
+    """Names come from others: no control characters, line ends or halves of characters.
+
+    Nor what turns the direction of writing or has no shape; each is U+FFFD instead.
+    """
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines, whose line ends stay."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+
+
+def json_text(document: Any, indent: int | None = None) -> str:
+    """JSON of what prints only: every other character is an escape, and so is what is no ASCII."""
+    return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
 
 
 def many(count: int, what: str) -> str:

@@ -135,10 +135,10 @@ def assert_each_is_told(name: str, diagnoses: list[Diagnosis], unread: Unread) -
     )
     run.cluster, run.files = Cluster(EVIL, EVIL, EVIL), (EVIL,)
     text = written(name, run, header=True, consumers=True)
+    assert all(line.isprintable() for line in text.split("\n")), "nothing acts on a terminal"
     told = its(name).read(text)
     held = getattr(its(name), "held", str)
     if isinstance(told, str):
-        assert all(line.isprintable() for line in text.split("\n")), "nothing acts on a terminal"
         assert text.endswith("\n")
         shown = [topic for topic, _ in unread]
         if len(diagnoses) <= IN_DETAIL_MOST:

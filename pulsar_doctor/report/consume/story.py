@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from rich.table import Table
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import Consumer
+from pulsar_doctor.printing.gate import stdout
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.wording.durations import duration
@@ -20,7 +20,7 @@ _lines = 0
 
 
 def _print(*what: Any, **how: Any) -> None:
-    console_on(sys.stdout).print(*what, **how)
+    console_on(stdout()).print(*what, **how)
 
 
 def _scene(text: str) -> None:

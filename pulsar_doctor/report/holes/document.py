@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -13,6 +12,7 @@ from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.report.holes.lives import life_json
+from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/holes/1"
 
@@ -31,7 +31,7 @@ def write(
 
     lives: of entries in holes, by full topic and subscription; written where a trace told them.
     """
-    out.write(f'{{"schema": {json.dumps(SCHEMA)}, "source": {json.dumps(source)}, ')
+    out.write(f'{{"schema": {json_text(SCHEMA)}, "source": {json_text(source)}, ')
     out.write('"subscriptions": [')
     for number, each in enumerate(accounts):
         out.write(",\n" if number else "\n")
@@ -39,13 +39,13 @@ def write(
         if lives is not None:
             key = (full_name(each.topic, each.partition), each.subscription)
             told["biographies"] = [life_json(life) for life in lives.get(key, ())]
-        out.write(json.dumps(told))
+        out.write(json_text(told))
     tail = {
         "cursors": [cursor_json(each) for each in cursors],
         "not_loaded": list(not_loaded),
         "unreachable": [{"topic": topic, "reason": reason} for topic, reason in unreachable],
     }
-    out.write(f"\n], {json.dumps(tail)[1:]}\n")
+    out.write(f"\n], {json_text(tail)[1:]}\n")
     out.flush()
 
 

@@ -17,6 +17,7 @@ from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
+from pulsar_doctor.remedies.lines import quoted
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.lives import print_lives
@@ -93,7 +94,8 @@ def _nothing(account: Account) -> str:
 
 def _ask(account: Account) -> str:
     """The command that tells what holes do not."""
-    return f"pulsar-doctor stall-check {account.full_topic} -s {account.subscription}"
+    topic, subscription = quoted(account.full_topic), quoted(account.subscription)
+    return f"pulsar-doctor stall-check {topic} -s {subscription}"
 
 
 def _print_block(console: Console, account: Account) -> None:
@@ -140,7 +142,7 @@ def _backlog(account: Account) -> str:
     """Of a counter that is wrong."""
     right = account.backlog_by_positions
     by = "" if right is None else f", by the positions it is {count(right)}"
-    topic = printable(account.full_topic)
+    topic = quoted(account.full_topic)
     return (
         f"the broker's counter tells {count(account.backlog)}, which is wrong{by}; it is computed "
         f"anew when the topic is unloaded (pulsar-admin topics unload {topic}), and all clients of "

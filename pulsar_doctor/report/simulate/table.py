@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 
 from rich.text import Text
 
+from pulsar_doctor.printing.gate import stdout, tell_json
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.simulate.document import document, formulas_json
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
@@ -24,12 +23,12 @@ CONSUMERS_MOST = 5  # shown one by one
 
 def print_json(report: Simulated) -> None:
     """The document, on stdout."""
-    print(json.dumps(document(report), indent=1))
+    tell_json(document(report), indent=1)
 
 
 def print_table(report: Simulated) -> None:
     """The table and what follows from it, on stdout."""
-    console = console_on(sys.stdout)
+    console = console_on(stdout())
     for line in _about(report):
         console.print(Text(line))
     if report.outcomes:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.printing.gate import gated
 from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.rounds import (
     KnownSubscription,
@@ -21,7 +22,7 @@ from pulsar_doctor.report.stall_check.rounds import (
 )
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.suspicion import suspect_rows
-from pulsar_doctor.report.words import backlog, cause, counted, survive
+from pulsar_doctor.report.words import backlog, cause, counted
 from pulsar_doctor.wording.printable import many, printable
 
 
@@ -29,8 +30,7 @@ class RoundLines:
     """Writes rounds as they come."""
 
     def __init__(self, out: TextIO) -> None:
-        survive(out)
-        self._out = out
+        self._out = gated(out)
         self._known: Mapping[SubscriptionKey, KnownSubscription] | None = None
 
     def show(self, checkup: Checkup) -> None:

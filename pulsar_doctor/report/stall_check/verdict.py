@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.printing.gate import stdout
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
 from pulsar_doctor.report.stall_check.block import Pen, print_block, print_healthy
@@ -40,7 +40,7 @@ def print_fleet(console: Console, fleet: FoldedFleet, checkup: Checkup, wanted: 
 def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
     """Draws verdicts from the wire on stdout, the worst first; several are counted at the end."""
     checkup = Checkup("trace", diagnoses)
-    print_fleet(console_on(sys.stdout), fold(checkup.examined()), checkup, Wanted())
+    print_fleet(console_on(stdout()), fold(checkup.examined()), checkup, Wanted())
 
 
 def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:

@@ -6,7 +6,6 @@ connections of its clients, so what cannot be written is left out.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from pulsar_doctor.report.tap.watching import (
 from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, not_recorded
 from pulsar_doctor.tap.observer.events import Compared, Gap, Kept, Sealed, Trouble, Verdict
+from pulsar_doctor.wording.printable import json_text, printable_lines
 
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
@@ -42,7 +42,7 @@ class JsonLines:
 
     def show(self, event: Event) -> None:
         """All that there is of it."""
-        self._out.write(json.dumps(event_json(event)) + "\n")
+        self._out.write(json_text(event_json(event)) + "\n")
 
     def look(self) -> None:
         """A line is a line, however wide."""
@@ -135,7 +135,9 @@ class _Patient:
         if self._gone:
             return
         try:
-            self._rest += text.encode(self._out.encoding or "utf-8", "backslashreplace")
+            self._rest += printable_lines(text).encode(
+                self._out.encoding or "utf-8", "backslashreplace"
+            )
             while self._rest:
                 if not select.select([], [self._out], [], self.patience_seconds)[1]:
                     self._give_up("it is not read")

@@ -7,7 +7,6 @@ up and away, and what is ours is drawn anew.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -17,9 +16,9 @@ from rich.control import Control
 from rich.live import Live
 from rich.text import Text
 
+from pulsar_doctor.printing.gate import stderr
 from pulsar_doctor.report.tap.screens import SayText, happened, talked
 from pulsar_doctor.report.tap.watching import ASCII, UNICODE, lines, title
-from pulsar_doctor.report.words import survive
 from pulsar_doctor.tap.events import Event, Listening
 from pulsar_doctor.tap.observer.events import Snapshot
 
@@ -33,7 +32,6 @@ class Terminal:
     def __init__(
         self, console: Console, say: SayText, warn: SayText, *, quiet: bool = False
     ) -> None:
-        survive(sys.stdout)
         self._console = console
         self._say, self._warn = say, warn
         self._quiet = quiet
@@ -91,7 +89,7 @@ class Terminal:
 
     def _speak(self, text: str, otherwise: SayText) -> None:
         with self._lock:
-            if not sys.stderr.isatty():
+            if not stderr().isatty():
                 otherwise(text)
             elif self._live is None:
                 self._above.append(Text(text))

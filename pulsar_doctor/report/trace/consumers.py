@@ -8,12 +8,14 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from pulsar_doctor.ledger.balance import Ledger, Starvation
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.report.tables import percent
 from pulsar_doctor.report.trace.rows import iso, seconds
+from pulsar_doctor.wording.printable import printable
 
 SCHEMA = "pulsar-doctor/trace-summary/1"
 SIZES_SHOWN_MOST = 8
@@ -94,7 +96,7 @@ def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     table.add_column("ack delay, most", justify="right")
     table.add_column("verdict", overflow="fold")
     for consumer in timeline.consumers:
-        table.add_row(*_cells(consumer, timeline.now_ns, verdicts))
+        table.add_row(*map(Text, _cells(consumer, timeline.now_ns, verdicts)))
     return table
 
 
@@ -125,10 +127,12 @@ def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[s
 
 def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tuple[str, ...]:
     ledger = consumer.ledger
-    kind = consumer.subscription_type or "?"
+    kind = printable(consumer.subscription_type or "?")
+    topic = printable(consumer.topic.removeprefix("persistent://"))
+    closed = " closed" if consumer.closed_us else ""
     return (
-        f"{consumer.label}\n#{consumer.incarnation}{' closed' if consumer.closed_us else ''}",
-        f"{consumer.topic.removeprefix('persistent://')}\n{consumer.subscription} ({kind})",
+        f"{printable(consumer.label)}\n#{consumer.incarnation}{closed}",
+        f"{topic}\n{printable(consumer.subscription)} ({kind})",
         _queue(consumer),
         sizes(ledger.flows, ledger.flow_count),
         "\n".join((str(ledger.messages), str(ledger.acknowledged), *_acks(ledger))),

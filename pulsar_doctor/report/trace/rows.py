@@ -5,12 +5,12 @@ Lines are made one by one, so that a trace of any length can be read through a p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from pulsar_doctor.wire.columns import COLUMNS, TIME, TO_BROKER, Row
+from pulsar_doctor.wording.printable import json_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ def row_json(row: Row) -> dict[str, Any]:
 
 def row_line(row: Row) -> str:
     """A row as one line of JSON."""
-    return json.dumps(row_json(row), ensure_ascii=False)
+    return json_text(row_json(row))
 
 
 def _plain(value: Any) -> Any:

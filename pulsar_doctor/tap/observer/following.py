@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.printing.gate import complain
 from pulsar_doctor.tap.observer.channel import Channel
 from pulsar_doctor.tap.observer.events import ASKS, Begin
 from pulsar_doctor.tap.observer.telling import Teller
@@ -76,9 +76,9 @@ def main(arguments: list[str]) -> int:
     try:
         follow(Path(arguments[0]), _teller() if TELL in arguments[1:] else None)
     except DoctorError as error:
-        print(f"pulsar-doctor: {error}", file=sys.stderr)
+        complain(str(error))
         return error.exit_code
     except OSError as error:
-        print(f"pulsar-doctor: the trace cannot be sealed: {error}", file=sys.stderr)
+        complain(f"the trace cannot be sealed: {error}")
         return DoctorError.exit_code
     return 0

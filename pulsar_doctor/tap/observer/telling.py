@@ -9,12 +9,12 @@ What the parent may ask, and what it is told, is in events.py.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 
 from pulsar_doctor.diagnosis.weighing import limits_of
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.rules import load
 from pulsar_doctor.tap.comparison import Comparison, ConsumerSample
 from pulsar_doctor.tap.observer.channel import Channel
@@ -118,7 +118,7 @@ class Teller:
         """A tap of another version asks; said on stderr, once."""
         if asked not in self._strange:
             self._strange.add(asked)
-            print(f"the observer passes over what the tap asks: {asked}", file=sys.stderr)
+            warn(f"the observer passes over what the tap asks: {asked}")
 
     def caught_up(self, watched: Sealer) -> None:
         """The journal has been read to its end."""

@@ -24,6 +24,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar, assert_never
 
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.printing.gate import complain
 from pulsar_doctor.tap.relay import tls
 from pulsar_doctor.tap.relay.addresses import shown
 from pulsar_doctor.tap.relay.connections import CONNECTIONS_MOST, Connections
@@ -159,7 +160,7 @@ class LineTeller:
         if sentence not in self._told and len(self._told) < SENTENCES_MOST:
             self._told.add(sentence)
             with contextlib.suppress(OSError, ValueError):
-                print(f"pulsar-doctor: {sentence}", file=sys.stderr, flush=True)
+                complain(sentence)
 
 
 async def serve(config: Config) -> None:
@@ -208,7 +209,7 @@ def _say_once(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What asyncio would log with a stack trace, again and again: a mistake of ours."""
     loop.set_exception_handler(lambda _, __: None)
     what = context.get("exception") or context["message"]
-    print(f"pulsar-doctor: the relay goes on after {what!r}", file=sys.stderr, flush=True)
+    complain(f"the relay goes on after {what!r}")
 
 
 def _allow_connections() -> None:

@@ -29,14 +29,14 @@ FORMATS = tuple(sorted((module.name for module in pkgutil.iter_modules(__path__)
 
 def write(name: str, checkup: Checkup, out: TextIO, *, wanted: Wanted | None = None) -> Tally:
     """Writes the checkup in this format, and counts what went by; `name` is one of FORMATS."""
+    from pulsar_doctor.printing.gate import behind, gated
     from pulsar_doctor.report.stall_check.wanted import Wanted
-    from pulsar_doctor.report.words import survive
 
     module = importlib.import_module(f"{__name__}.{name}")
-    survive(out)
+    out = behind(out)
     encoding: str | None = getattr(module, "ENCODING", None)
     if encoding is not None and isinstance(out, io.TextIOWrapper):
         out.reconfigure(encoding=encoding)
-    module.write(checkup, out, wanted or Wanted())
+    module.write(checkup, gated(out), wanted or Wanted())
     out.flush()
     return checkup.tally

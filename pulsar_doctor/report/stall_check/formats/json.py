@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.report.stall_check.causes import Causes
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
+from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/stall-check/2"
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """The document, a line for each subscription; what is known last comes last."""
-    text = json.dumps(_head(checkup))
+    text = json_text(_head(checkup))
     out.write(f'{text[:-1]}, "subscriptions": [')
     causes = Causes()
     for number, diagnosis in enumerate(causes.through(checkup.examined())):
         out.write(",\n" if number else "\n")
-        out.write(json.dumps(checked_json(diagnosis)))
-    out.write(f"\n], {json.dumps(_tail(checkup, causes))[1:]}\n")
+        out.write(json_text(checked_json(diagnosis)))
+    out.write(f"\n], {json_text(_tail(checkup, causes))[1:]}\n")
 
 
 def _head(checkup: Checkup) -> dict[str, Any]:

@@ -6,7 +6,6 @@ could not be read has a line too, without a subscription: it is unknown, for the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -14,6 +13,7 @@ from pulsar_doctor.diagnosis.checkup import Checkup
 from pulsar_doctor.diagnosis.weighing import ToldBy
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
+from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/verdict/2"
 
@@ -22,9 +22,9 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """All verdicts, then what could not be read; several runs may follow each other."""
     for diagnosis in checkup.examined():
         head = _head(checkup, diagnosis.sources)
-        out.write(json.dumps(head | checked_json(diagnosis)) + "\n")
+        out.write(json_text(head | checked_json(diagnosis)) + "\n")
     for topic, reason in checkup.unreachable:
-        out.write(json.dumps(_head(checkup) | _unread(topic, reason)) + "\n")
+        out.write(json_text(_head(checkup) | _unread(topic, reason)) + "\n")
 
 
 def _head(checkup: Checkup, sources: Sequence[ToldBy] = ()) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import cause, full_topic, what_to_do
 
 NAME = "pulsar-doctor stall-check"
+OBEYED = re.compile("[\t\r\x7f]")
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -121,4 +122,6 @@ def _legal(value: str) -> str:
 
 
 def _ascii(value: str) -> str:
-    return value.encode("ascii", "xmlcharrefreplace").decode("ascii")
+    """With references for what is no ASCII, and for what of it a terminal would obey."""
+    printing = OBEYED.sub(lambda found: f"&#{ord(found[0])};", value)
+    return printing.encode("ascii", "xmlcharrefreplace").decode("ascii")

@@ -6,7 +6,6 @@ https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
@@ -37,7 +36,6 @@ MEANINGS = {
     CHECKED_AT: "When this was written, in seconds since 1970.",
 }
 ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
-HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # which UTF-8 cannot write
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,5 +110,9 @@ def _sample(metric: str, value: float, **labels: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    whole = HALF_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
-    return "".join(ESCAPES.get(char, char) for char in whole)
+    return "".join(ESCAPES.get(char) or _shown(char) for char in text)
+
+
+def _shown(char: str) -> str:
+    """What does not print is told by its number: labels that differ must not become one."""
+    return char if char.isprintable() else f"\\\\x{ord(char):02x}"

@@ -1,0 +1,22 @@
+"""The gate for what rich draws: colours are its own, and all text within them is let through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from pulsar_doctor.wording.printable import printable_lines
+
+
+class GatedConsole(Console):
+    """A console on which no name of others is obeyed."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Rich's own step from what is drawn to text with a style, on every level of it."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable_lines(text), style)

@@ -1,0 +1,111 @@
+"""The gate that all printed text goes through: lines, documents, and what the terminal draws on.
+
+Names come from others: from clients, brokers and files. A control character among them would be
+obeyed by a terminal, an override of the direction of writing would hide what stands beside it. So
+nothing else writes to stdout or stderr (tests/test_gate.py holds that), and here each character
+that does not print is replaced, line ends excepted. Where a name must not bring a line end either,
+the one who writes the line says so with `printable`; of what is told line by line, each is one.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO, cast
+
+from pulsar_doctor.wording.printable import json_text, printable, printable_lines
+
+
+def tell(*lines: str) -> None:
+    """Each is one line on stdout, whatever is in it; written at once."""
+    _write(sys.stdout, lines)
+
+
+def warn(*lines: str) -> None:
+    """Each is one line on stderr."""
+    _write(sys.stderr, lines)
+
+
+def complain(sentence: str) -> None:
+    """What goes wrong, on stderr; lines behind its first are set in, so none passes for ours."""
+    first, *others = sentence.split("\n")
+    warn(f"pulsar-doctor: {first}", *(f"  {line.removeprefix('  ')}" for line in others))
+
+
+def tell_json(document: Any, indent: int | None = None) -> None:
+    """A document on stdout: nothing is replaced in it, since what does not print is an escape."""
+    stdout().write(json_text(document, indent) + "\n")
+    sys.stdout.flush()
+
+
+def stdout() -> TextIO:
+    """The gate before stdout, for whoever writes a document piece by piece."""
+    return gated(sys.stdout)
+
+
+def stderr() -> TextIO:
+    """The gate before stderr."""
+    return gated(sys.stderr)
+
+
+def gated(out: TextIO) -> TextIO:
+    """The same stream behind the gate."""
+    return out if isinstance(out, Gate) else cast(TextIO, Gate(out))
+
+
+def behind(out: TextIO) -> TextIO:
+    """The stream itself, for a console: it has a gate of its own, since it writes colours."""
+    return out.behind if isinstance(out, Gate) else out
+
+
+def survive(out: TextIO) -> None:
+    """A character that the stream's encoding has not is written as an escape, not an error."""
+    if isinstance(out, io.TextIOWrapper) and out.errors != "backslashreplace":
+        out.reconfigure(errors="backslashreplace")
+
+
+class Gate:
+    """A stream that lets through what prints, and line ends."""
+
+    def __init__(self, out: TextIO) -> None:
+        survive(out)
+        self.behind = out
+
+    def write(self, text: str) -> int:
+        """Writes it without what a terminal would obey."""
+        return self.behind.write(printable_lines(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """One after the other."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Writes what is buffered."""
+        self.behind.flush()
+
+    def isatty(self) -> bool:
+        """Whether a terminal reads it."""
+        return self.behind.isatty()
+
+    def fileno(self) -> int:
+        """Of the stream itself."""
+        return self.behind.fileno()
+
+    @property
+    def name(self) -> str:
+        """Of the stream itself."""
+        return self.behind.name
+
+    @property
+    def encoding(self) -> str:
+        """That of the stream."""
+        return self.behind.encoding
+
+
+def _write(out: TextIO, lines: Iterable[str]) -> None:
+    survive(out)
+    for line in lines:
+        out.write(f"{printable(line)}\n")
+    out.flush()
