@@ -194,15 +194,16 @@ def weighed_by(
     decided = sorted(_root_causes(weighed.findings), key=_worst_first)
     findings = tuple(told_of(view, finding) for finding in decided)
     not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
+    unknown = (*map(Unknown, view.cannot_be), *(unknown for _, unknown in weighed.unknown))
     found = Diagnosis(
         topic=view.topic,
         partition=view.partition,
         subscription=view.subscription,
         type=view.type,
-        status=_status(findings, bool(weighed.unknown)),
+        status=_status(findings, bool(unknown)),
         findings=findings,
-        not_told=(*not_decided, *weighed.not_told),
-        unknown=tuple(unknown for _, unknown in weighed.unknown),
+        not_told=(*view.cannot_be, *not_decided, *weighed.not_told),
+        unknown=unknown,
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
         backlog_change=view.backlog_change,

@@ -48,6 +48,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         type=observed.type,
         sources=frozenset({STATS}),
         consumers=tuple(map(consumer_view, everybody)) if told else None,
+        cannot_be=observed.cannot_be,
         moment_ms=observed.window.last.now_ms,
         durable=observed.now.is_durable,
         active=active_of(observed, everybody) if observed.type == "Failover" else None,

@@ -69,6 +69,7 @@ def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
         active=active[0] if joined.active is not None and len(active) == 1 else None,
         disagreements=disagreements,
         gap=newer.gap,
+        cannot_be=one.cannot_be + other.cannot_be,
         refused=newer.refused,
     )
 

@@ -84,6 +84,7 @@ class SubscriptionView:
     type: Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told.
     consumers: None where they are not told. refused: why there is nobody to judge, where the broker
     has accepted no consumer. gap: why its numbers are not known, where commands are missing.
+    cannot_be: which numbers were told and cannot be; these are not in the view.
     quiet_is_fine: whether nothing needs to move: all is consumed, or nobody promised to consume it.
     left: entries that could be sent now; None where it is not told. backlog: None likewise.
     moment_ms: when all this was so, since the epoch; None where no clock tells it.
@@ -108,6 +109,7 @@ class SubscriptionView:
     consumers: tuple[ConsumerView, ...] | None
     refused: str | None = None
     gap: str | None = None
+    cannot_be: tuple[str, ...] = ()
     moment_ms: int | None = None
     disagreements: tuple[Disagreement, ...] = ()
     incarnations: frozenset[int] = frozenset()

@@ -287,7 +287,7 @@ def full() -> Any:
     for inner, value_of in levels(document):
         for field in dataclasses.fields(value_of(topic_stats(document))):
             name = camel(field.name)
-            if field.name != "never" and inner.get(name) in (None, 0, 0.0, False, {}):
+            if field.name not in OF_OURS and inner.get(name) in (None, 0, 0.0, False, {}):
                 inner[name] = FILLED[str(field.type)]
     return document
 
@@ -307,6 +307,9 @@ FILLED: dict[str, Any] = {
 }
 
 
+OF_OURS = ("never", "cannot_be")  # no fields of the broker's
+
+
 def camel(name: str) -> str:
     head, *rest = name.removesuffix("_ms").split("_")
     return head + "".join(word.title() for word in rest)
@@ -317,7 +320,7 @@ def test_each_field_is_none_when_it_is_missing_or_null_and_nothing_else_changes(
     document = full()
     inner, value_of = list(levels(document))[level]
     whole = value_of(topic_stats(document))
-    names = [field.name for field in dataclasses.fields(whole) if field.name != "never"]
+    names = [field.name for field in dataclasses.fields(whole) if field.name not in OF_OURS]
     assert all(getattr(whole, name) not in (None, 0, False) for name in names)
     for name in names:
         key = camel(name)

@@ -36,6 +36,8 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.errors import InputError
 
+COUNTER_LEAST = -1  # for a moment, while an entry is being acknowledged
+
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
@@ -78,8 +80,9 @@ class Backlog:
 
     @property
     def entries(self) -> int | None:
-        """By the counter, or by the positions where that is wrong or not told."""
-        return self.positions if self.wrong or self.counter is None else self.counter
+        """By the counter, or by the positions where that is wrong, cannot be, or is not told."""
+        of_no_use = self.wrong or self.counter is None or self.counter < COUNTER_LEAST
+        return self.positions if of_no_use else self.counter
 
     @property
     def empty(self) -> bool | None:

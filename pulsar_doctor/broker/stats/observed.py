@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.stats.backlog import (
+    COUNTER_LEAST,
     Backlog,
     backlog_of,
     entries_behind,
     nothing_waits,
 )
-from pulsar_doctor.broker.stats.fields import Position
+from pulsar_doctor.broker.stats.bounds import sentence
+from pulsar_doctor.broker.stats.fields import Position, shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Course, Window
@@ -122,6 +124,19 @@ class Observed:
     def internal(self) -> InternalStats | None:
         """The internal stats of the last sample."""
         return self.window.last.internal
+
+    @property
+    def cannot_be(self) -> tuple[str, ...]:
+        """What was told and cannot be, in any sample: a sentence for each. Nothing rests on it."""
+        said = [line for sample in self.window.samples for line in sample.topic.cannot_be]
+        for stats in self.course.values:
+            if stats is not None:
+                said += stats.cannot_be
+                said += [line for each in stats.consumers or () for line in each.cannot_be]
+        counter = self.backlog.counter
+        if counter is not None and counter < COUNTER_LEAST and self.backlog.entries is None:
+            said.append(sentence(f"msgBacklog of {shown(self.subscription)}", counter))
+        return tuple(dict.fromkeys(said))
 
     @property
     def cursor_now(self) -> CursorStats | None:

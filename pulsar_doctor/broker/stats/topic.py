@@ -5,7 +5,8 @@ to 4.2 differ, and a file may be cut. Moments end in `_ms` and are epoch millise
 broker's clock. Where the broker writes 0 for a moment that has not come since it loaded the topic,
 the field is None and its name stands in `never`; neither field nor `never` means not told. So does
 a 0 that cannot be: the totals of a partitioned topic write 0 beside counters that have grown, and
-a subscription forgets what the consumers that left had done.
+a subscription forgets what the consumers that left had done. A number that cannot be is not told
+either, and `cannot_be` says so, a sentence for each.
 
 Units: msg_backlog, msg_delayed and msg_in_replay count entries; unacked_messages, permits and
 msg_..._counter count messages; sizes are bytes. Rates are of the last full minute, refreshed once a
@@ -59,6 +60,7 @@ class ConsumerStats:
     draining_hashes: tuple[DrainingHash, ...] | None = None
     draining_hashes_count: int | None = None
     metadata: FunctionInstance | None = None
+    cannot_be: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if CONSUMED in self.never and _any(self.msg_out_counter, self.msg_rate_out):
@@ -115,6 +117,7 @@ class SubscriptionStats:
     msg_rate_out: float | None = None
     msg_rate_redeliver: float | None = None
     message_ack_rate: float | None = None
+    cannot_be: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         sent = _any(self.msg_out_counter, self.msg_rate_out)
@@ -165,6 +168,7 @@ class TopicStats:
     publishers: tuple[PublisherStats, ...] | None = None
     subscriptions: Mapping[str, SubscriptionStats] | None = None
     replication: Mapping[str, ReplicatorStats] | None = None
+    cannot_be: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import fields
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from pulsar_doctor.broker.stats.bounds import BOUNDS, LeastMost, sentence
 from pulsar_doctor.broker.stats.fields import Fields, Position
 from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
 
@@ -54,6 +55,7 @@ class _Form(NamedTuple):
     plain: list[tuple[str, str, ReadField]]
     inner: list[tuple[str, str, _Form, Callable[..., Any]]]
     moments: list[str]
+    bounded: list[tuple[str, str, LeastMost]]
 
 
 def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> V:
@@ -66,19 +68,34 @@ def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNOR
 
 
 def _read(form: _Form, ignored: IgnoredFields, told: Fields) -> Any:
-    kind, plain, inner, moments = form
+    kind, plain, inner, moments, bounded = form
     values = {name: read(told, key) for name, key, read in plain}
     if moments:
         values["never"] = told.never(*moments)
+    if bounded:
+        values["cannot_be"] = _take_out(values, bounded, told)
     for name, key, one, read_all in inner:
         values[name] = read_all(told, key, partial(_read, one, ignored), ignored.get(one.kind, ()))
     return kind(**values)
 
 
+def _take_out(
+    values: dict[str, Any], bounded: list[tuple[str, str, LeastMost]], told: Fields
+) -> tuple[str, ...]:
+    """Makes what cannot be a number that is not told, and says which these are."""
+    wrong = []
+    for name, key, (least, most) in bounded:
+        value = values[name]
+        if value is not None and not least <= value <= most:
+            values[name] = None
+            wrong.append(sentence(told.where(key), value))
+    return tuple(wrong)
+
+
 @cache
 def _form(kind: Any) -> _Form:
-    form, hints = _Form(kind, [], [], []), get_type_hints(kind)
-    for name in (field.name for field in fields(kind)):
+    form, hints = _Form(kind, [], [], [], []), get_type_hints(kind)
+    for name in (field.name for field in fields(kind) if field.name != "cannot_be"):
         key = re.sub("_([a-z])", lambda letter: letter[1].upper(), name.removesuffix("_ms"))
         hint = get_args(hints[name])[0]
         if name.endswith("_ms"):
@@ -86,6 +103,8 @@ def _form(kind: Any) -> _Form:
             form.moments.append(key)
         elif hint in BY_TYPE:
             form.plain.append((name, key, BY_NAME.get(name, BY_TYPE[hint])))
+            if name in BOUNDS and "cannot_be" in hints:
+                form.bounded.append((name, key, BOUNDS[name]))
         elif get_origin(hint) is tuple:
             form.inner.append((name, key, _form(get_args(hint)[0]), Fields.each))
         elif get_origin(hint) is Mapping:

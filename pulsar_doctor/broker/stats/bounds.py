@@ -1,0 +1,50 @@
+"""Which numbers a broker's stats can hold: by what lies outside, nothing is judged.
+
+A broker counts permits and unacknowledged messages of a consumer in Java's int. Both may be below
+0: permits since the broker reads whole batches, unacknowledged messages where an older broker
+counts an acknowledgement twice. What only grows, counts or measures is not below 0. -1 is what
+brokers write where there is nothing to tell, and the backlog is -1 for a moment while an entry is
+being acknowledged; `backlog` has more of it.
+
+Source: Consumer and PersistentSubscription of pulsar-broker (messagePermits, unackedMessages,
+msgOutCounter); ConsumerStats of pulsar-client-admin-api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pulsar_doctor.broker.stats.fields import MOST
+
+LeastMost = tuple[float, float]
+
+INT_LEAST, INT_MOST = -(2**31), 2**31 - 1
+IN_AN_INT: LeastMost = (INT_LEAST, INT_MOST)
+GROWS: LeastMost = (0, MOST)
+COUNTS: LeastMost = (-1, MOST)
+RATE: LeastMost = (0, 1e12)  # messages a second: no cluster sends as many
+
+BOUNDS: Mapping[str, LeastMost] = {
+    "available_permits": IN_AN_INT,
+    "unacked_messages": (INT_LEAST, MOST),  # of a subscription it may be a sum
+    "msg_out_counter": GROWS,
+    "bytes_out_counter": GROWS,
+    "msg_in_counter": GROWS,
+    "bytes_in_counter": GROWS,
+    "storage_size": GROWS,
+    "msg_delayed": COUNTS,
+    "msg_in_replay": COUNTS,
+    "avg_messages_per_entry": (-1, INT_MOST),
+    "draining_hashes_count": COUNTS,
+    "non_contiguous_deleted_messages_ranges": COUNTS,
+    "non_contiguous_deleted_messages_ranges_serialized_size": COUNTS,
+    "ongoing_txn_count": COUNTS,
+    "msg_rate_out": RATE,
+    "msg_rate_redeliver": RATE,
+    "message_ack_rate": RATE,
+}
+
+
+def sentence(where: str, value: float) -> str:
+    """What to say of one that cannot be."""
+    return f"{where} is {value}, which cannot be: nothing is judged by it"

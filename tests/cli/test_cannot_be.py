@@ -1,0 +1,141 @@
+"""Numbers that cannot be are said to be so, and nothing that holds one is called healthy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.stats.reading import topic_stats
+from tests.cli.checked import Check, check
+
+__all__ = ["check"]
+
+SHARED_MOVING = Path(__file__).parent.parent / "stats" / "4.0.8-shared-moving.json"
+NAME = "subscriptions.billing.consumers[0]."
+LONG, INT = 2**63, 2**31
+
+
+def quiet() -> dict[str, Any]:
+    """A subscription of which all is acknowledged; two consumers with permits."""
+    stats: dict[str, Any] = json.loads(SHARED_MOVING.read_text())["samples"][-1]["stats"]
+    billing = stats["subscriptions"]["billing"]
+    billing |= {"msgBacklog": 0, "unackedMessages": 0, "nonContiguousDeletedMessagesRanges": 0}
+    for consumer in billing["consumers"]:
+        consumer |= {"unackedMessages": 0, "availablePermits": 1000}
+    return stats
+
+
+def with_number(place: str, name: str, value: float) -> dict[str, Any]:
+    stats = quiet()
+    billing = stats["subscriptions"]["billing"]
+    places = {"topic": stats, "subscription": billing, "consumer": billing["consumers"][0]}
+    places[place][name] = value
+    return stats
+
+
+@pytest.fixture
+def judged(check: Check, tmp_path: Path) -> Callable[..., Any]:
+    def judged(stats: dict[str, Any], samples: int = 1) -> Any:
+        files = [tmp_path / f"{at}.json" for at in range(samples)]
+        for file in files:
+            file.write_text(json.dumps(stats))
+        named = [word for file in files for word in ("--stats", str(file))]
+        ran = check(None, *named, "-o", "json")
+        return ran.code, ran.err if ran.code == 2 else ran.document["subscriptions"][0]
+
+    return judged
+
+
+def test_all_that_can_be_is_healthy(judged: Any) -> None:
+    code, verdict = judged(quiet())
+    assert (code, verdict["status"], verdict["not_told"]) == (0, "healthy", verdict["not_told"])
+    assert not any("cannot be" in line for line in verdict["not_told"])
+
+
+CANNOT_BE = [
+    ("subscription", "msgBacklog", -5),
+    ("subscription", "msgBacklog", -LONG),
+    ("subscription", "msgDelayed", -7),
+    ("subscription", "msgOutCounter", -1),
+    ("subscription", "msgRateOut", -3.0),
+    ("topic", "msgInCounter", -1),
+    ("topic", "storageSize", -LONG),
+    ("consumer", "availablePermits", -LONG),
+    ("consumer", "availablePermits", -INT - 1),
+    ("consumer", "availablePermits", INT),
+    ("consumer", "msgOutCounter", -4),
+    ("consumer", "bytesOutCounter", -4),
+    ("consumer", "unackedMessages", -INT - 1),
+    ("consumer", "messageAckRate", 1e300),
+]
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize(("place", "name", "value"), CANNOT_BE)
+def test_what_cannot_be_is_said_and_is_not_healthy(
+    judged: Any, place: str, name: str, value: float, samples: int
+) -> None:
+    code, verdict = judged(with_number(place, name, value), samples)
+    assert (code, verdict["status"]) == (3, "unknown")
+    first = verdict["not_told"][0]
+    assert name in first
+    assert f"is {value}, which cannot be: nothing is judged by it" in first
+    assert verdict["backlog"] == (None if name == "msgBacklog" else 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        ("consumer", "msgOutCounter", LONG),
+        ("consumer", "availablePermits", 1e300),
+        ("consumer", "msgRateOut", float("nan")),
+        ("consumer", "msgRateOut", float("inf")),
+        ("subscription", "msgBacklog", -LONG - 1),
+    ],
+)
+def test_what_no_java_number_holds_is_no_reading_at_all(
+    judged: Any, place: str, name: str, value: float
+) -> None:
+    code, said = judged(with_number(place, name, value))
+    assert code == 2
+    assert f".{name} is " in said
+
+
+CAN_BE = [
+    ("subscription", "msgBacklog", -1),  # while an entry is being acknowledged
+    ("consumer", "availablePermits", -1360),  # whole batches
+    ("consumer", "availablePermits", -INT),
+    ("consumer", "unackedMessages", -4),  # counted twice by an older broker
+    ("consumer", "avgMessagesPerEntry", -1),  # nothing was sent yet
+]
+
+
+@pytest.mark.parametrize(("place", "name", "value"), CAN_BE)
+def test_what_is_below_0_and_can_be_is_nothing_strange(
+    judged: Any, place: str, name: str, value: int
+) -> None:
+    code, verdict = judged(with_number(place, name, value))
+    assert (code, verdict["status"]) == (0, "healthy")
+
+
+def test_a_stall_beside_it_is_found_all_the_same(judged: Any) -> None:
+    stats = with_number("consumer", "availablePermits", -LONG)
+    billing = stats["subscriptions"]["billing"]
+    billing |= {"msgBacklog": 60, "unackedMessages": 50}
+    billing["blockedSubscriptionOnUnackedMsgs"] = True
+    _, verdict = judged(stats)
+    assert verdict["status"] != "healthy"
+    assert "availablePermits" in verdict["not_told"][0]
+
+
+def test_what_cannot_be_reads_as_not_told() -> None:
+    told = topic_stats(with_number("consumer", "availablePermits", -LONG))
+    consumer = (told.subscriptions or {})["billing"].consumers[0]  # type: ignore[index]
+    assert consumer.available_permits is None
+    assert consumer.cannot_be == (
+        f"{NAME}availablePermits is {-LONG}, which cannot be: nothing is judged by it",
+    )
