@@ -1,10 +1,11 @@
 """Traces as a DataFrame of their rows, each of which comes once.
 
 On this machine the traces are looked at first: what a crash left is sealed, what is no trace or is
-damaged is refused, and the list of segments tells which rows are there twice (a copy, a ring and
-what was kept of it). Where only Spark can look (s3a://, hdfs://, the disk of a Spark Connect
-server) a pass over three columns tells that: a segment never changes, so copies of it hold the same
-rows, and of two that begin with the same row one is the other, cut short.
+not as it was sealed (by its SHA-256) is refused, and the list of segments tells which rows are
+there twice (a copy, a ring and what was kept of it). Where only Spark can look (s3a://, hdfs://,
+the disk of a Spark Connect server) a pass over three columns tells that: a segment never changes,
+so copies of it hold the same rows, and of two that begin with the same row one is the other, cut
+short.
 """
 
 from __future__ import annotations
@@ -237,10 +238,9 @@ def _of_trace(path: Path, notes: list[str]) -> Iterator[Segment]:
     from pulsar_doctor.trace.segments import times_of
 
     trace = open_trace(path)
-    notes += trace.notes
     if trace.live:
         notes.append(f"{path} still grows: what is not sealed yet is left out (see --follow)")
-    for part in trace.parts():
+    for part in trace.proved_parts():
         if part.name is None or part.first_seq is None or part.last_seq is None:
             continue
         file = path / part.name
@@ -253,6 +253,7 @@ def _of_trace(path: Path, notes: list[str]) -> Iterator[Segment]:
             first_us,
             last_us,
         )
+    notes += trace.notes
 
 
 def _where_spark_looks(spark: SparkSession, paths: Sequence[str]) -> list[Segment]:

@@ -57,6 +57,18 @@ class Trace:
         """What is sealed, by now."""
         return read_index(self.path).parts
 
+    def proved_parts(self) -> Iterator[Part]:
+        """What is sealed, by now, each part that has rows proved by its SHA-256.
+
+        Those that a ring drops meanwhile are left out; a note says so. Raises TraceError.
+        """
+        for part in self.parts():
+            try:
+                _prove(self.path, part)
+                yield part
+            except ChangedMeanwhileError:
+                self._note_expired(part)
+
     def expired(self) -> Expired:
         """What a ring has dropped of it, by now."""
         return read_index(self.path).expired
@@ -77,7 +89,7 @@ class Trace:
             try:
                 yield from _sealed_rows(self.path, part, columns, since_us)
             except ChangedMeanwhileError:
-                self.notes.append(f"{part.rows} rows expired while {self.path} was being read")
+                self._note_expired(part)
         after = max(after, index.through)
         if not journals:
             return
@@ -128,6 +140,9 @@ class Trace:
             with closing(journal):
                 yield from journal.last_rows(timeline, followed=number != journals[-1])
             after = number
+
+    def _note_expired(self, part: Part) -> None:
+        self.notes.append(f"{part.rows} rows expired while {self.path} was being read")
 
     def _check_list(self) -> Index:
         while True:

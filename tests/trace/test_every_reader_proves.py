@@ -21,6 +21,7 @@ READERS = (
     ("stall-check", "-o", "json", "--trace"),
     ("holes", "--trace"),
     ("simulate", "--from-trace"),
+    ("analyze", "-q"),  # before it starts a Spark
 )
 
 
