@@ -29,7 +29,7 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.errors import DoctorError, needing
-from pulsar_doctor.printing.gate import tell, warn
+from pulsar_doctor.printing.gate import tell, tell_json, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -120,7 +120,7 @@ def _end_as_with_ctrl_c() -> None:
 def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     from pulsar_doctor.diagnosis.weighing import exit_code, limits_of
     from pulsar_doctor.report.consume.live import LiveLines
-    from pulsar_doctor.report.trace.rows import row_line
+    from pulsar_doctor.report.trace.rows import row_json
     from pulsar_doctor.rules import load
 
     with needing("consume", "attaching consumers"):
@@ -131,7 +131,7 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     lines = LiveLines(tell)
     on_row = {
         "table": lines.add,
-        "jsonl": lambda row: tell(row_line(row)),
+        "jsonl": lambda row: tell_json(row_json(row)),
         "json": None,
     }[asked.output]
     say_more(f"attaching to {plans[0].topic} at {where.service_url}")

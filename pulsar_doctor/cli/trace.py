@@ -292,13 +292,11 @@ def _print_rows(rows: Iterator[Row], output: TraceOutput) -> None:
 
     if output == "table":
         width = get_terminal_size().columns if stdout().isatty() else PIPE_WIDTH
-        lines = table_lines(rows, width)
-    else:
-        lines = map(row_line, rows)
-    if output == "json":
-        lines = _as_array(lines)
-    for line in lines:
-        tell(line)
+        for line in table_lines(rows, width):
+            tell(line)
+        return
+    lines = map(row_line, rows)
+    stdout().writelines(_as_array(lines) if output == "json" else lines)
 
 
 def _as_array(documents: Iterator[str]) -> Iterator[str]:
@@ -306,4 +304,4 @@ def _as_array(documents: Iterator[str]) -> Iterator[str]:
     for document in documents:
         yield f"{before}{document}"
         before = ","
-    yield "]" if before == "," else "[]"
+    yield "]\n" if before == "," else "[]\n"

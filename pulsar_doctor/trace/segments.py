@@ -35,6 +35,9 @@ from pulsar_doctor.wire.text import text_of
 
 GROUP_ROWS = 65_536
 BATCH_ROWS = 1_024
+GROUP_BYTES = 1 << 27  # in memory; in front of what readers take, and what sealing costs
+BATCH_BYTES = 1 << 25  # of what may be long in a row: acknowledged indexes and ids
+ID_BYTES = 24
 READ_ROWS = 4_096
 
 TYPES = {
@@ -86,6 +89,7 @@ class SegmentWriter:
         self.row_count = 0
         self._values: list[Any] = []  # of row after row: no tuple a row that would burden the GC
         self._batches: list[pa.RecordBatch] = []
+        self._long_bytes = self._group_bytes = 0
         try:
             self._parquet = pq.ParquetWriter(
                 self._sink,
@@ -109,10 +113,20 @@ class SegmentWriter:
         """Adds a row as it is now."""
         self._values += values_of(row)
         self.row_count += 1
+        if row.ack_set is not None or row.message_ids is not None:
+            self._weigh(row)
         if self.row_count % BATCH_ROWS == 0:
             self._batch()
             if self.row_count % GROUP_ROWS == 0:
                 self._group()
+
+    def _weigh(self, row: Row) -> None:
+        """Few rows may be as large as many."""
+        ids = row.message_ids or ()
+        self._long_bytes += len(row.ack_set or b"") + ID_BYTES * len(ids)
+        self._long_bytes += sum(len(each.ack_set) for each in ids if each.ack_set)
+        if self._long_bytes > BATCH_BYTES:
+            self._batch()
 
     def close(self) -> None:
         """Writes what is left; when this returns the file is complete on disk."""
@@ -136,12 +150,17 @@ class SegmentWriter:
             arrays = [_array(self._values[at::width], f.type) for at, f in enumerate(SCHEMA)]
             self._batches.append(pa.record_batch(arrays, schema=SCHEMA))
             self._values.clear()
+            self._long_bytes = 0
+            self._group_bytes += self._batches[-1].nbytes
+            if self._group_bytes > GROUP_BYTES:
+                self._group()
 
     def _group(self) -> None:
         if self._batches:
             table = pa.Table.from_batches(self._batches, SCHEMA)
             self._parquet.write_table(table, row_group_size=GROUP_ROWS)
             self._batches = []
+            self._group_bytes = 0
 
 
 def _array(values: list[Any], column_type: pa.DataType) -> pa.Array:

@@ -44,6 +44,8 @@ VALIDATION_ERRORS = (
     "BatchDeSerializeError", "DecryptionError",
 )  # fmt: skip
 BATCH_MOST = 1 << 20  # messages; a larger number is no batch but an attack on memory
+ACK_SET_WORDS_MOST = BATCH_MOST // 64
+IDS_MOST = 100_000  # of one command; clients put up to 1,000 together
 
 INT64_MOST = 2**63 - 1
 MILLISECOND_MOST = INT64_MOST // 1000  # Long.MAX stands for "never" and "latest": null here
@@ -54,8 +56,9 @@ Reader = Callable[[Row, Any, Any], None]
 
 
 def ack_words(words: Any) -> bytes:
-    """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes."""
-    return b"".join((word & (2**64 - 1)).to_bytes(8, "little") for word in words)
+    """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes; of a batch at most."""
+    told = words[:ACK_SET_WORDS_MOST]
+    return b"".join((word & (2**64 - 1)).to_bytes(8, "little") for word in told)
 
 
 def signed(number: int) -> int | None:
@@ -81,6 +84,8 @@ def _one_id(row: Row, message_id: Any) -> None:
 
 
 def _ids(row: Row, ids: Any) -> None:
+    if len(ids) > IDS_MOST:
+        raise ValueError("more ids than are kept")  # and so it is set aside
     if len(ids) == 1:
         _one_id(row, ids[0])
     elif ids:

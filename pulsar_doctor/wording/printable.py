@@ -6,12 +6,21 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+CHARACTERS_MOST = 4000  # of a line that somebody is to read
+
 
 def printable(text: str) -> str:
     """Names come from others: no control characters, line ends or halves of characters.
 
-    Nor what turns the direction of writing or has no shape; each is U+FFFD instead.
+    Nor what turns the direction of writing or has no shape; each is U+FFFD instead. What nobody
+    would read to its end is cut.
     """
+    if len(text) > CHARACTERS_MOST:
+        text = f"{text[: CHARACTERS_MOST - 50]}… ({len(text)} characters)"
+    return _shown(text)
+
+
+def _shown(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
@@ -19,7 +28,7 @@ def printable(text: str) -> str:
 
 def printable_lines(text: str) -> str:
     """The same of a text of several lines, whose line ends stay."""
-    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+    return text if text.isprintable() else "\n".join(map(_shown, text.split("\n")))
 
 
 def json_text(document: Any, indent: int | None = None) -> str:

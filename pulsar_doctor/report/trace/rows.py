@@ -32,8 +32,8 @@ def row_json(row: Row) -> dict[str, Any]:
 
 
 def row_line(row: Row) -> str:
-    """A row as one line of JSON."""
-    return json_text(row_json(row))
+    """A row as one line of JSON, with its end."""
+    return f"{json_text(row_json(row))}\n"
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from pulsar_doctor.diagnosis.checkup import STATUSES, Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.spool import pour, spool
 from pulsar_doctor.report.stall_check.wanted import Wanted
+from pulsar_doctor.wording.printable import CHARACTERS_MOST, printable
 
 ENCODING = "utf-8"  # by its definition
 STATUS = "pulsar_doctor_subscription_status"
@@ -110,6 +111,8 @@ def _sample(metric: str, value: float, **labels: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    if len(text) > CHARACTERS_MOST:
+        text = printable(text)
     return "".join(ESCAPES.get(char) or _shown(char) for char in text)
 
 
