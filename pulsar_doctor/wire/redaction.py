@@ -7,16 +7,17 @@ import re
 RAW_BYTES_MOST = 65536
 ERROR_CHARACTERS = 200
 
-_PASSWORD = r"(?:passw(?:or)?d|pass(?:phrase|code)|ps?wd)"
+_PASSWORD = r"(?:pass[-_ ]?(?:wor[dt]|wd|phrase|code)|ps?wr?d|psw)"
 _WORD = (
     rf"(?:token|{_PASSWORD}|pass|pw|secret|credentials?|creds?|auth(?:orization|data|params)?|key"
-    r"|bearer|basic|jwt|cookie|signature|sig)"
+    r"|bearer|basic|jwt|cookie|session(?:[-_ ]?id)?|signature|sig|(?<![a-z])(?:pin|otp|sas))"
 )
-_VALUE = rf"(?:(?:\S*[=:]|{_WORD})[\"']?\s+)*\S+"  # "bearer token: x": x is meant
+_IS = r"\s*(?:[=:]|%3[ad])"  # also as it is written in a URL
+_VALUE = rf"(?:(?:\S*[=:]|{_WORD}|is|was)[\"']?\s+)*\S+"  # "bearer token: x": x is meant
 _SECRETS = re.compile(
     r"ey[JA][\w-]+(?:\.[\w-]*)*"  # a JSON web token, or what is left of one
     r"|(?<=//)[^/\s@]+(?=@)"  # the user of a URL
-    rf"|(?i:{_WORD}[\"']?\s*[=:]\s*{_VALUE})"
+    rf"|(?i:{_WORD}[\"']?{_IS}\s*{_VALUE})"
     rf"|(?i:(?:bearer|basic|{_PASSWORD}|secret)\s+{_VALUE})"
     rf"|(?i:(?:token|key)\s+(?=\S*\d|\S*[=:]\s|{_WORD}\s){_VALUE})"  # "token expired" may stay
 )

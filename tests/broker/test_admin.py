@@ -274,6 +274,14 @@ def test_the_binary_port_answers():
          "{url} does not have the stats of {topic} (Topic orders not found)", 1),
         (Reply(404, {"reason": "Namespace not found"}), NotFound,
          "{url} does not have the stats of {topic} (Namespace not found)", 1),
+        (Reply(403, {"reason": "ldap bind failed, pwd=hunter2"}), Refused,
+         "these credentials may not read the stats of {topic} (ldap bind failed, [redacted]); "
+         "ask for a role that may", 1),
+        (Reply(404, {"reason": "p\x1bwd=hunter2"}), NotFound,
+         "{url} does not have the stats of {topic} ([redacted])", 1),
+        (Reply(409, {"reason": "jdbc://me:hunter2@db is away"}), BrokerFailed,
+         "{url} failed with 409 when asked for the stats of {topic} (jdbc://[redacted]@db is away)",
+         1),
         (Reply(412, {"reason": "bad\x1b[31m name"}), BrokerFailed,
          "{url} failed with 412 when asked for the stats of {topic} (bad[31m name)", 1),
         (Reply(500, {"reason": "\n --- An unexpected error occurred in the server ---\n\n"
@@ -834,6 +842,14 @@ def test_oauth2_buys_a_token_and_keeps_it_until_it_is_about_to_expire(lives_seco
         b"&audience=urn%3Ap&scope=a+b"
     )
     assert {asked.headers["authorization"] for asked in broker.asked} == {f"Bearer {SECRET}"}
+
+
+def test_a_password_that_a_broker_says_again_is_taken_out() -> None:
+    said = [Reply(403, {"reason": f"no {word}"}) for word in ("hunter-2", "me:hunter-2")]
+    with serving(lambda asked: said.pop()) as broker:
+        more = {"auth_plugin": "basic", "auth_params": "me:hunter-2"}
+        for _ in range(2):
+            assert "hunter-2" not in refusal(Refused, broker.url, **more)
 
 
 @pytest.mark.parametrize(

@@ -196,9 +196,28 @@ def test_an_error_without_a_credential_stays_readable_one_line_and_short():
         "authentication required: none was given",
         "passive consumer: no messages",
         "the design: x",
+        "invalid ping interval: 3",
+        "Topic key not found",
+        "session expired",
     ):
         assert redact(text) == text
     assert len(redact("x " * 500)) == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bad pwd=hunter2 for x", "passwd: hunter2", "psw=hunter2", "pswrd=hunter2",
+        "pwd%3Dhunter2&a=b", "pwd is hunter2", "the password was: hunter2", "pass word = hunter2",
+        "pass-phrase=hunter2", "Passwort: hunter2", '{"pwd": "hunter2"}', "PIN=hunter2",
+        "otp: hunter2", "sas=hunter2", "JSESSIONID=hunter2", "session: hunter2", "PWD hunter2",
+        "apikey=hunter2", "access_key: hunter2", "X-Amz-Signature=hunter2", "a=b&pwd=hunter2&c=d",
+        "postgres://me:hunter2@db/x", "pwd\t=\thunter2",
+    ],
+)  # fmt: skip
+def test_whatever_it_is_called_a_password_in_an_error_is_taken_out(text: str) -> None:
+    assert "hunter2" not in redact(text)
+    assert "[redacted]" in redact(text)
 
 
 def test_the_same_key_has_the_same_hash_and_another_salt_another():

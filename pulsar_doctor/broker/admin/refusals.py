@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import errno
 import json
 import re
@@ -14,8 +16,8 @@ import httpx
 
 from pulsar_doctor.broker.bodies import ANSWER_VALUES
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.wire.redaction import redact
 
-REASON_CHARACTERS = 200
 AGAIN = frozenset({429, 500, 502, 503, 504})  # worth asking a second time
 SERVER_TALK = re.compile(r"^\s*(-+.*-+|Message:)\s*")  # what the broker writes around a reason
 
@@ -175,10 +177,21 @@ def _reason(response: httpx.Response, body: bytes | bytearray) -> str:
     lines = (SERVER_TALK.sub("", line).strip() for line in str(told).splitlines())
     line = next((line for line in lines if line), "")
     line = "".join(character for character in line if character.isprintable())
-    secret = response.request.headers.get("Authorization", "").rpartition(" ")[2]
-    if secret:
+    for secret in _secrets(response.request.headers.get("Authorization", "")):
         line = line.replace(secret, "***")
-    return f" ({line[:REASON_CHARACTERS]})" if line else ""
+    line = redact(line)
+    return f" ({line})" if line else ""
+
+
+def _secrets(authorization: str) -> Iterator[str]:
+    """What was sent to get in; of a user and a password that, and the password as it is, too."""
+    kind, _, sent = authorization.rpartition(" ")
+    if sent:
+        yield sent
+    if kind.lower() == "basic":
+        with contextlib.suppress(ValueError):
+            both = base64.b64decode(sent, validate=True).decode("utf-8", "replace")
+            yield from (part for part in (both, both.partition(":")[2]) if part)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
