@@ -155,9 +155,9 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
         )
         listening = _listening(relay, asked)
         trace = "" if own else f"the trace is in {folder}; "
-        begins = f"tapping {listening.upstream}; {trace}Ctrl-C ends it"
+        begins = [f"tapping {listening.upstream}; {trace}Ctrl-C ends it"]
         if own:
-            begins += f"; {own.promise}"
+            begins.append(own.promise)
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses = _diagnoses(folder, asked.changes, outcome.broker)

@@ -92,11 +92,11 @@ class TapOutcome:
 
 
 def run(
-    relay: Relay, plan: TapPlan, screen: Screen, *, listening: Listening, begins: str
+    relay: Relay, plan: TapPlan, screen: Screen, *, listening: Listening, begins: Sequence[str]
 ) -> TapOutcome:
     """Until the command ends, a signal comes, or the relay is gone, which raises DoctorError.
 
-    listening, begins: the event and the sentence that are told once a signal would be obeyed.
+    listening, begins: the event and the sentences that are told once a signal would be obeyed.
     """
     begin = Begin(tuple(plan.changes), compare=plan.compare is not None)
     observing = Observing(plan.folder, begin, screen.warn)
@@ -128,10 +128,11 @@ class Tapping:
     _counters: Counters | None = None  # of the relay, until the observer's are there too
     _counters_until: float = 0.0
 
-    def begin(self, listening: Listening, sentence: str) -> None:
+    def begin(self, listening: Listening, sentences: Sequence[str]) -> None:
         """Says where clients may come."""
         self._show(listening)
-        self.screen.say(sentence)
+        for sentence in sentences:
+            self.screen.say(sentence)
 
     def until_over(self) -> None:
         """Shows what the observer tells until it is time to end."""
