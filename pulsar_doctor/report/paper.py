@@ -16,7 +16,7 @@ from pulsar_doctor.printing.consoles import GatedConsole
 from pulsar_doctor.printing.gate import behind, survive
 
 PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as long
-PADDING = re.compile(r" +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
+PADDING = re.compile(r"(?<! ) +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
 
 
 def console_on(out: TextIO) -> Console:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.paper import Unpadded, console_on
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.rules import load
 from tests.report.checkups import checkup, finding, verdict
@@ -121,3 +121,11 @@ def test_a_trace_is_neither_padded_nor_folded(tmp_path: Path) -> None:
         assert [line for line in lines if line != line.rstrip() or not line] == []
         if command == "summary":
             assert sum(topic.removeprefix("persistent://") in line for line in lines) == 1
+
+
+@pytest.mark.timeout(20)
+def test_wide_gaps_between_columns_cost_no_more_than_their_room() -> None:
+    out = io.StringIO()
+    line = f"a{' ' * 100_000}b{' ' * 100_000}\n"
+    Unpadded(out).write(line * 3)
+    assert out.getvalue() == f"a{' ' * 100_000}b\n" * 3
