@@ -172,6 +172,11 @@ def _array(values: list[Any], column_type: pa.DataType) -> pa.Array:
         return pa.array([_fitting(value, column_type) for value in values], column_type)
 
 
+def as_held(name: str, value: Any) -> Any:
+    """A value as the column of this name holds it."""
+    return _fitting(value, SCHEMA.field(name).type)
+
+
 def _fitting(value: Any, column_type: pa.DataType) -> Any:
     if isinstance(value, int) and column_type in INTEGER_FORMATS:
         most = (1 << (column_type.bit_width - 1)) - 1

@@ -47,6 +47,7 @@ BATCH_MOST = 1 << 20  # messages; a larger number is no batch but an attack on m
 ACK_SET_WORDS_MOST = BATCH_MOST // 64
 IDS_MOST = 100_000  # of one command; clients put up to 1,000 together
 
+INT32_MOST = 2**31 - 1  # of permits at once; a broker counts in such numbers, and so do columns
 INT64_MOST = 2**63 - 1
 MILLISECOND_MOST = INT64_MOST // 1000  # Long.MAX stands for "never" and "latest": null here
 
@@ -197,7 +198,7 @@ def _message(row: Row, command: Any, metadata: Any) -> None:
     else:
         row.ack_set = None
     if command.HasField("message_permits"):
-        row.permits = command.message_permits
+        row.permits = min(command.message_permits, INT32_MOST)
     _epoch(row, command)
 
 
@@ -226,7 +227,7 @@ def _ack_response(row: Row, command: Any, _: Any) -> None:
 
 def _flow(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
-    row.permits = command.message_permits
+    row.permits = min(command.message_permits, INT32_MOST)
 
 
 def _redeliver(row: Row, command: Any, _: Any) -> None:

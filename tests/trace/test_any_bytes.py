@@ -236,6 +236,26 @@ def test_a_command_whose_reader_fails_is_set_aside(
     assert f"{len(aside)} record" in found.notes[0]
 
 
+@pytest.mark.parametrize("direction", [TO_CLIENT, TO_BROKER])
+@pytest.mark.parametrize("permits", [2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1])
+def test_permits_that_no_column_holds_are_no_damage(
+    tmp_path: Path, permits: int, direction: str
+) -> None:
+    """One by one, and as the sum of several."""
+    blocks = sent()
+    one = frame(11, b"\x08\x01\x10" + varint(permits))
+    if direction == TO_CLIENT:
+        one = frame(9, b"\x08\x01\x12\x04\x08\x07\x10\x03\x30" + varint(permits))
+    for at in range(4):
+        blocks.append(read_of(one, direction, START_US + 20_000 + at))
+    path = write_trace(tmp_path / "t.ptrace", blocks)
+    before = [(row.permits, row.available_permits) for row in Trace(path).rows()]
+    assert before[-1][0] == 2**31 - 1
+    assert abs(before[-1][1] or 0) > 2**32
+    found = verify(open_trace(path).path)
+    assert (found.rows, found.problems) == (14, [])
+
+
 # Whatever else there may be.
 
 
