@@ -52,6 +52,7 @@ TROUBLES = {  # counters of the relay
     "connections_refused": "clients were refused",
     "redirects_failed": "a client could not be redirected",
     "unparsed": "a connection that could not be understood",
+    "frames_too_long": "a command that was too long to be looked at",
 }
 
 Reply = TypeVar("Reply")

@@ -10,6 +10,7 @@ A frame (binary protocol, "Framing"):
 
 `total` counts everything after itself. Payload bytes are counted, never kept: what a cutter holds
 between two calls is at most the head of one frame (all of it, where somebody wants to change it).
+Heads longer than any real one are not held either: such a frame is TOO_LONG, its bytes pass.
 
 Not frozen values but the tap's hot path: what the frames of one read have in common stands in four
 flat lists, which masking takes as they are, and a `Frame` is made only for whoever asks for one.
@@ -30,6 +31,9 @@ CHECKSUM_MAGIC = 0x0E01
 SEND, MESSAGE = 6, 9
 WITH_METADATA = frozenset({SEND, MESSAGE})  # the payload part of others is not looked into
 NOTHING: frozenset[int] = frozenset()
+HELD_BYTES_MOST = 64 * 1024  # of a frame that somebody wants to change; a real LOOKUP is shorter
+HEAD_BYTES_MOST = 1024 * 1024  # of any other, up to where its payload begins
+TOO_LONG = -2  # instead of the code of a frame that is longer there; its command is its first bytes
 
 _U32 = struct.Struct(">I")
 _HEAD = struct.Struct(">IIH")  # total, command size, the command's first two bytes
@@ -57,7 +61,7 @@ _PREFIXES = tuple(varint(size) for size in range(_PREFIXES_READY))
 class Frame(NamedTuple):
     """One whole frame that has passed.
 
-    code: number of the command's type, -1 where its bytes do not begin with one.
+    code: number of the command's type, -1 where its bytes do not begin with one, or TOO_LONG.
     command: the bytes of the BaseCommand. metadata: those of the MessageMetadata of a SEND or
     MESSAGE, None where there is none. frame_bytes: with both size fields. payload_bytes: headers
     and payload, None where there are none. end: position in the stream just behind the frame.
@@ -132,7 +136,8 @@ class Cutter:
     `held` lists the codes of frames that somebody wants to change before they are passed on:
     these are kept whole, and `undecided` says how many bytes at the end of what was fed may not
     be passed on yet (their type is not known, or they belong to an unfinished held frame). SEND
-    and MESSAGE cannot be held.
+    and MESSAGE cannot be held. What waits to be whole is appended to, and looked at again when
+    there is enough of it: the work is linear in the bytes, whatever pieces they come in.
 
     frames: those that the last feed completed, also where it raised at what came behind them;
     held_frames: the held ones among them. position: bytes fed so far.
@@ -141,6 +146,7 @@ class Cutter:
     __slots__ = (
         "_begun",
         "_held",
+        "_needed",
         "_rest",
         "_skip",
         "frames",
@@ -154,7 +160,8 @@ class Cutter:
         if held & WITH_METADATA:
             raise ValueError("SEND and MESSAGE cannot be held")
         self._held = held
-        self._rest = b""  # the unfinished head of a frame
+        self._rest = bytearray()  # the unfinished head of a frame
+        self._needed = 0  # bytes of it with which more can be said
         self._begun: Frames | None = None  # one frame whose head is known and whose payload passes
         self._skip = 0  # bytes of that payload still to come
         self.frames = Frames()
@@ -175,8 +182,16 @@ class Cutter:
         """
         start = self.position - len(self._rest)
         self.position += len(data)
-        self.undecided = 0
         self.held_frames = []
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._needed:
+                if self.undecided:
+                    self.undecided = len(self._rest)
+                self.frames = Frames(start)
+                return self.frames
+            data, self._rest = bytes(self._rest), bytearray()
+        self.undecided = 0
         at, self._skip = self._skip, 0
         if at > len(data):
             self._skip = at - len(data)
@@ -184,13 +199,9 @@ class Cutter:
             return self.frames
         frames = self.frames = self._begun or Frames(start)
         self._begun = None
-        if self._rest:
-            data, self._rest = self._rest + data, b""
         at = self._whole_frames(data, at, frames)
         if at < len(data):
-            self._rest = data[at:]
-            self._begin_payload()
-            self.undecided = self._undecided()
+            self._keep(data[at:])
         return frames
 
     def _whole_frames(  # noqa: PLR0915 - one loop that calls nothing for what comes by the million
@@ -198,7 +209,6 @@ class Cutter:
     ) -> int:
         """Cuts all that is whole; returns where the rest begins."""
         most, size = self.max_frame_bytes, len(data)
-        origin = self.position - size
         head, magic_size, checked = _HEAD.unpack_from, _MAGIC_SIZE.unpack_from, _CHECKED.unpack_from
         one_size, prefixes = _U32.unpack_from, _PREFIXES
         sizes, add_code = frames.sizes, frames.codes.append
@@ -216,32 +226,30 @@ class Cutter:
                 return at
             behind = at + 8 + command_bytes
             code = type_field - _TYPE_IS
-            if code in looked_into and room >= 16 and command_bytes > 1:
+            if code in looked_into and room >= 16 and 1 < command_bytes < ready:
                 magic, length = magic_size(data, behind)
                 begins = behind + 10
                 if magic == checksum:
                     (length,) = one_size(data, behind + 6)
-                elif magic == broker_metadata and length <= room - 16:
+                elif magic == broker_metadata and length <= room - 16 and length < ready:
                     begins += 6 + length
                     magic, length = checked(data, begins - 10)
                 ends = begins + length
-                if magic != checksum or ends > end:
-                    add_metadata(_metadata_in(data, behind, end))
-                elif length < 0x80:  # its size, a byte before it, is the varint wanted here
+                if magic != checksum or ends > end or length >= ready:
+                    self._add_rarer(data, at, end, frames)
+                    at = end
+                    continue
+                if length < 0x80:  # its size, a byte before it, is the varint wanted here
                     add_metadata(data[begins - 1 : ends])
-                elif length < ready:
-                    add_metadata(prefixes[length] + data[begins:ends])
                 else:
-                    add_metadata(varint(length) + data[begins:ends])
+                    add_metadata(prefixes[length] + data[begins:ends])
             else:
                 if command_bytes < 2 or not 0 <= code < 0x80:
                     code = code_of(data[at + 8 : min(behind, at + 11)])
-                if code in held:
-                    command = data[at + 8 : behind]
-                    held_frame = Frame(code, command, None, total + 4, room or None, origin + end)
-                    self.held_frames.append(held_frame)
-                elif room and code in WITH_METADATA:
-                    add_metadata(_metadata_in(data, behind, end))
+                if code in held or command_bytes >= ready or (room and code in WITH_METADATA):
+                    self._add_rarer(data, at, end, frames)
+                    at = end
+                    continue
             add_code(code)
             if command_bytes < 0x80:
                 add_command(data[at + 7 : behind])
@@ -252,6 +260,31 @@ class Cutter:
         if size - at >= 8:
             at = self._short_frame(data, at, frames)
         return at
+
+    def _add_rarer(self, data: bytes, at: int, end: int, frames: Frames) -> None:
+        """A whole frame that is long, held or unusual."""
+        total, command_bytes = _SIZES.unpack_from(data, at)
+        behind = at + 8 + command_bytes
+        code = code_of(data[at + 8 : min(behind, at + 11)])
+        found = behind, behind
+        if behind < end and code in WITH_METADATA:
+            told = _metadata(data, behind, end)
+            if not isinstance(told, tuple):
+                raise FramingError(f"a payload part of {end - behind} bytes is too short")
+            found = told
+        if self._is_too_long(code, found[1] - at, total):
+            frames.add(TOO_LONG, data[at + 8 : min(behind, at + 11)], None, total)
+            return
+        command = data[at + 8 : behind]
+        metadata = None if found[0] == behind else data[slice(*found)]
+        frames.add(code, command, metadata, total)
+        if code in self._held:
+            ends = self.position - len(data) + end
+            held = Frame(code, command, None, total + 4, end - behind or None, ends)
+            self.held_frames.append(held)
+
+    def _is_too_long(self, code: int, head_bytes: int, total: int) -> bool:
+        return total > HELD_BYTES_MOST if code in self._held else head_bytes > HEAD_BYTES_MOST
 
     def _short_frame(self, data: bytes, at: int, frames: Frames) -> int:
         """What may end before it could say its type."""
@@ -264,39 +297,43 @@ class Cutter:
         frames.add(-1, data[at + 8 : at + 8 + command_bytes], None, total)
         return end
 
-    def _begin_payload(self) -> None:
-        """Lets go of an unfinished frame once everything before its payload is here."""
-        rest = self._rest
+    def _keep(self, rest: bytes) -> None:
+        """An unfinished frame: it waits until more can be said, or its payload passes already."""
+        self._rest += rest
+        self._needed = 8
         if len(rest) < 8:
+            self.undecided = len(rest) if self._held else 0
             return
         total, command_bytes = _SIZES.unpack_from(rest)
         end, behind = 4 + total, 8 + command_bytes
-        if behind >= end or len(rest) < behind:
-            return
-        command = rest[8:behind]
-        code = code_of(command)
-        if code in self._held:
-            return
-        metadata = None
-        if code in WITH_METADATA:
-            found = _metadata(rest, behind, end)
-            if found is None:
-                return
-            metadata = rest[slice(*found)]
-        self._begun = Frames(self.position - len(rest))
-        self._begun.add(code, command, metadata, total)
-        self._skip = end - len(rest)
-        self._rest = b""
-
-    def _undecided(self) -> int:
-        rest = self._rest
-        if not rest or not self._held:
-            return 0
+        first = rest[8 : min(behind, 11)]
+        code = code_of(first)
         # The type is the first field of a BaseCommand: its tag (1 byte) and its number (1 or 2).
-        if len(rest) < 10 or (rest[9] & 0x80 and len(rest) < 11):
-            return len(rest)
-        command = rest[8 : 8 + min(_U32.unpack_from(rest, 4)[0], 3)]
-        return len(rest) if code_of(command) in self._held else 0
+        known = code >= 0 or len(rest) >= min(behind, 11) or first[:1] not in (b"", b"\x08")
+        if not known or (code in self._held and total <= HELD_BYTES_MOST):
+            self._needed = end if known else len(rest) + 1
+            self.undecided = len(rest) if self._held else 0
+            return
+        found: int | tuple[int, int] = (behind, behind) if behind < end else end
+        if code in WITH_METADATA and len(rest) >= behind < end:
+            found = _metadata(rest, behind, end)
+        elif len(rest) < behind < end:
+            found = behind
+        head_bytes = found[1] if isinstance(found, tuple) else found
+        if self._is_too_long(code, head_bytes, total):
+            self._begin(TOO_LONG, first, None, total)
+        elif isinstance(found, tuple):
+            metadata = rest[slice(*found)] if found[0] > behind else None
+            self._begin(code, rest[8:behind], metadata, total)
+        else:
+            self._needed = min(found, end)
+
+    def _begin(self, code: int, command: bytes, metadata: bytes | None, total: int) -> None:
+        """Lets go of an unfinished frame of which all is known that is looked at."""
+        self._begun = Frames(self.position - len(self._rest))
+        self._begun.add(code, command, metadata, total)
+        self._skip = 4 + total - len(self._rest)
+        self._rest = bytearray()
 
 
 def code_of(command: bytes) -> int:
@@ -331,39 +368,32 @@ def unprefixed(field: bytes) -> bytes:
     return field[at + 1 :]
 
 
-def _metadata_in(data: bytes, at: int, end: int) -> bytes:
-    """The metadata of a whole payload part, behind its size."""
-    found = _metadata(data, at, end)
-    if found is None:
-        raise FramingError(f"a payload part of {end - at} bytes is too short")
-    return prefixed(data[slice(*found)])
-
-
-def _metadata(data: bytes, at: int, end: int) -> tuple[int, int] | None:
+def _metadata(data: bytes, at: int, end: int) -> tuple[int, int] | int:
     """Where the metadata of the payload part from `at` to `end` begins and ends.
 
-    None while it is not all here. Raises FramingError where it would be longer than the frame.
+    While it is not all here: up to where it must be for more to be said, which may be behind the
+    end of a frame that is too short. Raises FramingError where it is longer than the frame.
     """
     have = min(end, len(data))
     if have - at < 2:
-        return None
+        return at + 2
     if _MAGIC.unpack_from(data, at)[0] == BROKER_METADATA_MAGIC:
         if have - at < 6:
-            return None
+            return at + 6
         broker_metadata_bytes = _U32.unpack_from(data, at + 2)[0]
         at += 6
         _fits("broker metadata", broker_metadata_bytes, end - at)
-        at += broker_metadata_bytes
+        at += int(broker_metadata_bytes)
         if have - at < 2:
-            return None
+            return at + 2
     if _MAGIC.unpack_from(data, at)[0] == CHECKSUM_MAGIC:
         at += 6
     if have - at < 4:
-        return None
-    metadata_bytes = _U32.unpack_from(data, at)[0]
+        return at + 4
+    metadata_bytes = int(_U32.unpack_from(data, at)[0])
     at += 4
     _fits("metadata", metadata_bytes, end - at)
-    return (at, at + metadata_bytes) if have - at >= metadata_bytes else None
+    return (at, at + metadata_bytes) if have - at >= metadata_bytes else at + metadata_bytes
 
 
 def _fits(what: str, size: int, room: int) -> None:

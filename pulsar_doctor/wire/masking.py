@@ -3,7 +3,9 @@
 - of a known command only the fields that pulsar_wire.proto names: it is the allow-list, and no
   credential, property, key or payload is on it; errors are shortened and redacted;
 - of the metadata of MESSAGE and SEND likewise; the key becomes a salted hash;
-- of an unknown command nothing but field numbers, wire types and lengths.
+- of an unknown command nothing but field numbers, wire types and lengths; of many new ones in one
+  read not even those;
+- of a frame that is too long to be held (framing.py) that it was there: an UNPARSED.
 
 The salt lives in the memory of one relay and is written nowhere.
 
@@ -22,15 +24,18 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.framing import Frame, Frames
-from pulsar_doctor.wire.journal import BATCH, KNOWN, READ_LINE, READS, RECORD, UNKNOWN
-from pulsar_doctor.wire.redaction import blanked, redact
+from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED
+from pulsar_doctor.wire.framing import TOO_LONG, Frame, Frames, code_of
+from pulsar_doctor.wire.journal import BATCH, KNOWN, READ_LINE, READS, RECORD, UNKNOWN, pack_event
+from pulsar_doctor.wire.redaction import RAW_BYTES_MOST, blanked, redact
 
 # The number of a command's type is also the number of its field in BaseCommand.
 KNOWN_CODES = frozenset(field.number for field in wire.BaseCommand.DESCRIPTOR.fields) - {1}
 ACK_RESPONSE = 38
 FREQUENT_CODES = frozenset(field.number for field in wire.Frequent.DESCRIPTOR.fields)
 KEYS_REMEMBERED = 10_000  # hashes of keys, so that a key that comes again costs little
+SHAPES_REMEMBERED = 1_000  # of unknown commands
+NEW_SHAPES_BYTES = RAW_BYTES_MOST  # of one read: a byte takes as long as twenty of other commands
 CONNECT = 2
 _ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
     8: "send_error",
@@ -52,14 +57,21 @@ class Read(NamedTuple):
 
 
 class Mask:
-    """Turns frames into records that may be written, with one salt for the keys."""
+    """Turns frames into records that may be written, with one salt for the keys.
+
+    too_long: frames that were not looked into.
+    """
 
     def __init__(self, salt: bytes) -> None:
+        self.too_long = 0
         self._salt = salt
         self._hashes: dict[str | bytes, int] = {}
+        self._shapes: dict[bytes, bytes] = {}
+        self._new_shapes_bytes = 0
 
     def pack_all(self, frames: Frames) -> list[bytes]:
         """The records of what one read completed. Never raises, as `pack`."""
+        self._new_shapes_bytes = 0
         if not FREQUENT_CODES.issuperset(frames.codes):
             return [record for run in _runs(frames) for record in self._pack_run(run)]
         return self._pack_run(frames)
@@ -116,7 +128,7 @@ class Mask:
         code, command, metadata, frame_bytes, payload_bytes, _ = frame
         try:
             if code not in KNOWN_CODES:
-                return _pack_unknown(frame)
+                return self._pack_too_long(frame) if code == TOO_LONG else self._pack_unknown(frame)
             known = _only(code, command)
             if code == CONNECT:  # what a client wants may be anything, a password too
                 known.connect.ClearField("proxy_to_broker_url")
@@ -127,7 +139,7 @@ class Mask:
             command = bytes(known.SerializeToString())
             metadata = None if metadata is None else self._metadata(metadata)
         except Exception:  # upb's DecodeError, and whatever a hostile frame may bring
-            return _pack_unknown(frame)
+            return self._pack_unknown(frame)
         return (
             RECORD.pack(
                 KNOWN,
@@ -140,6 +152,34 @@ class Mask:
             + command
             + (metadata or b"")
         )
+
+    def _pack_too_long(self, frame: Frame) -> bytes:
+        self.too_long += 1
+        return pack_event(
+            UNPARSED,
+            error_code=SET_ASIDE,
+            error_message=f"command {code_of(frame.command)} is too long to be looked at",
+            frame_bytes=frame.frame_bytes,
+        )
+
+    def _pack_unknown(self, frame: Frame) -> bytes:
+        raw = self._shape_of(frame.command) if frame.code >= 0 else b""
+        payload_bytes = -1 if frame.payload_bytes is None else frame.payload_bytes
+        head = RECORD.pack(UNKNOWN, frame.code, frame.frame_bytes, payload_bytes, len(raw), -1)
+        return head + raw
+
+    def _shape_of(self, command: bytes) -> bytes:
+        """What may be kept of a command that is not known; b"" where too many are new."""
+        found = self._shapes.get(command)
+        if found is not None:
+            return found
+        self._new_shapes_bytes += len(command)
+        if self._new_shapes_bytes > NEW_SHAPES_BYTES:
+            return b""
+        if len(self._shapes) >= SHAPES_REMEMBERED:
+            self._shapes.clear()
+        found = self._shapes[command] = blanked(command)
+        return found
 
     def _metadata(self, metadata: bytes) -> bytes:
         known = wire.MessageMetadata.FromString(metadata)
@@ -187,9 +227,3 @@ def _only(code: int, command: bytes) -> Any:
         if field.number not in (1, code):
             known.ClearField(field.name)
     return known
-
-
-def _pack_unknown(frame: Frame) -> bytes:
-    raw = blanked(frame.command) if frame.code >= 0 else b""
-    payload_bytes = -1 if frame.payload_bytes is None else frame.payload_bytes
-    return RECORD.pack(UNKNOWN, frame.code, frame.frame_bytes, payload_bytes, len(raw), -1) + raw

@@ -449,12 +449,14 @@ class BaseCommand(_message.Message):
     def __init__(self, type: _Optional[int] = ..., connect: _Optional[_Union[Connect, _Mapping]] = ..., connected: _Optional[_Union[Connected, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., producer: _Optional[_Union[Producer, _Mapping]] = ..., send: _Optional[_Union[Send, _Mapping]] = ..., send_receipt: _Optional[_Union[SendReceipt, _Mapping]] = ..., send_error: _Optional[_Union[SendError, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., flow: _Optional[_Union[Flow, _Mapping]] = ..., unsubscribe: _Optional[_Union[OfConsumer, _Mapping]] = ..., success: _Optional[_Union[Success, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., close_producer: _Optional[_Union[CloseProducer, _Mapping]] = ..., close_consumer: _Optional[_Union[CloseConsumer, _Mapping]] = ..., producer_success: _Optional[_Union[ProducerSuccess, _Mapping]] = ..., ping: _Optional[_Union[Empty, _Mapping]] = ..., pong: _Optional[_Union[Empty, _Mapping]] = ..., redeliver: _Optional[_Union[Redeliver, _Mapping]] = ..., partitioned_metadata: _Optional[_Union[PartitionedMetadata, _Mapping]] = ..., partitioned_metadata_response: _Optional[_Union[PartitionedMetadataResponse, _Mapping]] = ..., lookup: _Optional[_Union[Lookup, _Mapping]] = ..., lookup_response: _Optional[_Union[LookupResponse, _Mapping]] = ..., consumer_stats: _Optional[_Union[ConsumerStats, _Mapping]] = ..., consumer_stats_response: _Optional[_Union[Success, _Mapping]] = ..., reached_end_of_topic: _Optional[_Union[OfConsumer, _Mapping]] = ..., seek: _Optional[_Union[Seek, _Mapping]] = ..., get_last_message_id: _Optional[_Union[OfConsumer, _Mapping]] = ..., get_last_message_id_response: _Optional[_Union[LastMessageId, _Mapping]] = ..., active_consumer_change: _Optional[_Union[ActiveConsumerChange, _Mapping]] = ..., get_topics_of_namespace: _Optional[_Union[Success, _Mapping]] = ..., get_topics_of_namespace_response: _Optional[_Union[Success, _Mapping]] = ..., get_schema: _Optional[_Union[Success, _Mapping]] = ..., get_schema_response: _Optional[_Union[Success, _Mapping]] = ..., auth_challenge: _Optional[_Union[Empty, _Mapping]] = ..., auth_response: _Optional[_Union[Empty, _Mapping]] = ..., ack_response: _Optional[_Union[AckResponse, _Mapping]] = ..., get_or_create_schema: _Optional[_Union[Success, _Mapping]] = ..., get_or_create_schema_response: _Optional[_Union[Success, _Mapping]] = ..., topic_migrated: _Optional[_Union[TopicMigrated, _Mapping]] = ...) -> None: ...
 
 class Frequent(_message.Message):
-    __slots__ = ("send", "send_receipt", "message", "ack", "flow", "redeliver", "ack_response")
+    __slots__ = ("send", "send_receipt", "message", "ack", "flow", "ping", "pong", "redeliver", "ack_response")
     SEND_FIELD_NUMBER: _ClassVar[int]
     SEND_RECEIPT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     FLOW_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
     REDELIVER_FIELD_NUMBER: _ClassVar[int]
     ACK_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     send: Send
@@ -462,9 +464,11 @@ class Frequent(_message.Message):
     message: Message
     ack: Ack
     flow: Flow
+    ping: Empty
+    pong: Empty
     redeliver: Redeliver
     ack_response: AckResponse
-    def __init__(self, send: _Optional[_Union[Send, _Mapping]] = ..., send_receipt: _Optional[_Union[SendReceipt, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., flow: _Optional[_Union[Flow, _Mapping]] = ..., redeliver: _Optional[_Union[Redeliver, _Mapping]] = ..., ack_response: _Optional[_Union[AckResponse, _Mapping]] = ...) -> None: ...
+    def __init__(self, send: _Optional[_Union[Send, _Mapping]] = ..., send_receipt: _Optional[_Union[SendReceipt, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., flow: _Optional[_Union[Flow, _Mapping]] = ..., ping: _Optional[_Union[Empty, _Mapping]] = ..., pong: _Optional[_Union[Empty, _Mapping]] = ..., redeliver: _Optional[_Union[Redeliver, _Mapping]] = ..., ack_response: _Optional[_Union[AckResponse, _Mapping]] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("commands", "metadata")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-RAW_BYTES_MOST = 65536
+RAW_BYTES_MOST = 4096  # to blank so much takes a few milliseconds
 ERROR_CHARACTERS = 200
 
 _PASSWORD = r"(?:pass[-_ ]?(?:wor[dt]|wd|phrase|code)|ps?wr?d|psw)"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.columns import NAMES, values_of
+from pulsar_doctor.wire.columns import NAMES, SET_ASIDE, UNPARSED, values_of
 from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of
-from pulsar_doctor.wire.framing import Cutter, Frames, prefixed, varint
+from pulsar_doctor.wire.framing import HEAD_BYTES_MOST, Cutter, Frames, prefixed, varint
 from pulsar_doctor.wire.journal import (
     BATCH,
     VERSION,
@@ -27,6 +27,7 @@ from pulsar_doctor.wire.masking import FREQUENT_CODES, Mask
 
 CANARY = b"Canary-0123456789-secret"
 MASK = Mask(b"salt")
+SET_ASIDE_SAYS = ("command", "error_code", "error_message", "frame_bytes")
 
 # As version 1 wrote it: FLOW, MESSAGE with a key, an unknown command, GAP; then an empty block.
 VERSION_1 = bytes.fromhex(
@@ -61,6 +62,11 @@ def message(entry_id: int, metadata: bytes = b"\x18\x05", **fields: object) -> b
     message_id = wire.MessageId(ledger_id=35, entry_id=entry_id)
     body = wire.Message(consumer_id=1, message_id=message_id, **fields).SerializeToString()
     return framed(command_of(9, body), part_of(metadata, b"payload"))
+
+
+def flow(permits: int) -> bytes:
+    body = wire.Flow(consumer_id=1, message_permits=permits).SerializeToString()
+    return framed(command_of(11, body))
 
 
 def rows(blocks: list[bytes]) -> list[tuple[object, ...]]:
@@ -188,12 +194,36 @@ def test_frequent_frames_of_one_read_are_one_record():
 
 
 def test_a_rare_frame_parts_the_read_and_no_more():
-    ping = framed(command_of(18, b""))
+    rare = framed(command_of(13, b""))
     ((block, _),) = read_blocks(
-        b"".join(together(message(1) + message(2) + ping + ping + message(3)))
+        b"".join(together(message(1) + message(2) + rare + rare + message(3)))
     )
     assert [len(getattr(part, "codes", " ")) for part in block.parts] == [2, 1, 1, 1]
-    assert [record.code for record in block.records] == [9, 9, 18, 18, 9]
+    assert [record.code for record in block.records] == [9, 9, 13, 13, 9]
+
+
+def test_pings_are_masked_with_all_that_comes_often():
+    stream = framed(command_of(18, b"")) + flow(7) + framed(command_of(19, field(3, CANARY)))
+    blocks = together(stream)
+    assert isinstance(only_part(blocks), Batch)
+    assert [row[NAMES.index("command")] for row in rows(blocks)] == ["PING", "FLOW", "PONG"]
+    assert CANARY not in blocks[0]
+
+
+def test_a_flood_of_unknown_commands_is_kept_without_their_shapes():
+    stream = b"".join(framed(command_of(99, field(1, b"%d" % number))) for number in range(4_000))
+    records = [row[NAMES.index("raw")] for row in rows(together(stream))]
+    assert len(records) == 4_000
+    assert records[0]
+    assert records[-1] == b""
+
+
+def test_a_frame_that_is_too_long_is_one_command_set_aside():
+    stream = flow(1) + message(2, field(4, bytes(HEAD_BYTES_MOST))) + flow(3)
+    found = [[row[NAMES.index(name)] for name in SET_ASIDE_SAYS] for row in rows(together(stream))]
+    assert [row[0] for row in found] == ["FLOW", UNPARSED, "FLOW"]
+    said = "command 9 is too long to be looked at"
+    assert found[1][1:] == [SET_ASIDE, said, len(stream) - 2 * len(flow(1))]
 
 
 def test_an_error_among_the_receipts_of_acks_is_redacted():
@@ -304,8 +334,9 @@ def test_a_property_that_reads_like_a_key_makes_nothing_slow_or_wrong():
 
 
 def test_commands_that_belong_together_are_known_by_both_names():
-    names = ["SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES"]
-    assert sorted(FREQUENT_CODES) == [CODES[name] for name in (*names, "ACK_RESPONSE")]
+    names = ["SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW", "PING", "PONG"]
+    names += ["REDELIVER_UNACKNOWLEDGED_MESSAGES", "ACK_RESPONSE"]
+    assert sorted(FREQUENT_CODES) == [CODES[name] for name in names]
     for frequent in wire.Frequent.DESCRIPTOR.fields:
         whole = wire.BaseCommand.DESCRIPTOR.fields_by_number[frequent.number]
         assert (frequent.name, frequent.message_type) == (whole.name, whole.message_type)

@@ -11,6 +11,9 @@ from pulsar_doctor.errors import FramingError
 from pulsar_doctor.wire.framing import (
     DEFAULT_MAX_MESSAGE_BYTES,
     FRAME_PADDING_BYTES,
+    HEAD_BYTES_MOST,
+    HELD_BYTES_MOST,
+    TOO_LONG,
     Cutter,
     Frame,
     code_of,
@@ -296,3 +299,54 @@ def test_the_held_frames_are_told_apart():
     assert frame in cutter.frames
     cutter.feed(held[-1:])
     assert [frame.end for frame in cutter.held_frames] == [62]
+
+
+# Frames that are too long to be held.
+
+
+def long_frames() -> list[tuple[bytes, int]]:
+    """Each with the code that it has with HELD."""
+    head = with_payload(b"\x08\x09", bytes(HEAD_BYTES_MOST - 20), b"payload")
+    broker = with_payload(b"\x08\x09", b"m", b"p", broker_metadata=bytes(HEAD_BYTES_MOST))
+    behind_held = with_payload(b"\x08\x18", b"", bytes(HELD_BYTES_MOST))
+    return [
+        (simple(b"\x08\x18" + bytes(HELD_BYTES_MOST - 6)), 24),
+        (simple(b"\x08\x18" + bytes(HELD_BYTES_MOST - 5)), TOO_LONG),
+        (behind_held, TOO_LONG),
+        (simple(b"\x08\x12" + bytes(HEAD_BYTES_MOST - 10)), 18),
+        (simple(b"\x08\x12" + bytes(HEAD_BYTES_MOST - 9)), TOO_LONG),
+        (head, 9),
+        (with_payload(b"\x08\x09", bytes(HEAD_BYTES_MOST - 19), b"payload"), TOO_LONG),
+        (broker, TOO_LONG),
+        (with_payload(b"\x08\x09" + bytes(HEAD_BYTES_MOST), b"m", b"p"), TOO_LONG),
+    ]
+
+
+@pytest.mark.parametrize("piece", [7_919, 65_536, 1 << 30])
+def test_frames_whose_heads_are_too_long_are_told_apart_however_they_are_cut(piece):
+    stream = b"".join(data + simple(b"\x08\x13") for data, _ in long_frames())
+    frames = cut([stream[at : at + piece] for at in range(0, len(stream), piece)], HELD)
+    assert [frame.code for frame in frames[::2]] == [code for _, code in long_frames()]
+    assert {frame.code for frame in frames[1::2]} == {19}
+    assert [frame.frame_bytes for frame in frames[::2]] == [len(data) for data, _ in long_frames()]
+    assert frames[-1].end == len(stream)
+
+
+def test_of_a_frame_that_is_too_long_nothing_is_held():
+    stream = simple(b"\x08\x18" + bytes(DEFAULT_MAX_MESSAGE_BYTES - 100))
+    cutter = Cutter(HELD)
+    for at in range(0, len(stream), 1000):
+        cutter.feed(stream[at : at + 1000])
+        assert (len(cutter._rest), cutter.undecided) == (0, 0)
+    assert [frame.code for frame in cutter.frames] == [TOO_LONG]
+    assert cutter.held_frames == []
+
+
+def test_what_waits_to_be_whole_is_appended_to_and_not_copied():
+    cutter = Cutter(HELD)
+    cutter.feed(simple(b"\x08\x18" + bytes(50_000))[:20])
+    waiting = cutter._rest
+    for _ in range(100):
+        cutter.feed(bytes(100))
+        assert cutter._rest is waiting
+        assert cutter.undecided == len(waiting)

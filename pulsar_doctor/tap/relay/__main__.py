@@ -143,6 +143,7 @@ def counters(connections: Connections) -> dict[str, int]:
     return counted | {
         "bytes_to_broker": connections.read_bytes(TO_BROKER),
         "bytes_to_client": connections.read_bytes(TO_CLIENT),
+        "frames_too_long": connections.mask.too_long,
         "records_seen": journal.seen,
         "records_written": journal.written,
         "records_dropped": journal.dropped,

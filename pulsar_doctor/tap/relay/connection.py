@@ -31,7 +31,7 @@ from pulsar_doctor.tap.relay.errands import (
 )
 from pulsar_doctor.tap.relay.journal_file import moment
 from pulsar_doctor.tap.relay.passage import TO_BROKER
-from pulsar_doctor.tap.relay.sides import Broker, Client, Side
+from pulsar_doctor.tap.relay.sides import ITS_BROKER, Broker, Client, Side
 from pulsar_doctor.tap.relay.sockets import peer_address, peer_of
 from pulsar_doctor.tap.relay.targets import TargetRefused
 
@@ -65,7 +65,7 @@ class RelayedConnection:
     def made(self) -> None:
         """The broker is there."""
         self.all.open.add(self.broker)
-        self.client.go_on()
+        self.client.need_not_wait_for(ITS_BROKER)
 
     def gone(self, side: Side) -> None:
         """A side has ended for good."""
@@ -98,7 +98,7 @@ class RelayedConnection:
                 self.all.say(f"something could not be done for a client: {type(error).__name__}")
 
     def _dial(self, errand: Dial) -> None:
-        self.client.wait()
+        self.client.wait_for(ITS_BROKER)
         self._start(self._dialled(errand.broker))
 
     async def _dialled(self, target: Address | None) -> None:

@@ -50,7 +50,8 @@ class Connections:
         self.migrate = migrate
         self.say = say
         self._most = most
-        self._unmasked = Unmasked(journal, Mask(os.urandom(16)))
+        self.mask = Mask(os.urandom(16))
+        self._unmasked = Unmasked(journal, self.mask)
         self._next_conn_id = 0
 
     def admit(self) -> ConnectionJournal | None:

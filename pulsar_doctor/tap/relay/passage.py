@@ -43,7 +43,7 @@ class Passage:
     def __init__(self, held: frozenset[int], direction: int, decide: Decide) -> None:
         self.direction = direction
         self.cutter: Cutter | None = Cutter(held)
-        self.waiting = b""  # read, and not to be passed on yet
+        self.waiting = bytearray()  # read, and not to be passed on yet
         self.insertion = b""  # frames of our own, to go between two of this way's
         self.frames = NOTHING
         self.failed: Exception | None = None
@@ -74,7 +74,10 @@ class Passage:
 
     def decided(self, data: bytes, cutter: Cutter, held: Sequence[Frame]) -> bytes:
         """What goes on where some of it is to be rewritten, or its type is not known yet."""
-        buffer = self.waiting + data
+        if cutter.undecided == len(self.waiting) + len(data) and not (held or self.insertion):
+            self.waiting += data  # of one frame; nothing is copied again until it is whole
+            return b""
+        buffer = bytes(self.waiting) + data if self.waiting else data
         start = cutter.position - len(buffer)
         edits = [
             (frame.end - frame.frame_bytes, frame.end, self._instead(frame, buffer, start))
@@ -92,7 +95,7 @@ class Passage:
             passed = end - start
         until = len(buffer) - cutter.undecided
         out.append(buffer[passed:until])
-        self.waiting = buffer[until:]
+        self.waiting = bytearray(buffer[until:])
         return b"".join(out)
 
     def _instead(self, frame: Frame, buffer: bytes, start: int) -> bytes:
@@ -114,7 +117,7 @@ class Passage:
 
     def rest(self) -> bytes:
         """What was kept back, since nothing that it waits for will come."""
-        kept, self.waiting = self.waiting, b""
+        kept, self.waiting = bytes(self.waiting), bytearray()
         return kept
 
     def let_go(self) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from time import monotonic
 from typing import Protocol, cast
 
 from pulsar_doctor.tap.relay.conversation import Conversation
@@ -18,6 +19,15 @@ from pulsar_doctor.tap.relay.passage import Passage
 from pulsar_doctor.tap.relay.sockets import is_tls, peer_of, reset_at_close
 
 WRITE_BUFFER_BYTES = 256 * 1024
+READ_BYTES_LEAST, READ_BYTES_MOST = 4 * 1024, 64 * 1024
+LONG_READ_SECONDS, SHORT_READ_SECONDS = 0.004, 0.001
+ITS_TURN, ITS_BROKER, A_READER = "its turn", "its broker", "a reader"  # what an end may wait for
+# What is read is taken out before anything else is read, so all connections share one room for it.
+ROOM = bytearray(READ_BYTES_MOST)
+ROOMS = {
+    1 << bits: memoryview(ROOM)[: 1 << bits]
+    for bits in range(READ_BYTES_LEAST.bit_length() - 1, READ_BYTES_MOST.bit_length())
+}
 
 
 class Ends(Protocol):
@@ -44,8 +54,11 @@ class Ends(Protocol):
         """Does what the conversation wants done. Never raises."""
 
 
-class Side(asyncio.Protocol):
+class Side(asyncio.BufferedProtocol):
     """One end of a connection: what is read here is written to the other end.
+
+    A turn of the event loop reads so much of it as a few milliseconds suffice for, and no more: the
+    other connections have their turns. How much that is depends on what comes.
 
     way: the direction of what is read here. receive: what to write to the other end for it.
     """
@@ -60,6 +73,8 @@ class Side(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.read_bytes = 0
         self.tls = False
+        self._room_bytes = READ_BYTES_LEAST
+        self._waits_for: set[str] = set()  # why it is not read now
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Its buffer is bounded; TCP_NODELAY is asyncio's and uvloop's default."""
@@ -74,9 +89,15 @@ class Side(asyncio.Protocol):
         transport = self.transport
         return None if transport is None or transport.is_closing() else transport
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Room for the next read."""
+        return ROOMS[self._room_bytes]
+
+    def buffer_updated(self, nbytes: int) -> None:
         """The hot path: cut, pass on, journal."""
-        self.read_bytes += len(data)
+        self.read_bytes += nbytes
+        data = bytes(ROOMS[self._room_bytes][:nbytes])
+        begun = monotonic()
         out = self.receive(data)
         if out:
             target = self.other.transport
@@ -86,16 +107,36 @@ class Side(asyncio.Protocol):
             self.talk.settle(self.way, moment())
         if self.talk.errands:
             self.connection.run_errands()
+        seconds = monotonic() - begun
+        if seconds > LONG_READ_SECONDS:
+            self._room_bytes = max(self._room_bytes // 2, READ_BYTES_LEAST)
+        if nbytes >= self._room_bytes:  # there may be more: libuv reads on before anything else
+            if seconds < SHORT_READ_SECONDS:
+                self._room_bytes = min(self._room_bytes * 2, READ_BYTES_MOST)
+            self.wait_for(ITS_TURN)
+            asyncio.get_running_loop().call_soon(self.need_not_wait_for, ITS_TURN)
+
+    def wait_for(self, what: str) -> None:
+        """It is not read until then."""
+        if not self._waits_for and (transport := self.live) is not None:
+            transport.pause_reading()
+        self._waits_for.add(what)
+
+    def need_not_wait_for(self, what: str) -> None:
+        """It is read on, where nothing else is waited for."""
+        if what not in self._waits_for:
+            return
+        self._waits_for.discard(what)
+        if not self._waits_for and not self.way.ended and (transport := self.live) is not None:
+            transport.resume_reading()
 
     def pause_writing(self) -> None:
         """This end takes no more: the other end is not read until it does."""
-        if (source := self.other.live) is not None:
-            source.pause_reading()
+        self.other.wait_for(A_READER)
 
     def resume_writing(self) -> None:
         """This end takes again."""
-        if (source := self.other.live) is not None and not self.other.way.ended:
-            source.resume_reading()
+        self.other.need_not_wait_for(A_READER)
 
     def eof_received(self) -> bool:
         """A half-close is carried over; the other direction goes on, where no TLS forbids it."""
@@ -148,16 +189,6 @@ class Client(Side):
         super().connection_made(transport)
         if not self.connection.admit() and self.transport is not None:
             self.transport.abort()
-
-    def wait(self) -> None:
-        """Until the broker is there."""
-        if self.transport is not None:
-            self.transport.pause_reading()
-
-    def go_on(self) -> None:
-        """It is: first this, since what is written next may pause it again."""
-        if self.transport is not None and not self.way.ended:
-            self.transport.resume_reading()
 
 
 class Broker(Side):

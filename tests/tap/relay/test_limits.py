@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import socket
 import ssl
@@ -20,8 +21,9 @@ from pulsar_doctor.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.tap.relay.journal_file import JournalFile
 from pulsar_doctor.tap.relay.migrations import Listeners
 from pulsar_doctor.tap.relay.rewrites import HELD_TO_CLIENT
+from pulsar_doctor.tap.relay.sides import READ_BYTES_MOST, Side
 from pulsar_doctor.tap.relay.targets import Targets
-from pulsar_doctor.wire.framing import Cutter
+from pulsar_doctor.wire.framing import HELD_BYTES_MOST, Cutter
 from tests.support import eventually
 from tests.tap.tapped import (
     CONNECT,
@@ -224,6 +226,61 @@ def test_small_frames_do_not_wait_for_more(tmp_path, pem, server_side, loop, tls
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(run())
+
+
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_a_connection_that_has_much_to_say_is_not_read_twice_before_another(
+    tmp_path, loop, monkeypatch
+):
+    read: list[Side] = []
+    updated = Side.buffer_updated
+    monkeypatch.setattr(
+        Side, "buffer_updated", lambda side, size: (read.append(side), updated(side, size))[1]
+    )
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(CONNECTED)
+        while await reader.read(1 << 20):
+            pass
+        writer.close()
+
+    async def greeted(port: int) -> socket.socket:
+        loop, sock = asyncio.get_running_loop(), socket.socket()
+        sock.setblocking(False)
+        await loop.sock_connect(sock, ("127.0.0.1", port))
+        await loop.sock_sendall(sock, CONNECT)
+        assert await loop.sock_recv(sock, len(CONNECTED)) == CONNECTED
+        return sock
+
+    async def run() -> None:
+        async with relay(tmp_path / "t", broker) as (connections, port):
+            socks = [await greeted(port) for _ in range(2)]
+            read.clear()
+            sent = [sock.send(flow(1) * 50_000) for sock in socks]  # as much as there is room for
+            for _ in range(10_000):
+                if sum(side.read_bytes for side in connections.open) < sum(sent):
+                    await asyncio.sleep(0)
+            for sock in socks:
+                sock.close()
+        assert min(sent) > 2 * READ_BYTES_MOST
+        both = read[: 2 * min(read.count(side) for side in set(read))]
+        assert len(set(both)) == 2
+        assert max(len(list(run)) for _, run in itertools.groupby(both)) <= 2
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
+def test_a_lookup_that_is_none_passes_unseen_and_is_told(tmp_path):
+    with tapping(tmp_path / "t") as tapped:
+        client, broker = tapped.connected()
+        long = command_frame(23, "lookup", topic="x" * HELD_BYTES_MOST, request_id=1)
+        client.send(long + flow(1))
+        assert broker.read(len(long) + len(flow(1))) == long + flow(1)
+        assert tapped.wait_for(client, "FLOW")
+        told = tapped.wait_for(client, "UNPARSED")
+        assert (told.frame_bytes, told.error_code) == (len(long), "SetAside")
+        assert tapped.relay.counters()["frames_too_long"] == 1
 
 
 # Between frames.
