@@ -20,7 +20,7 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.cli._tap_options import TapRequest, relay_options, trace_options
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.printing.gate import stderr, stdout, warn
 
 if TYPE_CHECKING:
@@ -161,10 +161,12 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses = _diagnoses(folder, asked.changes, outcome.broker)
+    running.reconcile(outcome, folder, screen.warn)
     for diagnosis in diagnoses:
         if diagnosis.status != "healthy":
             outcome.note(diagnosis.status)
     code = outcome.code or exit_code(diagnoses, asked.fail_on)
+    code = code or (DoctorError.exit_code if outcome.missing else 0)
     kept = own.end(outcome.seen) if own else folder
     if asked.output == "jsonl":
         screen.show(_end(diagnoses, code, outcome, kept))
@@ -257,7 +259,7 @@ def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: P
     return End(
         at_us=now_us(),
         exit_code=code,
-        dropped=outcome.dropped,
+        dropped=outcome.dropped + outcome.missing,
         seen=tuple(outcome.seen),
         trace_dir=None if kept is None else str(kept),
         subscriptions=tuple(diagnoses),

@@ -28,6 +28,7 @@ from pulsar_doctor.tap.relay.events import (
     CannotStart,
     Config,
     CountTraffic,
+    Ended,
     Flush,
     Flushed,
     Listens,
@@ -64,7 +65,10 @@ REDACTION = (
 
 
 class Relay:
-    """The relay process. Its methods may be called from any thread."""
+    """The relay process. Its methods may be called from any thread.
+
+    last: what it had counted when it ended in good order; None before that.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class Relay:
         self._lock = threading.Lock()
         self._asked = 0
         self._heard = b""
+        self.last: dict[str, int] | None = None
 
     def taken(
         self,
@@ -167,6 +172,9 @@ class Relay:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        for line in (self._heard + self._stdout.read()).splitlines():
+            if isinstance(told := ANSWERS.of_line(line), Ended):
+                self.last = told.counters
         self._stdout.close()
         if self._hearing is not None:
             self._hearing.finish()

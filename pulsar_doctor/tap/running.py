@@ -40,6 +40,7 @@ from pulsar_doctor.tap.observer.events import (
 )
 from pulsar_doctor.tap.observing import Observing
 from pulsar_doctor.tap.relaying import Relay
+from pulsar_doctor.trace.index import Index, read_index
 
 LOOK_SECONDS = 0.2
 KEEP_EVERY_SECONDS = 10.0  # stalls that come together are kept together
@@ -77,11 +78,15 @@ class TapPlan:
 class TapOutcome:
     """How a tap ended. code: the command's. dropped: commands that are missing in the trace.
 
-    seen: what was not healthy, each once, in a few words. broker: what it told, where it was asked.
+    written: those that the relay wrote; None where it did not end in good order. missing: of these,
+    those that are not in the trace. seen: what was not healthy, each once, in a few words. broker:
+    what it told, where it was asked.
     """
 
     code: int = 0
     dropped: int = 0
+    written: int | None = None
+    missing: int = 0
     hidden: bool = False  # some are missing and nobody knows how many
     seen: list[str] = field(default_factory=list)
     broker: BrokerTold = field(default_factory=BrokerTold)
@@ -187,6 +192,9 @@ class Tapping:
                 if counted.get(name):
                     self.outcome.note(what)
         self.relay.stop()
+        if (last := self.relay.last) is not None:
+            self.outcome.written = last["records_written"]
+            self.outcome.dropped = max(self.outcome.dropped, last["records_dropped"])
         for event in self.observing.finish():
             if not isinstance(event, Snapshot | Counted):
                 self.hear(event)
@@ -312,6 +320,26 @@ class Tapping:
                 except subprocess.TimeoutExpired:
                     child.kill()
                     child.wait()
+
+
+def reconcile(outcome: TapOutcome, folder: Path, say: Callable[[str], object]) -> None:
+    """Holds what the relay wrote against what the trace has, once all of it is sealed.
+
+    A journal that somebody deleted before it was sealed is missing here and told nowhere else.
+    """
+    if outcome.written is None:
+        return
+    outcome.missing = max(0, outcome.written - commands_in(read_index(folder)))
+    if outcome.missing:
+        what = "some of what was written is not in the trace"
+        outcome.note(what)
+        say(f"{what}: {outcome.missing} commands; was a journal deleted?")
+
+
+def commands_in(index: Index) -> int:
+    """What the sealed parts of a trace hold, and what a ring has dropped of it."""
+    parts = sum(part.rows - (part.gaps or 0) for part in index.parts)
+    return index.expired.rows - index.expired.gaps + parts
 
 
 def _stalled(diagnosis: Diagnosis) -> str:

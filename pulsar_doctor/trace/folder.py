@@ -145,6 +145,14 @@ def open_regular(path: Path) -> FileIO:
     return file
 
 
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file still has that name; not so once it is deleted or moved away."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except OSError:
+        return False
+
+
 def require_regular(path: Path) -> None:
     """Raises TraceError where this is no regular file, FileNotFoundError where nothing is there."""
     if not stat.S_ISREG(path.lstat().st_mode):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.trace.folder import journal_name, open_regular
+from pulsar_doctor.trace.folder import is_at, journal_name, open_regular
 from pulsar_doctor.wire.columns import GAP, OURS, Row
 from pulsar_doctor.wire.commands import rows_of, set_aside
 from pulsar_doctor.wire.journal import FILE_HEADER, MAGIC, Block, check_header, read_blocks
@@ -112,9 +112,23 @@ class Journal:
         return begun
 
     def _read(self, room: int) -> bytes:
+        if not is_at(self._file.fileno(), self.path):
+            self._follow_the_name()
         # Half a block is read again when there is more: a relay whose disk is full takes it back.
         self._file.seek(self._position)
         return self._file.read(room) or b""
+
+    def _follow_the_name(self) -> None:
+        """The file was deleted: its relay goes on in one of the same name and content."""
+        try:
+            file = open_regular(self.path)
+        except (OSError, TraceError):
+            return  # what it had so far can still be read
+        if os.fstat(file.fileno()).st_size < os.fstat(self._file.fileno()).st_size:
+            file.close()  # not all of it is there yet
+            return
+        self._file.close()
+        self._file = file
 
     def _gap(self, timeline: Timeline) -> Row:
         self.gaps += 1

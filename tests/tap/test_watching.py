@@ -90,7 +90,8 @@ STALLED = {  # a queue of four, of which one was acknowledged
 RELAY = {
     "connections_opened": 1, "connections_open": 1, "connections_refused": 0,
     "targets_refused": 0, "unreachable": 0, "tls_failed": 0, "redirects_followed": 0,
-    "redirects_failed": 0, "unparsed": 0, "bytes_to_broker": 175, "bytes_to_client": 153,
+    "redirects_failed": 0, "unparsed": 0, "frames_too_long": 0,
+    "bytes_to_broker": 175, "bytes_to_client": 153,
     "records_seen": 10, "records_written": 10, "records_dropped": 0,
 }  # fmt: skip
 OBSERVER = {"rows": 10, "unread_bytes": WHOLE, "parts_sealed": 0, "expired_rows": 0}
@@ -349,6 +350,44 @@ def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
     assert (row.seq, row.dropped) == (gap["seq"], gap["dropped"])
     assert tap.events[-1]["dropped"] == gap["dropped"]
     assert f"{gap['dropped']} commands were not recorded" in tap.err
+
+
+def test_a_journal_that_is_deleted_before_it_is_sealed_is_missed_in_the_end(tmp_path):
+    trace = tmp_path / "t"
+    with tapped("-o", "jsonl", "--trace", str(trace)) as played:
+        tap = played.subscribe().tap
+        observer = tap.child("pulsar_doctor.tap.observer")
+        os.kill(observer, signal.SIGSTOP)
+        tap.send(signal.SIGUSR2)
+        eventually((trace / ".journal-000002.pdj").exists)
+        os.kill(observer, signal.SIGKILL)  # it may have had it open
+        (trace / ".journal-000001.pdj").unlink()
+        played.to_broker(flow(1))
+        tap.send(signal.SIGUSR1)
+        counters = tap.wait_for("counters")["relay"]
+        assert tap.end() == 3
+    missing = counters["records_written"] - 1
+    assert (missing, counters["records_dropped"]) == (6, 0)
+    assert tap.events[-1]["dropped"] == missing
+    said = "some of what was written is not in the trace"
+    assert said in tap.events[-1]["seen"]
+    assert f"{said}: {missing} commands; was a journal deleted?" in tap.err
+
+
+def test_a_journal_that_is_deleted_while_it_is_written_to_costs_nothing(tmp_path):
+    trace = tmp_path / "t"
+    with tapped("-o", "jsonl", "--trace", str(trace)) as played:
+        tap = played.subscribe().tap
+        for number in range(3):
+            eventually(lambda: tap.of("snapshot")[-1:] and tap.of("snapshot")[-1]["consumers"])
+            (trace / ".journal-000001.pdj").unlink()
+            played.to_broker(flow(number + 1))
+            eventually((trace / ".journal-000001.pdj").exists)
+        assert tap.end() == 0
+    rows = list(open_trace(trace).rows())
+    assert [row.permits for row in rows if row.command == "FLOW"] == [4, 1, 2, 3]
+    assert not [row for row in rows if row.command == "GAP"]
+    assert (tap.events[-1]["dropped"], tap.err) == (0, tap.err[:1])
 
 
 def test_that_the_trace_cannot_be_sealed_is_told_and_that_it_can_again(tmp_path):

@@ -36,6 +36,7 @@ from pulsar_doctor.tap.relay.events import (
     CannotStart,
     Config,
     CountTraffic,
+    Ended,
     Flush,
     Flushed,
     Listens,
@@ -129,7 +130,7 @@ async def _in_time(promised: Future[Done]) -> tuple[Done | None, bool]:
         return None, False
 
 
-def answer(told: Answer | Listens | CannotStart) -> None:
+def answer(told: Answer | Listens | CannotStart | Ended) -> None:
     """One line on stdout, for whoever is still there to read it."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(ANSWERS.to_json(told)).encode() + b"\n")
@@ -188,6 +189,7 @@ async def serve(config: Config) -> None:
         learner.cancel()
         listeners.close()
         await connections.close()
+    answer(Ended(counters(connections)))
 
 
 def _dialler(config: Config) -> Dialler:

@@ -65,6 +65,13 @@ class Listens:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """The last word: the journal is closed. counters: by their names, of its whole life."""
+
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class CannotStart:
     """It does not listen, and why."""
 
@@ -102,11 +109,12 @@ Answer = Flushed | Rotated | TrafficCounted
 QUESTIONS: Table[Question | Stop] = Table(
     "command", {"FLUSH": Flush, "ROTATE": Rotate, "COUNTERS": CountTraffic, "STOP": Stop}
 )
-ANSWERS: Table[Answer | Listens | CannotStart] = Table(
+ANSWERS: Table[Answer | Listens | CannotStart | Ended] = Table(
     "event",
     {
         "listening": Listens,
         "refused": CannotStart,
+        "ended": Ended,
         "flushed": Flushed,
         "rotated": Rotated,
         "counted": TrafficCounted,

@@ -2,6 +2,9 @@
 
 What cannot be written, because the disk refuses it or a limit is reached, is dropped and counted;
 the first write that works again begins with a GAP. A block is in the file wholly or not at all.
+
+A file that somebody deletes or moves away while it is written to is put back, as long as it is open
+its content is there; where that fails its records count as dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pulsar_doctor.trace.folder import journal_name
+from pulsar_doctor.trace.folder import is_at, journal_name
 from pulsar_doctor.wire.columns import GAP
 from pulsar_doctor.wire.journal import FILE_HEADER, pack_block, pack_event
 
@@ -24,6 +27,7 @@ NUMBERED = re.compile(r"\.?(?:journal|seg|state)-(\d+)\b")
 JOURNAL = re.compile(r"\.journal-\d+\.pdj")
 ROTATE_RECORDS = 500_000
 LOOK_SECONDS = 1.0
+COPY_BYTES = 1024 * 1024
 NEAR_BYTES = 16 * 1024 * 1024  # where a limit is as near as this, each write looks first
 
 Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
@@ -100,6 +104,7 @@ class JournalDisk:
         self._number = max(self._numbers(), default=0)
         self._fd = -1
         self._file_bytes = self._file_records = 0
+        self._file_written = 0  # of them, those that count as written
         self._since = 0.0  # monotonic seconds of the file's first record
         self._lost = 0  # records that are not written and not yet told by a GAP
         self._lost_at: Time = (0, 0)
@@ -118,6 +123,7 @@ class JournalDisk:
         if chunk.lost:
             self._lost += chunk.lost
             self._lost_at = chunk.lost_at
+        self._see_to_it()
         try:
             self._append(b"".join((self._gap(), *chunk.blocks)))
         except Exception:  # whatever it is, it is the journal's trouble and not the traffic's
@@ -131,6 +137,7 @@ class JournalDisk:
         self._file_records += chunk.records + bool(self._lost)
         self._lost = 0
         self.written += chunk.records
+        self._file_written += chunk.records
         if self._file_records >= ROTATE_RECORDS or self._file_bytes >= self._limits.rotate_bytes:
             self.rotate()
 
@@ -143,6 +150,7 @@ class JournalDisk:
         """Begins the next file; the number of the one that is complete, None if it has nothing."""
         if not self._file_records:
             return None
+        self._see_to_it()
         complete = self._number
         self.close()
         with contextlib.suppress(OSError):  # the next write tries again, and counts
@@ -151,6 +159,7 @@ class JournalDisk:
 
     def end(self) -> None:
         """Ends the last file; what is missing is told though a limit of ours has been reached."""
+        self._see_to_it()
         if self._lost:
             with contextlib.suppress(OSError):  # a disk that is full takes not even that
                 self._append(self._gap(), limited=False)
@@ -159,7 +168,7 @@ class JournalDisk:
     def close(self) -> None:
         """Ends the file."""
         fd, self._fd = self._fd, -1
-        self._file_records = 0
+        self._file_records = self._file_written = 0
         if fd >= 0:
             with contextlib.suppress(OSError):  # what was written stays written
                 os.close(fd)
@@ -193,18 +202,53 @@ class JournalDisk:
         except OSError:
             self.close()
 
-    def _open(self) -> None:
-        """Begins the next file, which is there with its whole header or not at all."""
-        self._room.take(len(FILE_HEADER))
-        name = self._dir / journal_name(self._number + 1)
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    def _see_to_it(self) -> None:
+        """Puts the file back where it is no longer in the folder, or counts what is lost."""
+        if self._fd < 0 or is_at(self._fd, self._dir / journal_name(self._number)):
+            return
+        content = os.dup(self._fd)
         try:
-            if os.write(fd, FILE_HEADER) != len(FILE_HEADER):
+            self._room.take(self._file_bytes)
+            fd = self._begin(self._number, content)
+        except OSError:
+            self.written -= self._file_written
+            self.dropped += self._file_written
+            self._lost += self._file_written
+            self._lost_at = time.time_ns() // 1000, time.monotonic_ns()
+            self.close()
+        else:
+            os.close(self._fd)
+            self._fd = fd
+        finally:
+            os.close(content)
+
+    def _open(self) -> None:
+        """Begins the next file."""
+        self._room.take(len(FILE_HEADER))
+        self._fd = self._begin(self._number + 1)
+        self._number += 1
+        self._file_bytes = len(FILE_HEADER)
+        self._file_records = self._file_written = 0
+
+    def _begin(self, number: int, content: int | None = None) -> int:
+        """A file that is there with its whole header, or all of `content`, or not at all."""
+        name = self._dir / journal_name(number)
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        try:
+            if content is not None:
+                self._copy(content, fd)
+            elif os.write(fd, FILE_HEADER) != len(FILE_HEADER):
                 raise OSError(f"{name} cannot be begun")
         except OSError:
             os.close(fd)
             name.unlink(missing_ok=True)
             raise
-        self._number += 1
-        self._fd = fd
-        self._file_bytes, self._file_records = len(FILE_HEADER), 0
+        return fd
+
+    def _copy(self, content: int, fd: int) -> None:
+        at = 0
+        while at < self._file_bytes:
+            piece = os.pread(content, min(COPY_BYTES, self._file_bytes - at), at)
+            if not piece or os.write(fd, piece) != len(piece):
+                raise OSError("the journal cannot be put back")
+            at += len(piece)

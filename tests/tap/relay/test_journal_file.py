@@ -64,6 +64,12 @@ def blocks(folder: Path) -> list[Block]:
     return found
 
 
+@pytest.fixture
+def nameless(monkeypatch):
+    """Something that is no file of the folder takes the place of the journal."""
+    monkeypatch.setattr(journal_disk, "is_at", lambda *_: True)
+
+
 def told(folder: Path) -> tuple[int, list[int]]:
     """How many records were written, and how many each GAP says are missing, in order."""
     records = [record for block in blocks(folder) for record in block.records]
@@ -278,10 +284,55 @@ def test_a_folder_that_is_taken_away_costs_records_and_raises_nothing(tmp_path, 
         moved.rename(folder)
         journal.add([RECORD])
         tick(journal, 0)
-    assert told(folder) == (2, [6])
+    assert told(folder) == (1, [7])
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_a_file_that_is_taken_away_is_put_back_with_all_that_it_held(tmp_path, how):
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    name = folder / ".journal-000001.pdj"
+    with journaling(folder) as journal:
+        journal.add([RECORD] * 5)
+        tick(journal, 0)
+        if how == "deleted":
+            name.unlink()
+        else:
+            name.rename(tmp_path / "elsewhere")
+        if how == "replaced":
+            name.touch()
+        journal.add([RECORD] * 2)
+        tick(journal, 0)
+        assert (journal.written, journal.dropped) == ((7, 0) if how != "replaced" else (2, 5))
+        if how == "replaced":
+            name.unlink()
+    assert told(folder) == ((7, []) if how != "replaced" else (2, [5]))
+
+
+def test_a_file_that_is_taken_away_and_has_no_room_any_more_is_counted(tmp_path, room):
+    with journaling(tmp_path) as journal:
+        journal.add([RECORD] * 5)
+        tick(journal, 0)
+        (tmp_path / ".journal-000001.pdj").unlink()
+        room(0)
+        journal.add([RECORD])
+        tick(journal, 0)
+        assert (journal.written, journal.dropped) == (0, 6)
+        room(None)
+        tick(journal, 0)
+    assert told(tmp_path) == (0, [6])
+
+
+def test_a_file_that_is_taken_away_just_before_the_end_is_put_back(tmp_path):
+    with journaling(tmp_path) as journal:
+        journal.add([RECORD] * 5)
+        tick(journal, 0)
+        (tmp_path / ".journal-000001.pdj").unlink()
+    assert told(tmp_path) == (5, [])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason=wanting("/dev/full"))
+@pytest.mark.usefixtures("nameless")
 def test_a_device_without_space_that_cannot_be_cut_either_is_left_for_the_next_file(tmp_path):
     with journaling(tmp_path, 1e9) as journal:
         journal.add([RECORD])
@@ -355,6 +406,7 @@ def fill(journal: JournalFile, records: int) -> None:
         journal.tick(0)
 
 
+@pytest.mark.usefixtures("nameless")
 def test_a_disk_that_hangs_costs_records_and_nobody_waits_for_it(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_file, "WAITING_BYTES_MOST", 400_000)
     monkeypatch.setattr(journal_file, "BUFFER_BYTES_MOST", 50_000)
@@ -381,6 +433,7 @@ def test_a_disk_that_hangs_costs_records_and_nobody_waits_for_it(tmp_path, monke
     assert (written, missing) == (journal.written, journal.dropped)
 
 
+@pytest.mark.usefixtures("nameless")
 def test_a_disk_that_hangs_does_not_keep_the_relay_from_ending(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_file, "CLOSE_SECONDS", 0.1)
     with journaling(tmp_path) as journal:
