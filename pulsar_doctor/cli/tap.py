@@ -95,6 +95,10 @@ def command(asked: TapRequest) -> int:
     parted     --compare-broker: tap_available_permits, broker_available_permits, agreed_seq and
                parted_seq (rows of the trace), first_command, same_size_command
     gap        dropped commands are missing in the trace at row seq (null: nobody knows how many)
+    refused    why a client did not get through, each reason once: reason, client_addr and
+               client_version of the first one; `trace summary` counts them
+    passed_by  a lookup of topic was answered, and for 10 s nobody subscribed to it or produced:
+               its client (client_addr, client_version) may have gone past the tap
     counters   after SIGUSR1: those of the relay and of the observer
     compared   --compare-broker, at the end: samples that agreed, that lay inside of what passed
                meanwhile, that were skipped (nothing could be said), that parted; of all and, in

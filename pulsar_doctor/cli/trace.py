@@ -149,6 +149,7 @@ def summary(folder: Path, *, output: str) -> None:
     from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.trace.consumers import (
         TABLE_WIDTH,
+        refusal_lines,
         summary_json,
         summary_lines,
         summary_table,
@@ -162,8 +163,10 @@ def summary(folder: Path, *, output: str) -> None:
     console = console_on(stdout())
     if console.width >= TABLE_WIDTH:
         console.print(summary_table(timeline, verdicts))
-        return
-    for line in summary_lines(timeline, verdicts):
+    else:
+        for line in summary_lines(timeline, verdicts):
+            tell(line)
+    for line in refusal_lines(timeline):
         tell(line)
 
 

@@ -65,6 +65,7 @@ class Connection:
     client_version: str | None = None
     consumers: dict[int, Consumer] = field(default_factory=dict)
     producers: dict[int, str] = field(default_factory=dict)
+    greeted: bool = False  # the broker has let the client in
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from pulsar_doctor.ledger.consumers import (
     Subscription,
     split_partition,
 )
+from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import (
     CLOSE,
     GAP,
@@ -72,6 +73,7 @@ class Timeline:
         self.connections: dict[int, Connection] = {}
         self.ended: list[Consumer] = []
         self.set_aside = 0  # records that could not be read
+        self.refusals = Refusals()
         self._siblings: dict[tuple[str, str], dict[int, Consumer]] = {}  # living, by incarnation
 
     @property
@@ -261,6 +263,7 @@ class Timeline:
             "now_us": self.now_us,
             "now_ns": self.now_ns,
             "set_aside": self.set_aside,
+            "refusals": self.refusals.state(),
             "connections": {
                 str(conn_id): {
                     **{name: getattr(connection, name) for name in Connection.__slots__},
@@ -284,6 +287,7 @@ class Timeline:
         for name in ("next_seq", "next_incarnation", "now_us", "now_ns"):
             setattr(timeline, name, state[name])
         timeline.set_aside = state.get("set_aside", 0)
+        timeline.refusals = Refusals.restore(state.get("refusals", []))
         for conn_id, saved in state["connections"].items():
             attached = [consumers.from_state(consumer) for consumer in saved["consumers"]]
             timeline.connections[int(conn_id)] = Connection(
@@ -292,6 +296,7 @@ class Timeline:
                 saved["client_version"],
                 {consumer.consumer_id: consumer for consumer in attached},
                 dict(saved["producers"]),
+                saved.get("greeted", True),
             )
         timeline.ended = [consumers.from_state(consumer) for consumer in state["ended"]]
         for consumer in sorted(timeline.living, key=lambda consumer: consumer.incarnation):
@@ -341,7 +346,18 @@ def _connect(timeline: Timeline, connection: Connection, row: Row) -> None:
     connection.client_version = row.client_version
 
 
+def _connected(timeline: Timeline, connection: Connection, row: Row) -> None:
+    connection.greeted = True
+
+
+def _refused(timeline: Timeline, connection: Connection, row: Row) -> None:
+    """What a broker answers, or the end: either may say why a client does not get through."""
+    row.client_addr, row.client_version = connection.client_addr, connection.client_version
+    timeline.refusals.apply(row, greeted=connection.greeted)
+
+
 def _close(timeline: Timeline, connection: Connection, row: Row) -> None:
+    _refused(timeline, connection, row)
     longest_us = 0
     for consumer in list(connection.consumers.values()):
         timeline.end(connection, consumer, row)
@@ -402,6 +418,8 @@ def _producer(timeline: Timeline, connection: Connection, row: Row) -> None:
 
 def _answered(timeline: Timeline, connection: Connection, row: Row) -> None:
     """SUCCESS or ERROR: the answer to a SUBSCRIBE or to a close, among others."""
+    if row.command == "ERROR":
+        _refused(timeline, connection, row)
     if row.request_id is None or row.direction != TO_CLIENT:
         return
     for consumer in connection.consumers.values():
@@ -447,6 +465,9 @@ CONNECTION_EVENTS: dict[str, Callable[[Timeline, Connection, Row], None]] = {
     UNPARSED: _unparsed,
     CLOSE: _close,
     "CONNECT": _connect,
+    "CONNECTED": _connected,
+    "LOOKUP_RESPONSE": _refused,
+    "PARTITIONED_METADATA_RESPONSE": _refused,
     "SUBSCRIBE": _subscribe,
     "PRODUCER": _producer,
     "SUCCESS": _answered,

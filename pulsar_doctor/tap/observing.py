@@ -32,6 +32,8 @@ from pulsar_doctor.tap.observer.events import (
     Keep,
     Kept,
     ObserverEvent,
+    PassedBy,
+    Refused,
     Seal,
     Sealed,
     Verdict,
@@ -159,6 +161,7 @@ class _Known:
         self._statuses: dict[tuple[str, int | None, str], Status] = {}
         self._gap_seq = -1
         self._parted: set[int] = set()
+        self._once: set[tuple[type, str]] = set()
 
     def news(self, event: ObserverEvent) -> ObserverEvent | None:
         """What to pass on of it. Corrects what a verdict was before, as a new one cannot know."""
@@ -168,6 +171,10 @@ class _Known:
             case Gap():
                 before, self._gap_seq = self._gap_seq, max(self._gap_seq, event.seq)
                 return event if event.seq > before else None
+            case Refused(reason=what) | PassedBy(topic=what):
+                told = (type(event), what) in self._once
+                self._once.add((type(event), what))
+                return None if told else event
             case Parted():
                 known = event.incarnation in self._parted
                 self._parted.add(event.incarnation)

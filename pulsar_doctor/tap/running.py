@@ -33,6 +33,7 @@ from pulsar_doctor.tap.observer.events import (
     Gap,
     Keep,
     ObserverEvent,
+    Refused,
     Seal,
     Snapshot,
     Trouble,
@@ -49,6 +50,7 @@ COMMAND_SECONDS = 10.0  # to end, when the tap is told to
 TROUBLES = {  # counters of the relay
     "unreachable": "a broker could not be reached",
     "tls_failed": "TLS failed",
+    "client_tls_failed": "TLS with a client failed",
     "targets_refused": "a broker that no lookup had named was asked for",
     "connections_refused": "clients were refused",
     "redirects_failed": "a client could not be redirected",
@@ -172,6 +174,8 @@ class Tapping:
                 self.outcome.note("tap and broker have parted")
             case Trouble() if event.reason:
                 self.outcome.note("the trace could not be sealed for a time")
+            case Refused():
+                self.outcome.note("a client was refused")
             case Gap():
                 self.outcome.hidden |= event.dropped is None
                 self.outcome.dropped += event.dropped or 0

@@ -13,7 +13,7 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.tap.tapped import CONNECT, command_frame, frame
 
 REDIRECT, CONNECT_TO = 0, 1  # CommandLookupTopicResponse.LookupType
-CONNECTED, LOOKUP, LOOKUP_ANSWER = 3, 23, 24
+CONNECTED, SUCCESS, LOOKUP, LOOKUP_ANSWER = 3, 13, 23, 24
 
 
 def connecting(*, broker: str = "", token: str = "") -> bytes:
@@ -57,6 +57,13 @@ def read_from(sock: socket.socket) -> Iterator[Any]:
         total, size = struct.unpack(">II", head)
         yield wire.BaseCommand.FromString(stream.read(size))
         stream.read(total - 4 - size)
+
+
+def subscribed(topic: str) -> bytes:
+    """A SUBSCRIBE, Shared."""
+    return command_frame(
+        4, "subscribe", topic=topic, subscription="s", sub_type=1, consumer_id=3, request_id=1
+    )
 
 
 def looked_up(

@@ -166,7 +166,7 @@ def test_a_redirect_of_a_lookup_is_followed_by_the_tap(brokers, namespace, tmp_p
         answer = looked_up(relay.service_url, redirected_topic())
         assert answer.response == CONNECT_TO
         assert answer.proxy_through_service_url
-        assert int(answer.broker_service_url.rpartition(":")[2]) in brokers.ports
+        assert int(answer.broker_service_url.rpartition(":")[2]) not in brokers.ports
         with all_languages(brokers, tmp_path, relay) as clients:
             for client in clients:
                 topic = redirected_topic()
@@ -225,6 +225,27 @@ def test_a_consumer_is_not_told_the_broker_that_its_topic_moves_to(brokers, name
     assert told == (
         {brokers.owner(topic).service_url} if brokers.load_manager == EXTENSIBLE else {""}
     )
+
+
+def test_a_client_that_knows_nothing_of_proxies_stays_on_the_tap_at_either_broker(
+    brokers, namespace, tmp_path
+):
+    """Some read the broker's URL of an answer and nothing else, pulsar-flex for one."""
+    topic = partitioned(brokers, namespace)
+    wanted = {"subscription": "s", "sub_type": 1, "consumer_id": 3}
+    with tapped(brokers, tmp_path) as relay:
+        for part in range(PARTITIONS):
+            name = f"{topic}-partition-{part}"
+            url = looked_up(relay.service_url, name).broker_service_url
+            assert int(url.rpartition(":")[2]) not in brokers.ports
+            with talking(url, connecting()) as (sock, commands):
+                subscribe = {"topic": name, "request_id": 1, **wanted}
+                sock.sendall(command_frame(SUBSCRIBE, "subscribe", **subscribe))
+                assert next(commands).type == SUCCESS
+                assert consumers_at(brokers.owner(name), name)
+        assert relay_reached(relay) >= brokers.ports
+    rows = [row for row in rows_in(tmp_path / "t.ptrace") if row.command == "SUBSCRIBE"]
+    assert len(rows) == PARTITIONS
 
 
 def assigned_brokers(trace: Path) -> set[str]:

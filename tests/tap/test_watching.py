@@ -17,6 +17,7 @@ import pytest
 
 from pulsar_doctor.diagnosis.certainty import sure
 from pulsar_doctor.report.tap.document import SCHEMA
+from pulsar_doctor.report.trace.consumers import refusal_lines
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.broker.http_broker import Reply, serving
@@ -89,8 +90,8 @@ STALLED = {  # a queue of four, of which one was acknowledged
 }  # fmt: skip
 RELAY = {
     "connections_opened": 1, "connections_open": 1, "connections_refused": 0,
-    "targets_refused": 0, "unreachable": 0, "tls_failed": 0, "redirects_followed": 0,
-    "redirects_failed": 0, "unparsed": 0, "frames_too_long": 0,
+    "targets_refused": 0, "unreachable": 0, "tls_failed": 0, "client_tls_failed": 0,
+    "redirects_followed": 0, "redirects_failed": 0, "unparsed": 0, "frames_too_long": 0,
     "bytes_to_broker": 175, "bytes_to_client": 153,
     "records_seen": 10, "records_written": 10, "records_dropped": 0,
 }  # fmt: skip
@@ -388,6 +389,39 @@ def test_a_journal_that_is_deleted_while_it_is_written_to_costs_nothing(tmp_path
     assert [row.permits for row in rows if row.command == "FLOW"] == [4, 1, 2, 3]
     assert not [row for row in rows if row.command == "GAP"]
     assert (tap.events[-1]["dropped"], tap.err) == (0, tap.err[:1])
+
+
+def test_refusals_and_clients_that_went_by_are_told_once_and_summed_up(tmp_path):
+    trace = tmp_path / "t"
+    said = "AuthenticationError: Failed to authenticate"
+    with tapped("-o", "jsonl", "--trace", str(trace)) as played:
+        tap = played.subscribe().tap
+        played.to_broker(command_frame(23, "lookup", topic="elsewhere", request_id=9))
+        url = "pulsar://127.0.0.1:9"
+        answer = command_frame(
+            24, "lookup_response", broker_service_url=url, response=1, request_id=9
+        )
+        played.broker.send(answer)
+        played.client.read(10)
+        error = {"request_id": 1, "error": 3, "message": "Failed to authenticate"}
+        for _ in range(2):
+            played.to_broker(flow(1))
+            played.broker.send(command_frame(14, "error", **error))
+        refused = tap.wait_for("refused")
+        passed = tap.wait_for("passed_by")
+        observer = tap.child("pulsar_doctor.tap.observer")
+        os.kill(observer, signal.SIGKILL)
+        tap.end()
+    who = {"client_addr": ADDRESS, "client_version": "client"}
+    assert refused == told("refused", reason=said, **who)
+    assert passed == told("passed_by", topic="elsewhere", **who)
+    assert (len(tap.of("refused")), len(tap.of("passed_by"))) == (1, 1)
+    assert "a client was refused" in tap.events[-1]["seen"]
+    timeline = open_trace(trace).timeline()
+    assert {reason: one.count for reason, one in timeline.refusals.by_reason.items()} == {said: 2}
+    assert list(refusal_lines(timeline)) == [
+        Like(rf"refused 2 times, first 127\.0\.0\.1:\d+ \(client\): {said}")
+    ]
 
 
 def test_that_the_trace_cannot_be_sealed_is_told_and_that_it_can_again(tmp_path):

@@ -24,8 +24,17 @@ from pulsar_doctor.report.tap.watching import (
 )
 from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, not_recorded
-from pulsar_doctor.tap.observer.events import Compared, Gap, Kept, Sealed, Trouble, Verdict
-from pulsar_doctor.wording.printable import json_text, printable_lines
+from pulsar_doctor.tap.observer.events import (
+    Compared,
+    Gap,
+    Kept,
+    PassedBy,
+    Refused,
+    Sealed,
+    Trouble,
+    Verdict,
+)
+from pulsar_doctor.wording.printable import json_text, printable, printable_lines
 
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
@@ -97,6 +106,13 @@ def talked(event: Event) -> Iterator[str]:
     match event:
         case Gap():
             yield f"{clock(event)}  {not_recorded(event.dropped)}: the trace has a gap"
+        case Refused():
+            yield f"{clock(event)}  refused: {_client(event)}: {printable(event.reason)}"
+        case PassedBy():
+            yield (
+                f"{clock(event)}  {_client(event)} looked {printable(event.topic)} up and neither "
+                "subscribed nor produced: it may have gone to the broker itself, past the tap"
+            )
         case Sealed():
             yield f"{clock(event)}  all that had passed is sealed"
         case Kept() if event.path:
@@ -114,6 +130,11 @@ def talked(event: Event) -> Iterator[str]:
             for side, told in (("relay", event.relay), ("observer", observer)):
                 numbers = ", ".join(f"{name} {value}" for name, value in (told or {}).items())
                 yield f"{clock(event)}  {side}: {numbers or 'does not answer'}"
+
+
+def _client(event: Refused | PassedBy) -> str:
+    version = f" ({printable(event.client_version)})" if event.client_version else ""
+    return f"the client {event.client_addr or 'of an unknown address'}{version}"
 
 
 class _Patient:

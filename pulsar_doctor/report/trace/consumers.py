@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pulsar_doctor.ledger.balance import Ledger, Starvation
 from pulsar_doctor.ledger.consumers import Consumer
+from pulsar_doctor.ledger.refusals import Refusal
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.report.tables import percent
 from pulsar_doctor.report.trace.rows import iso, seconds
@@ -34,7 +35,27 @@ def summary_json(
         "rows": timeline.next_seq,
         "until": iso(timeline.now_us) if timeline.now_us else None,
         "consumers": [_consumer(c, now_ns, verdicts) for c in timeline.consumers],
+        "refusals": [_refusal(one) for one in timeline.refusals.by_reason.values()],
     }
+
+
+def _refusal(one: Refusal) -> dict[str, Any]:
+    return {
+        "reason": one.reason,
+        "count": one.count,
+        "first": iso(one.first_us),
+        "client_addr": one.client_addr,
+        "client_version": one.client_version,
+    }
+
+
+def refusal_lines(timeline: Timeline) -> Iterator[str]:
+    """Why clients did not get through, a line for each reason."""
+    for one in timeline.refusals.by_reason.values():
+        version = f" ({printable(one.client_version)})" if one.client_version else ""
+        times = "once" if one.count == 1 else f"{one.count} times"
+        who = f"first {one.client_addr or 'a client'}{version}"
+        yield f"refused {times}, {who}: {printable(one.reason)}"
 
 
 def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> dict[str, Any]:

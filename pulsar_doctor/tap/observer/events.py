@@ -122,6 +122,26 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a client did not get through; each reason once, with the first client that had it."""
+
+    at_us: int
+    reason: str
+    client_addr: str | None
+    client_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PassedBy:
+    """A lookup was answered and nobody came for the topic: its client may be past the tap."""
+
+    at_us: int
+    topic: str
+    client_addr: str | None
+    client_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sealed:
     """The answer to Seal."""
 
@@ -183,7 +203,19 @@ class Compared:
 
 
 Ask = Begin | Seal | Keep | CountRows | Compare
-ObserverEvent = Snapshot | Verdict | Gap | Sealed | Kept | Trouble | Counted | Compared | Parted
+ObserverEvent = (
+    Snapshot
+    | Verdict
+    | Gap
+    | Refused
+    | PassedBy
+    | Sealed
+    | Kept
+    | Trouble
+    | Counted
+    | Compared
+    | Parted
+)
 
 ASKS: Table[Ask] = Table(
     "command",
@@ -195,6 +227,8 @@ EVENTS: Table[ObserverEvent] = Table(
         "snapshot": Snapshot,
         "verdict": Verdict,
         "gap": Gap,
+        "refused": Refused,
+        "passed_by": PassedBy,
         "sealed": Sealed,
         "kept": Kept,
         "trouble": Trouble,

@@ -30,12 +30,15 @@ from pulsar_doctor.tap.observer.events import (
     Keep,
     Kept,
     ObserverEvent,
+    PassedBy,
+    Refused,
     Seal,
     Sealed,
     Trouble,
     Verdict,
 )
 from pulsar_doctor.tap.observer.snapshot import snapshot
+from pulsar_doctor.tap.observer.unfollowed import Unfollowed
 from pulsar_doctor.tap.relay.lines import Strange
 from pulsar_doctor.tap.verdicts import Verdicts
 from pulsar_doctor.trace.sealing import Sealer
@@ -86,6 +89,8 @@ class Teller:
         self._samples: Sequence[ConsumerSample] | None = None
         self._strange: set[Strange] = set()
         self._trouble: str | None = None
+        self._refused: set[str] = set()  # reasons that were told
+        self._unfollowed = Unfollowed()
         self._rows = 0
         self._watched: Sealer | None = None  # from when it has caught up on
         self.wait = channel.wait
@@ -93,6 +98,7 @@ class Teller:
     def row(self, row: Row) -> None:
         """Each row once, in order."""
         self._rows += 1
+        self._unfollowed.add(row)
         if row.command == GAP:
             self._tell(Gap(row.ts, row.seq, row.dropped))
         if self._comparison is not None:
@@ -128,6 +134,7 @@ class Teller:
             self._trouble = watched.trouble
             self._tell(Trouble(watched.timeline.now_us, self._trouble))
         self._compare(watched.timeline)
+        self._tell_who_is_missing(watched.timeline)
         self._work(watched)
 
     def _work(self, watched: Sealer) -> None:
@@ -145,12 +152,23 @@ class Teller:
     def end(self, watched: Sealer) -> None:
         """The relay has ended and all is sealed: the last verdicts, whatever time they take."""
         self._answer(watched)
+        self._tell_who_is_missing(watched.timeline)
         for _ in range(2):  # the first may only end a round that had been begun
             self._tell_changes(watched.timeline, lambda: False)
         self._tell(self._counted(watched))
         if self._compared is not None:
             self._tell(compared(watched.timeline.now_us, self._compared))
         self._channel.drain(DRAIN_SECONDS)
+
+    def _tell_who_is_missing(self, timeline: Timeline) -> None:
+        """Clients that did not get through, and those that may have gone another way."""
+        for reason, one in timeline.refusals.by_reason.items():
+            if reason not in self._refused:
+                self._refused.add(reason)
+                self._tell(Refused(one.first_us, reason, one.client_addr, one.client_version))
+        for looked in self._unfollowed.late(timeline.now_us):
+            told = looked.topic, looked.client_addr, looked.client_version
+            self._tell(PassedBy(timeline.now_us, *told))
 
     def _tell(self, event: ObserverEvent) -> None:
         self._channel.tell(EVENTS.to_json(event))

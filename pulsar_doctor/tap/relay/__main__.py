@@ -174,10 +174,14 @@ async def serve(config: Config) -> None:
     _allow_connections()
     dialler = _dialler(config)
     own = config.listen_tls
-    listeners = Listeners(tls.towards_clients(own) if own else None)
+    listeners = Listeners(None)
+    if own:
+        listeners.context = tls.towards_clients(own, listeners.tls_failed)
     with _journal(config) as journal:
         most = config.max_connections or CONNECTIONS_MOST
-        connections = Connections(journal, migrate=listeners.migrate, say=LineTeller(), most=most)
+        connections = Connections(
+            journal, migrate=listeners.migrate, stand_ins=listeners, say=LineTeller(), most=most
+        )
         listeners.connections = connections
         server = await _listen(listeners, dialler, config.listen_host, config.listen_port)
         answer(Listens(shown(server.sockets[0].getsockname()[:2])))

@@ -8,9 +8,21 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 Address = tuple[str, int]  # host and port, the host as `normalised` gives it
+
+
+class Way(NamedTuple):
+    """How the tap gets to a broker. dial: None: to one of the service URL's, which is a proxy.
+
+    name: the broker as that proxy is told in CONNECT; "" where there is none.
+    """
+
+    dial: Address | None = None
+    name: str = ""
+
 
 # Why a broker that a client asks for is not dialled. What it asked for is not repeated: it may not
 # be an address at all, and `proxy_to_broker_url` may hold a password.

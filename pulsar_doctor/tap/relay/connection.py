@@ -14,10 +14,10 @@ from typing import Any
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.tap.relay import tls
-from pulsar_doctor.tap.relay.addresses import Address
+from pulsar_doctor.tap.relay.addresses import Address, Way
 from pulsar_doctor.tap.relay.asking import follow
 from pulsar_doctor.tap.relay.connections import Connections
-from pulsar_doctor.tap.relay.conversation import Conversation
+from pulsar_doctor.tap.relay.conversation import HOME, Conversation
 from pulsar_doctor.tap.relay.dialling import Dialler, TargetUnreachable
 from pulsar_doctor.tap.relay.errands import (
     Close,
@@ -36,19 +36,24 @@ from pulsar_doctor.tap.relay.sockets import peer_address, peer_of
 from pulsar_doctor.tap.relay.targets import TargetRefused
 
 
-def accept(connections: Connections, dialler: Dialler) -> Client:
-    """A new client, of the cluster behind that dialler."""
-    return RelayedConnection(connections, dialler).client
+def accept(connections: Connections, dialler: Dialler, home: Way = HOME) -> Client:
+    """A new client, of the cluster behind that dialler. home: its broker where it names none."""
+    return RelayedConnection(connections, dialler, home).client
 
 
 class RelayedConnection:
     """A client and its broker."""
 
-    def __init__(self, connections: Connections, dialler: Dialler) -> None:
+    def __init__(self, connections: Connections, dialler: Dialler, home: Way) -> None:
         self.all = connections
         self.dialler = dialler
         self.talk = Conversation(
-            connections.counters, tls=dialler.context is not None, migrate=self._migrate
+            connections.counters,
+            tls=dialler.context is not None,
+            migrate=self._migrate,
+            stand_in=self._stand_in,
+            way_to=self._way_to,
+            home=home,
         )
         self.client = Client(self)
         self.broker = Broker(self)
@@ -128,7 +133,10 @@ class RelayedConnection:
         self.run_errands()
 
     def _name(self, errand: Name) -> None:
-        self.dialler.targets.name(errand.broker)
+        if errand.behind:
+            self.dialler.targets.name_behind(errand.broker)
+        else:
+            self.dialler.targets.name(errand.broker)
 
     def _say(self, errand: SayAloud) -> None:
         self.all.say(errand.sentence)
@@ -153,6 +161,15 @@ class RelayedConnection:
         if self.all.migrate is None:
             return None
         return self.all.migrate(brokers, self.client.transport, self.dialler)
+
+    def _stand_in(self, way: Way) -> Address | None:
+        if self.all.stand_ins is None:
+            return None
+        return self.all.stand_ins.stand_in(way, self.client.transport, self.dialler)
+
+    def _way_to(self, broker: Address) -> Way:
+        stands_for = self.all.stand_ins and self.all.stand_ins.stands_for(broker)
+        return stands_for or self.dialler.targets.way_to(broker)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

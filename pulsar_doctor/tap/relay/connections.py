@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import ssl
 from collections.abc import Callable
+from typing import Protocol
 
-from pulsar_doctor.tap.relay.addresses import Address
+from pulsar_doctor.tap.relay import tls
+from pulsar_doctor.tap.relay.addresses import Address, Way
 from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Unmasked
 from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.dialling import Dialler
-from pulsar_doctor.tap.relay.journal_file import JournalFile
+from pulsar_doctor.tap.relay.journal_file import JournalFile, moment
 from pulsar_doctor.tap.relay.sides import Side
 from pulsar_doctor.wire.masking import Mask
 
@@ -29,6 +32,18 @@ MigrateConnection = Callable[
 ]
 
 
+class StandIns(Protocol):
+    """Addresses of the tap that stand for brokers."""
+
+    def stand_in(
+        self, way: Way, client: asyncio.BaseTransport | None, dialler: Dialler
+    ) -> Address | None:
+        """One for this broker, where this client can reach it; None where there is none."""
+
+    def stands_for(self, address: Address) -> Way | None:
+        """The broker that this address stands for."""
+
+
 class Connections:
     """All connections of one relay, and what they share.
 
@@ -40,6 +55,7 @@ class Connections:
         journal: JournalFile,
         *,
         migrate: MigrateConnection | None = None,
+        stand_ins: StandIns | None = None,
         say: Callable[[str], None] = lambda sentence: None,
         most: int = CONNECTIONS_MOST,
     ) -> None:
@@ -48,6 +64,7 @@ class Connections:
         self.open: set[Side] = set()
         self.following = asyncio.Semaphore(FOLLOWED_AT_ONCE)
         self.migrate = migrate
+        self.stand_ins = stand_ins
         self.say = say
         self._most = most
         self.mask = Mask(os.urandom(16))
@@ -63,6 +80,17 @@ class Connections:
         self.counters.connections_opened += 1
         self._next_conn_id += 1
         return ConnectionJournal(self.journal, self._unmasked, self._next_conn_id - 1)
+
+    def tls_failed(self, error: ssl.SSLError) -> None:
+        """A client and the tap could not agree on TLS: nothing else is known of it."""
+        self.counters.client_tls_failed += 1
+        why = tls.why_not_client(error)
+        self.say(why)
+        self._next_conn_id += 1
+        notes = ConnectionJournal(self.journal, self._unmasked, self._next_conn_id - 1)
+        now = moment()
+        notes.open(None, None, now)
+        notes.close(why, now)
 
     def read_bytes(self, direction: int) -> int:
         """All that was read, in that direction."""

@@ -12,16 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsar_doctor.tap.relay import rewrites
-from pulsar_doctor.tap.relay.addresses import NOT_NAMED, address_of
+from pulsar_doctor.tap.relay.addresses import NOT_NAMED, Address, Way, address_of
 from pulsar_doctor.tap.relay.connection_journal import ConnectionJournal, Time
 from pulsar_doctor.tap.relay.counters import RelayCounters
-from pulsar_doctor.tap.relay.decisions import Decisions, Migrate
+from pulsar_doctor.tap.relay.decisions import Decisions, Migrate, StandIn
 from pulsar_doctor.tap.relay.errands import Close, Dial, EndBoth, Errand, Follow, Pass, SayAloud
 from pulsar_doctor.tap.relay.first_words import FirstWords
 from pulsar_doctor.tap.relay.lookups import Following
 from pulsar_doctor.tap.relay.passage import NOTHING, TO_BROKER, TO_CLIENT, Passage
 from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames
 
+HOME = Way()
 FRAME_BYTES_MOST = 2**31 - 1  # what a column of the trace holds
 CONNECTED = 3
 NAMES = {TO_BROKER: "client", TO_CLIENT: "broker"}  # of whoever speaks in this direction
@@ -30,15 +31,26 @@ NAMES = {TO_BROKER: "client", TO_CLIENT: "broker"}  # of whoever speaks in this 
 class Conversation:
     """A client and its broker. tls: whether brokers are dialled with TLS.
 
+    way_to: how a broker is reached that a client names. home: how that of a client is that names
+    none.
     open: the broker is there. greeted: by its CONNECTED. closed: it is over, for both.
     """
 
     def __init__(
-        self, counters: RelayCounters, *, tls: bool = False, migrate: Migrate | None = None
+        self,
+        counters: RelayCounters,
+        *,
+        tls: bool = False,
+        migrate: Migrate | None = None,
+        stand_in: StandIn | None = None,
+        way_to: Callable[[Address], Way] = Way,
+        home: Way = HOME,
     ) -> None:
         self.errands: list[Errand] = []
         self.open = self.greeted = self.closed = False
-        self._decisions = Decisions(self.errands, tls=tls, migrate=migrate)
+        self._decisions = Decisions(self.errands, tls=tls, migrate=migrate, stand_in=stand_in)
+        self._way_to = way_to
+        self._home = home
         decide = self._decisions.decide
         self.to_broker = Passage(rewrites.HELD_TO_BROKER, TO_BROKER, decide)
         self.to_client = Passage(rewrites.HELD_TO_CLIENT, TO_CLIENT, decide)
@@ -180,8 +192,9 @@ class Conversation:
         broker = address_of(wanted) if wanted else None
         if wanted and broker is None:
             self.refused(NOT_NAMED, now)
-        else:
-            self.errands.append(Dial(broker))
+            return
+        self._decisions.way = self._home if broker is None else self._way_to(broker)
+        self.errands.append(Dial(self._decisions.way.dial))
 
     def _end(self, way: Passage) -> None:
         if kept := way.rest():

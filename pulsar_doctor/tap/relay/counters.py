@@ -15,6 +15,7 @@ class RelayCounters:
     targets_refused: int = 0
     unreachable: int = 0
     tls_failed: int = 0
+    client_tls_failed: int = 0
     redirects_followed: int = 0
     redirects_failed: int = 0
     unparsed: int = 0

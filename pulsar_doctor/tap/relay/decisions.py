@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsar_doctor.tap.relay import rewrites
-from pulsar_doctor.tap.relay.addresses import Address, addresses_of
+from pulsar_doctor.tap.relay.addresses import Address, Way, addresses_of, shown
 from pulsar_doctor.tap.relay.errands import Errand, Follow, Name, SayAloud
 from pulsar_doctor.tap.relay.greeting import Greeting
 from pulsar_doctor.tap.relay.lookups import Following, Questions, Unfollowed
@@ -22,13 +22,22 @@ from pulsar_doctor.wire.framing import Frame
 
 # Where a client finds the cluster that its topic has moved to; None where the tap has no place.
 Migrate = Callable[[tuple[Address, ...]], Address | None]
+# An address of the tap that stands for a broker; None where there is none.
+StandIn = Callable[[Way], Address | None]
 
 
 class Decisions:
-    """Those of one connection. tls: whether its brokers are dialled with TLS."""
+    """Those of one connection. tls: whether its brokers are dialled with TLS.
 
-    def __init__(self, errands: list[Errand], *, tls: bool, migrate: Migrate | None) -> None:
+    way: to its broker, from when that is known.
+    """
+
+    def __init__(
+        self, errands: list[Errand], *, tls: bool, migrate: Migrate | None, stand_in: StandIn | None
+    ) -> None:
+        self.way = Way()
         self._errands = errands
+        self._stand_in = stand_in
         self._tls = tls
         self._migrate = migrate
         self._greeting = Greeting()
@@ -59,7 +68,7 @@ class Decisions:
 
     def _connect(self, frame: Frame, original: bytes) -> bytes:
         self._greeting.said(frame.command)
-        return rewrites.connect(frame, original)
+        return rewrites.connect(frame, original, self.way.name)
 
     def _lookup(self, frame: Frame, original: bytes) -> bytes:
         self._questions.asked(frame.command)
@@ -81,6 +90,9 @@ class Decisions:
     def _kept_on_tap(self, command: Any) -> Any:
         """A LOOKUP_RESPONSE that keeps the client here; None where it may pass as it is."""
         answer = command.lookup_response
+        if (behind := rewrites.behind_proxy(answer)) is not None:
+            self._errands.append(Name(behind, behind=True))
+            return command if self._stood_for(answer, Way(None, shown(behind))) else None
         try:
             broker = rewrites.keep_on_tap(answer, tls=self._tls)
         except NotForTap as error:
@@ -89,11 +101,19 @@ class Decisions:
         if broker is None:
             return None
         self._errands.append(Name(broker))
+        self._stood_for(answer, Way(broker))
         return command
+
+    def _stood_for(self, answer: Any, way: Way) -> bool:
+        """Whether it now names an address of the tap."""
+        stand_in = None if self._stand_in is None else self._stand_in(way)
+        if stand_in is not None:
+            rewrites.stand_for(answer, stand_in)
+        return stand_in is not None
 
     def _closing(self, frame: Frame, original: bytes) -> bytes:
         instead, broker = rewrites.without_broker(frame, original, tls=self._tls)
-        if broker is not None:
+        if broker is not None and not self.way.name:
             self._errands.append(Name(broker))
         return instead
 

@@ -17,9 +17,13 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The cluster has named this broker: from now on it may be dialled."""
+    """The cluster has named this broker: from now on it may be dialled.
+
+    behind: only through the service URL, which is a proxy.
+    """
 
     broker: Address
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)

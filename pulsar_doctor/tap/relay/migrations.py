@@ -1,4 +1,7 @@
-"""Further listening addresses of the tap, one for each cluster that a topic has moved to.
+"""Further listening addresses of the tap: one for each broker, one for each cluster moved to.
+
+Lookups are answered with an address that stands for the broker that was found. A client that names
+its broker in CONNECT never goes there; one that does not know how to comes to the tap all the same.
 
 TOPIC_MIGRATED (PIP-188) names another cluster, where the client looks its topic up again as if that
 were its service URL. So that it stays on the tap it is given an address of the tap instead, on the
@@ -13,13 +16,15 @@ import socket
 import ssl
 from typing import Any
 
-from pulsar_doctor.tap.relay.addresses import Address
+from pulsar_doctor.tap.relay.addresses import Address, Way
 from pulsar_doctor.tap.relay.connection import accept
 from pulsar_doctor.tap.relay.connections import Connections
+from pulsar_doctor.tap.relay.conversation import HOME
 from pulsar_doctor.tap.relay.dialling import SHUTDOWN_SECONDS, Dialler
 from pulsar_doctor.tap.relay.targets import Targets
 
 LISTENERS_MOST = 16
+STAND_INS_MOST = 256
 HANDSHAKE_SECONDS = 10.0
 BACKLOG = 1024
 
@@ -30,22 +35,27 @@ class Listeners:
     """All sockets that the tap listens on. context: the tap's own TLS; None for none."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
-        self._context = context
+        self.context = context
         self._servers: list[asyncio.Server] = []
         self._migrated: dict[ListenerKey, Address] = {}
         self._clusters: dict[tuple[Address, ...], Dialler] = {}
+        self._stand_ins: dict[tuple[str, Dialler, Way], Address] = {}
+        self._stand_for: dict[Address, Way] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self.connections: Connections
 
-    async def listen(self, dialler: Dialler, **where: Any) -> asyncio.Server:
-        """Accepts clients for the cluster behind dialler. where: as create_server takes it."""
+    async def listen(self, dialler: Dialler, home: Way = HOME, **where: Any) -> asyncio.Server:
+        """Accepts clients for the cluster behind dialler. where: as create_server takes it.
+
+        home: the broker of clients that name none.
+        """
         server = await asyncio.get_running_loop().create_server(
-            lambda: accept(self.connections, dialler),
+            lambda: accept(self.connections, dialler, home),
             **where,
             backlog=BACKLOG,
-            ssl=self._context,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._context else None,
-            ssl_shutdown_timeout=SHUTDOWN_SECONDS if self._context else None,
+            ssl=self.context,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context else None,
+            ssl_shutdown_timeout=SHUTDOWN_SECONDS if self.context else None,
         )
         self._servers.append(server)
         return server
@@ -79,19 +89,61 @@ class Listeners:
         if brokers not in self._clusters:
             targets = Targets(brokers, migrated_from=before.targets)
             self._clusters[brokers] = Dialler(targets, before.context)
-        task = asyncio.get_running_loop().create_task(self._begin(self._clusters[brokers], sock))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
-        address = name[0], int(sock.getsockname()[1])
+        address = self._begin(self._clusters[brokers], HOME, sock)
         self._migrated[name[0], brokers] = address
         return address
 
-    async def _begin(self, dialler: Dialler, sock: socket.socket) -> None:
+    def stand_in(
+        self, way: Way, client: asyncio.BaseTransport | None, dialler: Dialler
+    ) -> Address | None:
+        """The address of the tap that stands for a broker; None where there is none.
+
+        client: whoever is told; it is reached where it has reached the tap.
+        """
+        name = client.get_extra_info("sockname") if client is not None else None
+        if not name:
+            return None
+        known = self._stand_ins.get((name[0], dialler, way))
+        if known is not None:
+            return known
+        if len(self._stand_ins) >= STAND_INS_MOST:
+            self.connections.say(
+                f"more than {STAND_INS_MOST} brokers: a client that does not name the broker it "
+                "wants (proxy_through_service_url) goes past the tap to the next ones"
+            )
+            return None
         try:
-            await self.listen(dialler, sock=sock)
+            sock = _bound(name)
+        except OSError as error:
+            self.connections.say(f"cannot listen in the place of a broker: {error.strerror}")
+            return None
+        address = self._begin(dialler, way, sock)
+        self._stand_ins[name[0], dialler, way] = address
+        self._stand_for[address] = way
+        return address
+
+    def stands_for(self, address: Address) -> Way | None:
+        """The broker that this address stands for."""
+        return self._stand_for.get(address)
+
+    def _begin(self, dialler: Dialler, home: Way, sock: socket.socket) -> Address:
+        """Has it listen; where it does."""
+        task = asyncio.get_running_loop().create_task(self._listening(dialler, home, sock))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        host, port = sock.getsockname()[:2]
+        return str(host), int(port)
+
+    async def _listening(self, dialler: Dialler, home: Way, sock: socket.socket) -> None:
+        try:
+            await self.listen(dialler, home, sock=sock)
         except OSError as error:
             sock.close()
-            self.connections.say(f"cannot listen for a migrated topic: {error.strerror}")
+            self.connections.say(f"cannot listen at another port: {error.strerror}")
+
+    def tls_failed(self, error: ssl.SSLError) -> None:
+        """The handshake with a client has failed."""
+        self.connections.tls_failed(error)
 
     def close(self) -> None:
         """No more clients."""

@@ -2,9 +2,11 @@
 
 - LOOKUP_RESPONSE: `proxy_through_service_url` is set. The client then connects to the tap again and
   names the broker it wants in CONNECT, as it does with Pulsar's own proxy (PIP-14 and the binary
-  protocol, "Topic lookup"). Which of the two URLs it names depends on whether it speaks TLS to the
-  tap; both name the broker as the tap dials it.
-- CONNECT: `proxy_to_broker_url` is taken off: no broker is meant to see it.
+  protocol, "Topic lookup"). The broker's URLs become an address of the tap that stands for the
+  broker, so that a client which does not know that field comes to the tap as well. Where there is
+  no such address both URLs name the broker as the tap dials it.
+- CONNECT: `proxy_to_broker_url` is taken off: no broker is meant to see it. Where the service URL
+  is a proxy, as its own answers to lookups say, that proxy is told the broker.
 - CLOSE_CONSUMER, CLOSE_PRODUCER: the broker that they point to is taken off (PIP-307): the client
   looks the topic up instead. Newer clients would come back to the tap with that URL, since they
   remember that the lookup told them to (`useProxy`); older ones would dial it.
@@ -65,12 +67,19 @@ def wanted_broker(command: bytes) -> str:
         return ""
 
 
-def connect(frame: Frame, original: bytes) -> bytes:
-    """A CONNECT as the broker gets it. May raise upb's DecodeError, like all of these."""
+def connect(frame: Frame, original: bytes, name: str = "") -> bytes:
+    """A CONNECT as the broker gets it. May raise upb's DecodeError, like all of these.
+
+    name: of the broker, for a proxy.
+    """
     command = wire.BaseCommand.FromString(frame.command)
-    if not command.connect.HasField("proxy_to_broker_url"):
+    if command.connect.proxy_to_broker_url == name and (
+        name or not command.connect.HasField("proxy_to_broker_url")
+    ):
         return original
     command.connect.ClearField("proxy_to_broker_url")
+    if name:
+        command.connect.proxy_to_broker_url = name
     return reframed(command, frame, original)
 
 
@@ -107,6 +116,19 @@ def keep_on_tap(answer: Any, *, tls: bool) -> Address | None:
         answer.broker_service_url_tls = f"pulsar+ssl://{place}"
     answer.proxy_through_service_url = True
     return broker
+
+
+def behind_proxy(answer: Any) -> Address | None:
+    """The broker that a proxy's LOOKUP_RESPONSE names; None where that is not what it is."""
+    if not answer.proxy_through_service_url:
+        return None
+    return broker_of(answer, tls=False) or broker_of(answer, tls=True)
+
+
+def stand_for(answer: Any, stand_in: Address) -> None:
+    """Changes a LOOKUP_RESPONSE so that it names an address of the tap for the broker."""
+    answer.broker_service_url = f"pulsar://{shown(stand_in)}"
+    answer.broker_service_url_tls = f"pulsar+ssl://{shown(stand_in)}"
 
 
 def not_ready(request_id: int, why: str) -> Any:

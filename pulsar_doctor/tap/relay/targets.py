@@ -20,7 +20,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.tap.relay.addresses import NOT_NAMED, Address, shown
+from pulsar_doctor.tap.relay.addresses import NOT_NAMED, Address, Way, shown
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -78,6 +78,7 @@ class Targets:
         self._told = frozenset() if migrated_from else frozenset((*self.service, *allowed))
         self._parent = migrated_from
         self._pins: dict[Address, _Pin] = {}
+        self._behind: dict[Address, None] = {}
         self._loopback = False
         if migrated_from is not None:
             self.name_service()
@@ -94,6 +95,7 @@ class Targets:
 
     def name(self, broker: Address) -> None:
         """The cluster has named this broker: from now on it may be dialled where it is now."""
+        self._behind.pop(broker, None)
         if broker in self._told:
             return
         loop = asyncio.get_running_loop()
@@ -105,6 +107,16 @@ class Targets:
         self._pins[broker] = pin
         if len(self._pins) > NAMED_MOST:
             del self._pins[next(iter(self._pins))]
+
+    def name_behind(self, broker: Address) -> None:
+        """The service URL is a proxy and has named this broker, which is behind it."""
+        self._behind[broker] = None
+        if len(self._behind) > NAMED_MOST:
+            del self._behind[next(iter(self._behind))]
+
+    def way_to(self, broker: Address) -> Way:
+        """How a broker is reached, as the cluster has said."""
+        return Way(None, shown(broker)) if broker in self._behind else Way(broker)
 
     def name_service(self) -> None:
         """The cluster before has named this one, again perhaps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pulsar_doctor.errors import InputError
@@ -35,11 +35,43 @@ def towards_brokers(files: Mapping[str, Any]) -> ssl.SSLContext:
     return context
 
 
-def towards_clients(files: Mapping[str, Any]) -> ssl.SSLContext:
-    """How clients are answered. files: paths `certificate`, `key`. Raises InputError."""
+def towards_clients(
+    files: Mapping[str, Any], failed: Callable[[ssl.SSLError], object] = lambda error: None
+) -> ssl.SSLContext:
+    """How clients are answered. files: paths `certificate`, `key`. Raises InputError.
+
+    failed: is told of each handshake that fails, which no event loop does.
+    """
+
+    class Handshake(ssl.SSLObject):
+        """The server's side of one connection."""
+
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError as error:
+                failed(error)
+                raise
+
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.sslobject_class = Handshake
     _show(context, files, "certificate of the tap")
     return context
+
+
+def why_not_client(error: ssl.SSLError) -> str:
+    """What is wrong between a client and the tap's TLS, and what to do."""
+    reason = str(error.reason or error).replace("_", " ").lower()
+    if "http request" in reason or "wrong version" in reason or "unknown protocol" in reason:
+        return f"a client speaks no TLS to the tap ({reason}); give it the address with pulsar+ssl"
+    if "alert" in reason:
+        return (
+            f"a client does not accept the certificate of the tap ({reason}); it must trust its "
+            "authority, and the certificate must be for the host that the client connects to"
+        )
+    return f"TLS with a client failed ({reason})"
 
 
 def _show(context: ssl.SSLContext, files: Mapping[str, Any], what: str) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import Row
 from tests.support import eventually
 from tests.tap.tapped import blocks_in, command_frame, frame, rows_in
@@ -150,7 +151,9 @@ def test_a_client_that_finds_no_broker_is_on_record_with_what_it_said(tap):
         url = f"pulsar://127.0.0.1:{gone.getsockname()[1]}"
     with tap.pair() as (client, broker):
         broker.sendall(lookup_response(url))
-        passes(client, kept_on_tap(url))
+        told = client.recv(len(kept_on_tap(url)), socket.MSG_WAITALL)
+        named = wire.BaseCommand.FromString(told[8:]).lookup_response.broker_service_url
+        assert told == kept_on_tap(named) != kept_on_tap(url)
     with tap.client() as client:
         name = client.getsockname()
         client.sendall(command_frame(2, "connect", proxy_to_broker_url=url))

@@ -247,6 +247,34 @@ def test_the_taps_own_certificate_is_shown(tmp_path, pem, server_side, how):
         assert tapped.commands(client)[-1] == "CONNECTED"
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (
+            "distrusts",
+            "a client does not accept the certificate of the tap (tlsv1 alert unknown ca)",
+        ),
+        ("plain", "a client speaks no TLS to the tap"),
+    ],
+)
+def test_a_client_that_does_not_get_through_the_handshake_is_counted_and_said(
+    tmp_path, pem, loop, how, said, capfd
+):
+    with tapping(tmp_path / "t", listen_tls=(pem / "cert.pem", pem / "key.pem")) as tapped:
+        client = tapped.client()
+        if how == "plain":
+            client.send(CONNECT)
+        else:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                ssl.create_default_context().wrap_socket(client.sock, server_hostname="127.0.0.1")
+        eventually(lambda: tapped.relay.counters()["client_tls_failed"] == 1)
+        tapped.relay.flush()
+        opened, closed = rows_in(tmp_path / "t")
+        assert (opened.command, closed.command) == ("OPEN", "CLOSE")
+        assert closed.error_message.startswith(said)
+    assert said in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("most", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_broker_that_wants_a_certificate_is_said_to(
     tmp_path, pem, server_side, capfd, most, loop
@@ -462,7 +490,10 @@ def test_a_redirect_is_followed_with_tls(tls):
     aside.send(CONNECTED)
     read_frame(aside)
     aside.send(lookup_answer(broker_service_url_tls=f"pulsar+ssl://{url}"))
-    assert client.read(len(both(url))) == both(url)
+    told = wire.BaseCommand.FromString(read_frame(client)[8:]).lookup_response
+    place = told.broker_service_url_tls.removeprefix("pulsar+ssl://")
+    assert place != url
+    assert told == wire.BaseCommand.FromString(both(place)[8:]).lookup_response
 
 
 def test_a_redirect_to_a_broker_that_is_not_trusted_gives_it_nothing(tls, pem):

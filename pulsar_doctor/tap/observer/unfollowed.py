@@ -1,0 +1,69 @@
+"""Lookups that were answered and led to nothing: such a client may have gone past the tap.
+
+The answer to a lookup names an address of the tap. Who then neither subscribes nor produces here
+has found the broker in another way, or has given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pulsar_doctor.wire.columns import CLOSE, Row
+
+FOLLOWS_SECONDS = 10.0
+WAITING_MOST = 10_000
+TOLD_MOST = 1_000  # topics
+PLAIN = "persistent://public/default/"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A lookup that was answered. until_us: when somebody should have come for the topic."""
+
+    topic: str
+    client_addr: str | None
+    client_version: str | None
+    until_us: int
+
+
+class Unfollowed:
+    """Of one trace, row by row. Each topic is told once."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[int | None, int | None], str] = {}
+        self._waiting: dict[str, Looked] = {}
+        self._told: set[str] = set()
+
+    def add(self, row: Row) -> None:
+        """Each row once, in order."""
+        if row.command == "LOOKUP" and row.topic:
+            self._asked[row.conn_id, row.request_id] = row.topic
+            if len(self._asked) > WAITING_MOST:
+                del self._asked[next(iter(self._asked))]
+        elif row.command == "LOOKUP_RESPONSE" and row.error_code is None:
+            topic = self._asked.pop((row.conn_id, row.request_id), None)
+            if topic and topic not in self._told and len(self._waiting) < WAITING_MOST:
+                until_us = row.ts + round(FOLLOWS_SECONDS * 1e6)
+                looked = Looked(topic, row.client_addr, row.client_version, until_us)
+                self._waiting.setdefault(whole(topic), looked)
+        elif row.command in ("SUBSCRIBE", "PRODUCER") and row.topic:
+            self._waiting.pop(whole(row.topic), None)
+        elif row.command == CLOSE:
+            for key in [key for key in self._asked if key[0] == row.conn_id]:
+                del self._asked[key]
+
+    def late(self, now_us: int) -> Iterator[Looked]:
+        """Those for which nobody came in time."""
+        for key, looked in list(self._waiting.items()):
+            if looked.until_us > now_us:
+                return  # they are in the order of time
+            del self._waiting[key]
+            if looked.topic not in self._told and len(self._told) < TOLD_MOST:
+                self._told.add(looked.topic)
+                yield looked
+
+
+def whole(topic: str) -> str:
+    """One name for each topic, however it is written."""
+    return topic if "://" in topic else PLAIN + topic.removeprefix("public/default/")
