@@ -31,9 +31,9 @@ from pulsar_doctor.tap.observer.events import (
     Gap,
     Keep,
     Kept,
+    NotLetIn,
     ObserverEvent,
     PassedBy,
-    Refused,
     Seal,
     Sealed,
     Verdict,
@@ -171,7 +171,7 @@ class _Known:
             case Gap():
                 before, self._gap_seq = self._gap_seq, max(self._gap_seq, event.seq)
                 return event if event.seq > before else None
-            case Refused(reason=what) | PassedBy(topic=what):
+            case NotLetIn(reason=what) | PassedBy(topic=what):
                 told = (type(event), what) in self._once
                 self._once.add((type(event), what))
                 return None if told else event

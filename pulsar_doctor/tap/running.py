@@ -32,8 +32,8 @@ from pulsar_doctor.tap.observer.events import (
     CountRows,
     Gap,
     Keep,
+    NotLetIn,
     ObserverEvent,
-    Refused,
     Seal,
     Snapshot,
     Trouble,
@@ -174,7 +174,7 @@ class Tapping:
                 self.outcome.note("tap and broker have parted")
             case Trouble() if event.reason:
                 self.outcome.note("the trace could not be sealed for a time")
-            case Refused():
+            case NotLetIn():
                 self.outcome.note("a client was refused")
             case Gap():
                 self.outcome.hidden |= event.dropped is None
@@ -192,6 +192,9 @@ class Tapping:
         with contextlib.suppress(DoctorError):  # it is gone, or hangs: then nobody knows
             counted = self.relay.counters()
             self.outcome.dropped = max(self.outcome.dropped, counted.get("records_dropped", 0))
+            if cut_off := counted.get("connections_open", 0):
+                many = "connections of clients are" if cut_off > 1 else "connection of a client is"
+                self.screen.say(f"the tap ends; {cut_off} {many} cut off")
             for name, what in TROUBLES.items():
                 if counted.get(name):
                     self.outcome.note(what)

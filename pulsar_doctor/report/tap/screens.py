@@ -28,8 +28,8 @@ from pulsar_doctor.tap.observer.events import (
     Compared,
     Gap,
     Kept,
+    NotLetIn,
     PassedBy,
-    Refused,
     Sealed,
     Trouble,
     Verdict,
@@ -106,7 +106,7 @@ def talked(event: Event) -> Iterator[str]:
     match event:
         case Gap():
             yield f"{clock(event)}  {not_recorded(event.dropped)}: the trace has a gap"
-        case Refused():
+        case NotLetIn():
             yield f"{clock(event)}  refused: {_client(event)}: {printable(event.reason)}"
         case PassedBy():
             yield (
@@ -132,7 +132,7 @@ def talked(event: Event) -> Iterator[str]:
                 yield f"{clock(event)}  {side}: {numbers or 'does not answer'}"
 
 
-def _client(event: Refused | PassedBy) -> str:
+def _client(event: NotLetIn | PassedBy) -> str:
     version = f" ({printable(event.client_version)})" if event.client_version else ""
     return f"the client {event.client_addr or 'of an unknown address'}{version}"
 

@@ -122,7 +122,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotLetIn:
     """Why a client did not get through; each reason once, with the first client that had it."""
 
     at_us: int
@@ -207,7 +207,7 @@ ObserverEvent = (
     Snapshot
     | Verdict
     | Gap
-    | Refused
+    | NotLetIn
     | PassedBy
     | Sealed
     | Kept
@@ -227,7 +227,7 @@ EVENTS: Table[ObserverEvent] = Table(
         "snapshot": Snapshot,
         "verdict": Verdict,
         "gap": Gap,
-        "refused": Refused,
+        "refused": NotLetIn,
         "passed_by": PassedBy,
         "sealed": Sealed,
         "kept": Kept,

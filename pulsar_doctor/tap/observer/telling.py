@@ -29,16 +29,16 @@ from pulsar_doctor.tap.observer.events import (
     Gap,
     Keep,
     Kept,
+    NotLetIn,
     ObserverEvent,
     PassedBy,
-    Refused,
     Seal,
     Sealed,
     Trouble,
     Verdict,
 )
 from pulsar_doctor.tap.observer.snapshot import snapshot
-from pulsar_doctor.tap.observer.unfollowed import Unfollowed
+from pulsar_doctor.tap.observer.strays import Strays
 from pulsar_doctor.tap.relay.lines import Strange
 from pulsar_doctor.tap.verdicts import Verdicts
 from pulsar_doctor.trace.sealing import Sealer
@@ -90,7 +90,7 @@ class Teller:
         self._strange: set[Strange] = set()
         self._trouble: str | None = None
         self._refused: set[str] = set()  # reasons that were told
-        self._unfollowed = Unfollowed()
+        self._strays = Strays()
         self._rows = 0
         self._watched: Sealer | None = None  # from when it has caught up on
         self.wait = channel.wait
@@ -98,7 +98,7 @@ class Teller:
     def row(self, row: Row) -> None:
         """Each row once, in order."""
         self._rows += 1
-        self._unfollowed.add(row)
+        self._strays.add(row)
         if row.command == GAP:
             self._tell(Gap(row.ts, row.seq, row.dropped))
         if self._comparison is not None:
@@ -165,8 +165,8 @@ class Teller:
         for reason, one in timeline.refusals.by_reason.items():
             if reason not in self._refused:
                 self._refused.add(reason)
-                self._tell(Refused(one.first_us, reason, one.client_addr, one.client_version))
-        for looked in self._unfollowed.late(timeline.now_us):
+                self._tell(NotLetIn(one.first_us, reason, one.client_addr, one.client_version))
+        for looked in self._strays.late(timeline.now_us):
             told = looked.topic, looked.client_addr, looked.client_version
             self._tell(PassedBy(timeline.now_us, *told))
 

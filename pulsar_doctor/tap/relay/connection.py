@@ -35,6 +35,8 @@ from pulsar_doctor.tap.relay.sides import ITS_BROKER, Broker, Client, Side
 from pulsar_doctor.tap.relay.sockets import peer_address, peer_of
 from pulsar_doctor.tap.relay.targets import TargetRefused
 
+SILENT_SECONDS = 30.0  # for a CONNECT, as a broker waits for it
+
 
 def accept(connections: Connections, dialler: Dialler, home: Way = HOME) -> Client:
     """A new client, of the cluster behind that dialler. home: its broker where it names none."""
@@ -59,13 +61,20 @@ class RelayedConnection:
         self.broker = Broker(self)
         self.client.other, self.broker.other = self.broker, self.client
         self._tasks: set[asyncio.Task[None]] = set()
+        self._patience: asyncio.TimerHandle | None = None
 
     def admit(self) -> bool:
         """A client is there: whether it may stay."""
         self.talk.client_came(self.all.admit(), peer_of(self.client.transport))
         if not self.talk.closed:
             self.all.open.add(self.client)
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(SILENT_SECONDS, self._expect_words)
         return not self.talk.closed
+
+    def _expect_words(self) -> None:
+        self.talk.say_something(moment())
+        self.run_errands()
 
     def made(self) -> None:
         """The broker is there."""
@@ -80,6 +89,8 @@ class RelayedConnection:
         counters = self.all.counters
         counters.read_bytes[side.direction] += side.read_bytes
         counters.connections_open -= side is self.client
+        if self._patience is not None:
+            self._patience.cancel()
 
     def tls_failed(self, error: ssl.SSLError) -> None:
         """The broker ended the connection, and said why."""

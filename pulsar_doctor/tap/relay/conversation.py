@@ -23,6 +23,7 @@ from pulsar_doctor.tap.relay.passage import NOTHING, TO_BROKER, TO_CLIENT, Passa
 from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames
 
 HOME = Way()
+SILENT = "closed by the tap: the client did not say CONNECT"
 FRAME_BYTES_MOST = 2**31 - 1  # what a column of the trace holds
 CONNECTED = 3
 NAMES = {TO_BROKER: "client", TO_CLIENT: "broker"}  # of whoever speaks in this direction
@@ -124,6 +125,12 @@ class Conversation:
         self._end(way)
         if self.to_broker.ended and self.to_client.ended:
             self.close(f"closed by the {NAMES[1 - way.direction]}", now)
+
+    def say_something(self, now: Time) -> None:
+        """The client has had its time to say where it wants to go."""
+        if not (self._dialled or self.closed):
+            self._counters.connections_silent += 1
+            self.close(SILENT, now)
 
     @property
     def dialling(self) -> bool:

@@ -12,6 +12,7 @@ class RelayCounters:
     connections_opened: int = 0
     connections_open: int = 0
     connections_refused: int = 0
+    connections_silent: int = 0
     targets_refused: int = 0
     unreachable: int = 0
     tls_failed: int = 0

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from pulsar_doctor.tap.relay import connection
 from pulsar_doctor.tap.relay.connections import Connections
 from pulsar_doctor.tap.relay.dialling import Dialler
 from pulsar_doctor.tap.relay.journal_disk import JournalLimits
@@ -281,6 +282,32 @@ def test_a_lookup_that_is_none_passes_unseen_and_is_told(tmp_path):
         told = tapped.wait_for(client, "UNPARSED")
         assert (told.frame_bytes, told.error_code) == (len(long), "SetAside")
         assert tapped.relay.counters()["frames_too_long"] == 1
+
+
+@pytest.mark.parametrize("said", [b"", CONNECT[:-1]])
+def test_a_client_that_does_not_say_where_it_wants_to_go_is_let_go(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.2)
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(CONNECTED)
+        await reader.read()
+        writer.close()
+
+    async def run() -> None:
+        async with relay(tmp_path / "t", broker) as (connections, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(CONNECT)
+            silent, other = await asyncio.open_connection("127.0.0.1", port)
+            other.write(said)
+            assert await asyncio.wait_for(silent.read(), 10) == b""
+            assert connections.counters.connections_silent == 1
+            assert await reader.readexactly(len(CONNECTED)) == CONNECTED
+            await asyncio.sleep(0.3)
+            assert not reader.at_eof()
+            for each in (writer, other):
+                each.close()
+
+    asyncio.run(run())
 
 
 # Between frames.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.tap.observer.unfollowed import FOLLOWS_SECONDS, Unfollowed
+from pulsar_doctor.tap.observer.strays import FOLLOWS_SECONDS, Strays
 from pulsar_doctor.wire.columns import Row
 
 LATER = round(FOLLOWS_SECONDS * 1e6) + 1
@@ -26,11 +26,11 @@ def looked(topic: str, ts: int = 0, **answer: object) -> list[Row]:
 
 
 def told(rows: list[Row], now_us: int = LATER) -> list[str]:
-    unfollowed = Unfollowed()
+    strays = Strays()
     for one in rows:
-        unfollowed.add(one)
-    found = [one.topic for one in unfollowed.late(now_us)]
-    assert list(unfollowed.late(now_us)) == []
+        strays.add(one)
+    found = [one.topic for one in strays.late(now_us)]
+    assert list(strays.late(now_us)) == []
     return found
 
 
@@ -52,8 +52,8 @@ def test_a_lookup_that_fails_leads_nobody_anywhere():
 
 
 def test_a_topic_is_told_once():
-    unfollowed = Unfollowed()
+    strays = Strays()
     for ts in (0, LATER):
         for one in looked("t", ts):
-            unfollowed.add(one)
-        assert len(list(unfollowed.late(ts + LATER))) == (ts == 0)
+            strays.add(one)
+        assert len(list(strays.late(ts + LATER))) == (ts == 0)

@@ -18,7 +18,7 @@ PLAIN = "persistent://public/default/"
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class AnsweredLookup:
     """A lookup that was answered. until_us: when somebody should have come for the topic."""
 
     topic: str
@@ -27,12 +27,12 @@ class Looked:
     until_us: int
 
 
-class Unfollowed:
+class Strays:
     """Of one trace, row by row. Each topic is told once."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[int | None, int | None], str] = {}
-        self._waiting: dict[str, Looked] = {}
+        self._waiting: dict[str, AnsweredLookup] = {}
         self._told: set[str] = set()
 
     def add(self, row: Row) -> None:
@@ -45,7 +45,7 @@ class Unfollowed:
             topic = self._asked.pop((row.conn_id, row.request_id), None)
             if topic and topic not in self._told and len(self._waiting) < WAITING_MOST:
                 until_us = row.ts + round(FOLLOWS_SECONDS * 1e6)
-                looked = Looked(topic, row.client_addr, row.client_version, until_us)
+                looked = AnsweredLookup(topic, row.client_addr, row.client_version, until_us)
                 self._waiting.setdefault(whole(topic), looked)
         elif row.command in ("SUBSCRIBE", "PRODUCER") and row.topic:
             self._waiting.pop(whole(row.topic), None)
@@ -53,7 +53,7 @@ class Unfollowed:
             for key in [key for key in self._asked if key[0] == row.conn_id]:
                 del self._asked[key]
 
-    def late(self, now_us: int) -> Iterator[Looked]:
+    def late(self, now_us: int) -> Iterator[AnsweredLookup]:
         """Those for which nobody came in time."""
         for key, looked in list(self._waiting.items()):
             if looked.until_us > now_us:
