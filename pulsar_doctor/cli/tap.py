@@ -77,7 +77,9 @@ def command(asked: TapRequest) -> int:
 
     Ends with Ctrl-C or SIGTERM, or with CMD where one is given (it finds the address in
     PULSAR_SERVICE_URL, and in place of {service_url} in its arguments), and then says whether a
-    consumer stood still. SIGUSR1 prints the counters. SIGUSR2 seals what has passed by then; of a
+    consumer stood still. Where it is killed instead, the traffic goes on until its clients are gone
+    or its relay, a process of its own, gets SIGTERM; a relay that is killed is started again at the
+    same address. SIGUSR1 prints the counters. SIGUSR2 seals what has passed by then; of a
     ring a copy is kept.
 
     With -o jsonl stdout carries JSON lines only, and CMD's own stdout goes to stderr. Each line has
@@ -210,6 +212,7 @@ def _relaying(
         rotate_bytes=limits.rotate_bytes,
         probe=True,
         say=say,
+        lasting=True,
     )
 
 

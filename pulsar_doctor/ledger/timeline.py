@@ -38,6 +38,7 @@ from pulsar_doctor.wire.columns import (
     Row,
     ids_of,
 )
+from pulsar_doctor.wire.journal import GENERATION_BITS
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 PRODUCERS_KEPT_MOST = 10_000  # of a connection: the newest
@@ -331,8 +332,23 @@ def _label(row: Row, consumer: Consumer) -> None:
 
 
 def _open(timeline: Timeline, connection: Connection, row: Row) -> None:
+    _end_of_dead_relays(timeline, row)
     connection.client_addr = row.client_addr
     connection.broker_addr = row.broker_addr
+
+
+def _end_of_dead_relays(timeline: Timeline, row: Row) -> None:
+    """Connections of a relay that was killed have no CLOSE: they ended before the next relay."""
+    generation = (row.conn_id or 0) >> GENERATION_BITS
+    if not generation:
+        return
+    for conn_id, connection in list(timeline.connections.items()):
+        if conn_id >> GENERATION_BITS < generation:
+            for consumer in list(connection.consumers.values()):
+                permits.lose_track(consumer.ledger)
+                timeline.end(connection, consumer, row)
+            del timeline.connections[conn_id]
+    row.starved_us = row.starved_from = None
 
 
 def _unparsed(timeline: Timeline, connection: Connection, row: Row) -> None:

@@ -35,8 +35,10 @@ from pulsar_doctor.tap.relay.events import (
     Question,
     Rotate,
     Rotated,
+    Stop,
     TrafficCounted,
 )
+from pulsar_doctor.tap.relay.journal_file import take_lock
 from pulsar_doctor.tap.relay.lines import to_json
 from pulsar_doctor.tap.upstream import (
     Upstream,
@@ -57,6 +59,8 @@ CONNECTIONS_MOST = 10_000
 JOURNAL_BYTES_MOST = 4 * 1024**3
 ROTATE_BYTES = 64 * 1024**2
 BoundReply = TypeVar("BoundReply", bound=Answer)
+# A process of the relay, where it listens, and who passes on what it says.
+Started = tuple[subprocess.Popen[bytes], str, Hearing | None]
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
     "payloads, properties, credentials and error details are not recorded; keys are hashed with "
@@ -67,7 +71,8 @@ REDACTION = (
 class Relay:
     """The relay process. Its methods may be called from any thread.
 
-    last: what it had counted when it ended in good order; None before that.
+    last: what it had counted when it ended in good order; None before that. deaths: how often it
+    had to be started anew.
     """
 
     def __init__(
@@ -77,12 +82,17 @@ class Relay:
         trace_dir: Path,
         scheme: str = "pulsar",
         hearing: Hearing | None = None,
+        begin: Callable[[int], Started] | None = None,
+        lock_fd: int | None = None,
     ) -> None:
         self.service_url = f"{scheme}://{listening}"
         self.trace_dir = trace_dir
         self.pid = process.pid
         self._process = process
         self._hearing = hearing
+        self._begin = begin
+        self._lock_fd = lock_fd
+        self.deaths = 0
         self._lock = threading.Lock()
         self._asked = 0
         self._heard = b""
@@ -158,6 +168,29 @@ class Relay:
         if self._process.poll() is not None:
             raise self._died()
 
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def revive(self) -> None:
+        """Starts another at the same address in the place of one that has died.
+
+        Its clients were cut off and may come again. Raises DoctorError.
+        """
+        if self._begin is None:
+            raise self._died()
+        with self._lock:
+            self.deaths += 1
+            if self._hearing is not None:
+                self._hearing.finish()
+            for pipe in (self._process.stdin, self._process.stdout):
+                with contextlib.suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()
+            self._process, _, self._hearing = self._begin(self.deaths)
+            self.pid, self._heard = self._process.pid, b""
+
     def stop(self, timeout: float = STOP_SECONDS) -> None:
         """Ends it: connections are closed, the journal is complete. Once is enough.
 
@@ -165,8 +198,11 @@ class Relay:
         """
         if self._process.stdin is None or self._process.stdin.closed:
             return
-        with self._lock, contextlib.suppress(OSError):  # it may be gone already
-            self._process.stdin.close()
+        with self._lock:
+            with contextlib.suppress(OSError):  # it may be gone already
+                self._process.stdin.write(ENCODE(QUESTIONS.to_json(Stop())).encode() + b"\n")
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -176,6 +212,8 @@ class Relay:
             if isinstance(told := ANSWERS.of_line(line), Ended):
                 self.last = told.counters
         self._stdout.close()
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)  # the trace is no longer live
         if self._hearing is not None:
             self._hearing.finish()
 
@@ -216,6 +254,7 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     told: Mapping[str, Mapping[str, Any]] | None = None,
     probe: bool = False,
     say: Callable[[str], object] | None = None,
+    lasting: bool = False,
 ) -> Iterator[Relay]:
     """A relay in front of service_url that writes its journal to trace_dir, made where missing.
 
@@ -224,8 +263,9 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     `host:port` of brokers that may be dialled though no lookup names them. told: what is known of
     consumers beside the wire, by name. With settings the broker is asked, beside, how it keeps
     acknowledgements. probe: a broker must answer first. say: takes what the relay says on stderr;
-    None: it is our stderr. Raises InputError for addresses and files that cannot be used,
-    DoctorError where the relay cannot start, Unreachable.
+    None: it is our stderr. lasting: it outlives our death, and can be revived. Raises InputError
+    for addresses and files that cannot be used, DoctorError where the relay cannot start,
+    Unreachable.
     """
     require_extra()
     upstream = upstream_of(service_url)
@@ -247,8 +287,22 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     if probe:
         require_reachable(service_url, settings or Settings())
     meta = write_meta(trace_dir, upstream=upstream, told=told or {})
-    process, listening, hearing = _start(config, say)
-    relay = Relay(process, listening, trace_dir, "pulsar+ssl" if own else "pulsar", hearing)
+    if lasting:
+        config = replace(config, lock_fd=take_lock(trace_dir))
+    try:
+        process, listening, hearing = _start(config, say)
+    except BaseException:
+        if config.lock_fd is not None:
+            os.close(config.lock_fd)
+        raise
+    port = int(listening.rpartition(":")[2])
+
+    def begin(deaths: int) -> Started:
+        return _start(replace(config, listen_port=port, generation=deaths), say)
+
+    scheme = "pulsar+ssl" if own else "pulsar"
+    lock = config.lock_fd
+    relay = Relay(process, listening, trace_dir, scheme, hearing, begin if lock else None, lock)
     try:
         meta = replace(meta, tap_address=listening)  # the port is known now
         _write_for_owner(meta, trace_dir)
@@ -268,9 +322,7 @@ def require_extra() -> None:
         raise MissingExtra("trace", "the tap")
 
 
-def _start(
-    config: Config, say: Callable[[str], object] | None
-) -> tuple[subprocess.Popen[bytes], str, Hearing | None]:
+def _start(config: Config, say: Callable[[str], object] | None) -> Started:
     """The relay's process and where it listens; DoctorError where it does not come up."""
     # -P: whatever lies in the current folder is no part of the relay.
     process = subprocess.Popen(
@@ -280,6 +332,7 @@ def _start(
         stderr=subprocess.PIPE if say else None,
         env=for_own_processes(os.environ),
         start_new_session=True,
+        pass_fds=() if config.lock_fd is None else (config.lock_fd,),
     )
     hearing = Hearing(process, say) if say else None
     assert process.stdin is not None

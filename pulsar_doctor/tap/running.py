@@ -21,6 +21,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.ledger.refusals import RIGHTS
 from pulsar_doctor.tap.broker_side import BrokerSide
 from pulsar_doctor.tap.broker_told import BrokerTold
 from pulsar_doctor.tap.comparison import Parted
@@ -46,6 +47,7 @@ from pulsar_doctor.trace.index import Index, read_index
 LOOK_SECONDS = 0.2
 KEEP_EVERY_SECONDS = 10.0  # stalls that come together are kept together
 ANSWER_SECONDS = 2.0
+REVIVE_SECONDS, REVIVE_SECONDS_MOST = 1.0, 60.0  # between two deaths of the relay: pauses
 COMMAND_SECONDS = 10.0  # to end, when the tap is told to
 TROUBLES = {  # counters of the relay
     "unreachable": "a broker could not be reached",
@@ -135,6 +137,8 @@ class Tapping:
     _kept_at: float = float("-inf")
     _counters: Counters | None = None  # of the relay, until the observer's are there too
     _counters_until: float = 0.0
+    _revive_at: float = 0.0
+    _revive_pause: float = REVIVE_SECONDS
 
     def begin(self, listening: Listening, sentences: Sequence[str]) -> None:
         """Says where clients may come."""
@@ -154,11 +158,32 @@ class Tapping:
                 self._keep_stalls()
                 if self._counters and time.monotonic() > self._counters_until:
                     self._show_counters(None)
-                self.relay.check()
+                self._look_after_relay()
             if child is not None and not self._over:
                 self.outcome.code = child.returncode
                 if child.returncode:
                     self.outcome.note(f"the command ended with {child.returncode}")
+
+    def _look_after_relay(self) -> None:
+        """Starts it again where it was killed. Raises DoctorError where it has ended by itself."""
+        code, now_seconds = self.relay.exit_code, time.monotonic()
+        if code is None or now_seconds < self._revive_at:
+            return
+        if code == 0:  # somebody has told it to
+            self.relay.check()
+        if now_seconds - self._revive_at > REVIVE_SECONDS_MOST:  # it has worked for so long
+            self._revive_pause = REVIVE_SECONDS
+        self.outcome.note("the relay had to be started again")
+        self.screen.warn(
+            f"the relay ended with {code}, and with it all connections; it is started again at "
+            "the same address"
+        )
+        try:
+            self.relay.revive()
+        except DoctorError as error:
+            self.screen.warn(str(error))
+        self._revive_at = time.monotonic() + self._revive_pause
+        self._revive_pause = min(2 * self._revive_pause, REVIVE_SECONDS_MOST)
 
     def hear(self, event: ObserverEvent) -> None:
         """One thing that the observer told."""
@@ -174,7 +199,7 @@ class Tapping:
                 self.outcome.note("tap and broker have parted")
             case Trouble() if event.reason:
                 self.outcome.note("the trace could not be sealed for a time")
-            case NotLetIn():
+            case NotLetIn() if event.reason.partition(":")[0] in RIGHTS:
                 self.outcome.note("a client was refused")
             case Gap():
                 self.outcome.hidden |= event.dropped is None
@@ -199,7 +224,7 @@ class Tapping:
                 if counted.get(name):
                     self.outcome.note(what)
         self.relay.stop()
-        if (last := self.relay.last) is not None:
+        if (last := self.relay.last) is not None and not self.relay.deaths:
             self.outcome.written = last["records_written"]
             self.outcome.dropped = max(self.outcome.dropped, last["records_dropped"])
         for event in self.observing.finish():

@@ -76,7 +76,10 @@ def test_where_all_was_healthy_it_is_removed_and_said_to_be():
         assert tap.taps == []
     assert tap.err[0].endswith("; Ctrl-C ends it")
     assert tap.err[1].startswith("the trace is temporary; give --trace DIR to keep it (where some")
-    assert tap.err[2:] == ["the temporary trace is removed: nothing was found"]
+    assert tap.err[2:] == [
+        "the tap ends; 1 connection of a client is cut off",
+        "the temporary trace is removed: nothing was found",
+    ]
     assert (tap.events[-1]["seen"], tap.events[-1]["trace_dir"]) == ([], None)
 
 
@@ -137,7 +140,7 @@ def test_a_command_that_failed_is_something():
 def test_a_tap_that_breaks_off_keeps_what_it_has():
     with tapped("-o", "jsonl") as played:
         tap = shown(played.subscribe().tap)
-        os.kill(tap.child("pulsar_doctor.tap.relay"), signal.SIGKILL)
+        os.kill(tap.child("pulsar_doctor.tap.relay"), signal.SIGTERM)
         assert tap.wait() == 3
         (folder,) = tap.taps
         assert any(f"what the tap had recorded is kept in {folder} (" in line for line in tap.err)
@@ -149,6 +152,8 @@ def test_a_tap_that_is_killed_leaves_it_where_it_is():
         tap = shown(played.subscribe().tap)
         tap.process.kill()
         assert tap.wait() == -signal.SIGKILL
+        for peer in (played.client, played.broker):
+            peer.sock.close()
         (folder,) = tap.taps
         eventually(lambda: list(folder.glob("seg-*.parquet")), 30)
         assert "FLOW" in commands_in(folder)

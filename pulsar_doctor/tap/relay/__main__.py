@@ -2,8 +2,9 @@
 
 Started by tap/relaying.py. One line of JSON on stdin says what to do, one on stdout says where it
 listens or what is wrong. Then stdin carries questions, see events.py, and a line of TAKEN for each
-message that an application took, which goes to the journal as it is. STOP ends the relay; so do
-SIGTERM, the end of stdin, the parent's death.
+message that an application took, which goes to the journal as it is. STOP ends the relay, and so
+does SIGTERM. The end of stdin and the parent's death end it too, unless it is to outlive them: then
+it ends when no client has been there for a while.
 
 What passes is in connection.py, what is changed of it in rewrites.py, which brokers it goes to in
 targets.py, the disk in journal_file.py.
@@ -52,11 +53,12 @@ from pulsar_doctor.tap.relay.lines import Misread, Strange, of_json
 from pulsar_doctor.tap.relay.migrations import Listeners
 from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.tap.relay.targets import Targets
-from pulsar_doctor.wire.columns import TAKEN
-from pulsar_doctor.wire.journal import pack_told
+from pulsar_doctor.wire.columns import GAP, TAKEN
+from pulsar_doctor.wire.journal import pack_event, pack_told
 
 TICK_SECONDS = 0.1
 DISK_SECONDS = 2.0  # for an answer that needs the disk
+ALONE_SECONDS = 10.0  # without a client, once the parent is dead: time to come back
 TAKEN_LINE = b'{"command":"TAKEN",'  # as tap/relaying.py writes it: such a line need not be read
 SENTENCES_MOST = 32  # told on stderr, each once
 
@@ -64,11 +66,12 @@ Done = TypeVar("Done")
 
 
 class Control(asyncio.Protocol):
-    """Lines from whoever started the relay; the end of them ends it."""
+    """Lines from whoever started the relay. over: it is told to end; alone: nobody is left."""
 
-    def __init__(self, connections: Connections, over: asyncio.Event) -> None:
+    def __init__(self, connections: Connections, over: asyncio.Event, alone: asyncio.Event) -> None:
         self._connections = connections
         self._over = over
+        self._alone = alone
         self._rest = b""
         self._taken: list[bytes] = []
         self._answering: set[asyncio.Task[None]] = set()
@@ -84,8 +87,8 @@ class Control(asyncio.Protocol):
         self._journal_taken()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is left who wants this relay."""
-        self._over.set()
+        """Nobody is left who wants this relay, but for its clients."""
+        self._alone.set()
 
     def _obey(self, line: bytes) -> None:
         asked = QUESTIONS.of_line(line)
@@ -169,6 +172,7 @@ async def serve(config: Config) -> None:
     """Relays until it is told to stop, or until whoever started it is gone."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
+    alone = asyncio.Event() if config.lock_fd is not None else over
     loop.add_signal_handler(signal.SIGTERM, over.set)
     loop.set_exception_handler(_say_once)
     _allow_connections()
@@ -180,16 +184,25 @@ async def serve(config: Config) -> None:
     with _journal(config) as journal:
         most = config.max_connections or CONNECTIONS_MOST
         connections = Connections(
-            journal, migrate=listeners.migrate, stand_ins=listeners, say=LineTeller(), most=most
+            journal,
+            migrate=listeners.migrate,
+            stand_ins=listeners,
+            say=LineTeller(),
+            most=most,
+            generation=config.generation,
         )
         listeners.connections = connections
         server = await _listen(listeners, dialler, config.listen_host, config.listen_port)
         answer(Listens(shown(server.sockets[0].getsockname()[:2])))
-        await loop.connect_read_pipe(lambda: Control(connections, over), sys.stdin)
-        ticker = loop.create_task(_tick(journal, over))
+        await loop.connect_read_pipe(lambda: Control(connections, over, alone), sys.stdin)
+        if config.generation:
+            journal.add([pack_event(GAP)])  # what the one before had not written when it died
+        ticker = loop.create_task(_tick(journal, alone))
+        leaver = loop.create_task(_leave(connections, over, alone))
         learner = loop.create_task(dialler.targets.learn())
         await over.wait()
         ticker.cancel()
+        leaver.cancel()
         learner.cancel()
         listeners.close()
         await connections.close()
@@ -209,7 +222,8 @@ def _journal(config: Config) -> JournalFile:
     }
     limits = {name: most for name, most in asked.items() if most is not None}
     seconds = config.seal_every_seconds
-    return JournalFile(config.trace_dir, JournalLimits(rotate_seconds=seconds, **limits))
+    bounds = JournalLimits(rotate_seconds=seconds, **limits)
+    return JournalFile(config.trace_dir, bounds, config.lock_fd)
 
 
 def _say_once(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -234,13 +248,23 @@ async def _listen(listeners: Listeners, dialler: Dialler, host: str, port: int) 
         raise DoctorError(f"cannot listen on {host}:{port}: {why}") from error
 
 
-async def _tick(journal: JournalFile, over: asyncio.Event) -> None:
+async def _leave(connections: Connections, over: asyncio.Event, alone: asyncio.Event) -> None:
+    """Ends a relay whose parent is dead when its clients are gone, and have not come back."""
+    await alone.wait()
+    waited = 0.0
+    while waited < ALONE_SECONDS:
+        await asyncio.sleep(TICK_SECONDS)
+        waited = 0.0 if connections.counters.connections_open else waited + TICK_SECONDS
+    over.set()
+
+
+async def _tick(journal: JournalFile, alone: asyncio.Event) -> None:
     parent = os.getppid()
     while True:
         await asyncio.sleep(TICK_SECONDS)
         journal.tick(time.monotonic())
         if os.getppid() != parent:  # something that it forked may hold our stdin open
-            over.set()
+            alone.set()
 
 
 def _first_line() -> bytes:

@@ -19,6 +19,7 @@ from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.dialling import Dialler
 from pulsar_doctor.tap.relay.journal_file import JournalFile, moment
 from pulsar_doctor.tap.relay.sides import Side
+from pulsar_doctor.wire.journal import GENERATION_BITS
 from pulsar_doctor.wire.masking import Mask
 
 CLOSE_SECONDS = 2.0
@@ -58,6 +59,7 @@ class Connections:
         stand_ins: StandIns | None = None,
         say: Callable[[str], None] = lambda sentence: None,
         most: int = CONNECTIONS_MOST,
+        generation: int = 0,
     ) -> None:
         self.journal = journal
         self.counters = RelayCounters()
@@ -69,7 +71,7 @@ class Connections:
         self._most = most
         self.mask = Mask(os.urandom(16))
         self._unmasked = Unmasked(journal, self.mask)
-        self._next_conn_id = 0
+        self._next_conn_id = generation << GENERATION_BITS
 
     def admit(self) -> ConnectionJournal | None:
         """A client is there: what is written down of it; None where there are too many."""

@@ -16,6 +16,9 @@ class Config:
     """The first line: where to listen, where to connect to, and what to write where.
 
     listen_tls, upstream_tls: see tls.py; None without TLS. The limits have defaults of their own.
+    lock_fd: the lock of the trace, which whoever started the relay holds as well; then the relay
+    outlives it, until its clients are gone. None: it takes the lock and ends with its parent.
+    generation: how many relays of this trace have died.
     """
 
     listen_host: str
@@ -29,6 +32,8 @@ class Config:
     max_connections: int | None = None
     journal_bytes_most: int | None = None
     rotate_bytes: int | None = None
+    lock_fd: int | None = None
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,22 +40,17 @@ Reply = TypeVar("Reply")
 class JournalFile:
     """What the relay saw, on its way to `.journal-NNNNNN.pdj` in a trace folder.
 
-    Holds the lock that says: this trace is live. Raises DoctorError where another relay has it,
-    OSError where the folder cannot be written to. Afterwards nothing is raised: what the disk
-    refuses is counted.
+    Holds the lock that says: this trace is live. lock_fd: it is held already, here. Raises
+    DoctorError where another relay has it, OSError where the folder cannot be written to.
+    Afterwards nothing is raised: what the disk refuses is counted.
 
     seen: records that came; after a flush exactly written + dropped. before: called before anything
     is added or handed over, so that whoever gathers something adds it first.
     """
 
-    def __init__(self, trace_dir: str, limits: JournalLimits) -> None:
+    def __init__(self, trace_dir: str, limits: JournalLimits, lock_fd: int | None = None) -> None:
         folder = Path(trace_dir)
-        self._lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise DoctorError(f"another tap writes to {trace_dir}") from error
+        self._lock = take_lock(folder) if lock_fd is None else lock_fd
         try:
             self._disk = JournalDisk(folder, limits)
         except OSError:
@@ -208,6 +203,17 @@ class JournalFile:
     def _tick_disk(self, now: float) -> None:
         self._disk.tick(now)
         self._ticks_done += 1
+
+
+def take_lock(folder: Path) -> int:
+    """The lock of a trace, as long as the descriptor is open. Raises DoctorError, OSError."""
+    lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise DoctorError(f"another tap writes to {folder}") from error
+    return lock
 
 
 def moment() -> Time:

@@ -1,0 +1,107 @@
+"""What goes on when a process of a tap is killed: the traffic, and the trace of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from pulsar_doctor.tap.relay.__main__ import ALONE_SECONDS
+from pulsar_doctor.trace.folder import is_live
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.journal import GENERATION_BITS
+from tests.support import eventually
+from tests.support.processes import linux
+from tests.tap.tap_process import running
+from tests.tap.tapped import be_looked_for, flow
+from tests.tap.test_watching import Played
+
+pytestmark = linux
+RELAY, OBSERVER = "pulsar_doctor.tap.relay", "pulsar_doctor.tap.observer"
+
+
+@contextlib.contextmanager
+def played(trace: Path) -> Iterator[tuple[Played, contextlib.ExitStack]]:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        server.settimeout(20)
+        url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
+        tap = stack.enter_context(running("-o", "jsonl", "--trace", str(trace), service_url=url))
+        be_looked_for(server)
+        yield Played(tap, server, stack).subscribe(), stack
+
+
+def flows(trace: Path) -> list[int | None]:
+    return [row.permits for row in open_trace(trace).rows() if row.command == "FLOW"]
+
+
+def test_a_relay_that_is_killed_is_started_again_at_the_same_address(tmp_path):
+    trace = tmp_path / "t"
+    with played(trace) as (first, stack):
+        tap = first.tap
+        eventually(lambda: tap.of("snapshot")[-1:] and tap.of("snapshot")[-1]["consumers"])
+        os.kill(tap.child(RELAY), signal.SIGKILL)
+        assert first.client.rest() == b""
+        tap.says("it is started again at the same address")
+        again = eventually(lambda: _again(first, stack)).subscribe()
+        again.to_broker(flow(9))
+        tap.send(signal.SIGUSR1)
+        assert tap.wait_for("counters")["relay"]["connections_opened"] == 1
+        eventually(lambda: len(tap.of("snapshot")[-1]["consumers"]) == 1)
+        tap.end()
+    assert "the relay had to be started again" in tap.events[-1]["seen"]
+    assert flows(trace)[-2:] == [4, 9]
+    rows = list(open_trace(trace).rows())
+    assert {row.conn_id for row in rows if row.command == "SUBSCRIBE"} == {
+        0, 1 << GENERATION_BITS,
+    }  # fmt: skip
+    assert [row.dropped for row in rows if row.command == "GAP"][:1] == [None]
+    assert len(open_trace(trace).timeline().consumers) == 2
+
+
+def _again(first: Played, stack: contextlib.ExitStack) -> Played | None:
+    with contextlib.suppress(OSError):
+        return Played(first.tap, first.server, stack)
+    return None
+
+
+def test_the_traffic_goes_on_when_the_tap_is_killed_until_its_clients_are_gone(tmp_path):
+    trace = tmp_path / "t"
+    with played(trace) as (talk, stack):
+        talk.tap.process.kill()
+        talk.tap.process.wait()
+        for permits in range(5, 25):
+            talk.to_broker(flow(permits))
+        assert is_live(trace)
+        later = Played(talk.tap, talk.server, stack)  # the address is still there
+        later.to_broker(flow(99))
+        for peer in (talk.client, talk.broker, later.client, later.broker):
+            peer.sock.close()
+        eventually(lambda: not is_live(trace), ALONE_SECONDS + 15)
+        eventually(lambda: not list(trace.glob(".journal-*")), 30)
+    assert flows(trace) == [4, *range(5, 25), 99]
+
+
+def test_a_relay_that_is_left_alone_can_be_told_to_end(tmp_path):
+    trace = tmp_path / "t"
+    with played(trace) as (talk, _):
+        relay = talk.tap.child(RELAY)
+        talk.tap.process.kill()
+        talk.tap.process.wait()
+        talk.to_broker(flow(5))
+        os.kill(relay, signal.SIGTERM)
+        assert talk.client.rest() == b""
+        eventually(lambda: not is_live(trace), 10)
+    assert flows(trace) == [4, 5]
+
+
+def test_an_observer_that_is_killed_is_no_concern_of_the_traffic(tmp_path):
+    trace = tmp_path / "t"
+    with played(trace) as (talk, _):
+        os.kill(talk.tap.child(OBSERVER), signal.SIGKILL)
+        talk.to_broker(flow(5))
+        talk.tap.end()
+    assert flows(trace) == [4, 5]
