@@ -101,6 +101,7 @@ SUMMARY = {
     "live": False,
     "rows": 37,
     "until": "2026-09-21T14:14:25.031000Z",
+    "refusals": [],
     "consumers": [
         {
             "incarnation": 1, "consumer_name": "slow", "topic": ORDERS,
