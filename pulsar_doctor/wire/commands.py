@@ -49,7 +49,7 @@ IDS_MOST = 100_000  # of one command; clients put up to 1,000 together
 
 INT32_MOST = 2**31 - 1  # of permits at once; a broker counts in such numbers, and so do columns
 INT64_MOST = 2**63 - 1
-MILLISECOND_MOST = INT64_MOST // 1000  # Long.MAX stands for "never" and "latest": null here
+MILLISECOND_MOST = 253_402_300_799_999  # of the year 9999; Long.MAX is "never", null here
 
 # Rows read from a journal or written by us carry these; the timeline fills in the rest.
 # Of a command they get the parsed message, and the parsed MessageMetadata where there is one.

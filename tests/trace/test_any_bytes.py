@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pulsar_doctor import cli
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import verify
@@ -254,6 +255,21 @@ def test_permits_that_no_column_holds_are_no_damage(
     assert abs(before[-1][1] or 0) > 2**32
     found = verify(open_trace(path).path)
     assert (found.rows, found.problems) == (14, [])
+
+
+@pytest.mark.parametrize("publish_ms", [253_402_300_799_999, 253_402_300_800_000, 2**63 // 1000])
+def test_a_moment_that_no_calendar_has_is_not_told(
+    tmp_path: Path, run: Run, publish_ms: int
+) -> None:
+    metadata = b"\x18" + varint(publish_ms)
+    behind = b"\x0e\x01\0\0\0\0" + len(metadata).to_bytes(4, "big") + metadata + b"payload"
+    late = frame(9, b"\x08\x01\x12\x04\x08\x07\x10\x03", behind)
+    path = write_trace(tmp_path / "t.ptrace", [*sent(), read_of(late, TO_CLIENT, START_US + 9000)])
+    code, out, err = run("trace", "show", "-o", "jsonl", path)
+    assert (code, err) == (0, "")
+    told = json.loads(out.splitlines()[-1]).get("publish_time")
+    assert told == ("9999-12-31T23:59:59.999000Z" if publish_ms < 253_402_300_800_000 else None)
+    assert iso(2**62) == f"{2**62} us since 1970"
 
 
 # Whatever else there may be.

@@ -16,8 +16,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def iso(ts: int) -> str:
-    """Microseconds since 1970 as ISO 8601 in UTC, always with six digits of a second."""
-    moment = EPOCH + timedelta(microseconds=ts)
+    """Microseconds since 1970 as ISO 8601 in UTC, always with six digits of a second.
+
+    What lies outside of the years 1 to 9999, in a trace that somebody made, is told as it is.
+    """
+    try:
+        moment = EPOCH + timedelta(microseconds=ts)
+    except OverflowError:
+        return f"{ts} us since 1970"
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
