@@ -44,8 +44,8 @@ def is_pure(item: pytest.Item) -> bool:
 
 def together(item: pytest.Item) -> str:
     """With whom it runs in one process where several share the tests: there is one broker for all
-    that use one, and one Spark; the rest keeps to its file."""
-    if item.get_closest_marker("broker") or "sandbox" in _text_of(item.path):
+    that use it, and one Spark; the rest keeps to its file, also where it starts a broker."""
+    if item.get_closest_marker("broker"):
         return "broker"
     return "spark" if "pyspark" in _text_of(item.path) else item.nodeid.partition("::")[0]
 
