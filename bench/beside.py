@@ -1,6 +1,6 @@
 """Measures what one connection through the relay costs another: the longest round trip beside it.
 
-    python bench/beside.py [--runs 3] [--asyncio]
+    python bench/beside.py [--runs 3]
 
 One client sends a flood, of one kind after the other; another says PING, one in flight, for as long
 as that lasts and a second more. Client, broker and relay are processes of their own. `passed`:
