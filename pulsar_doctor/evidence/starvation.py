@@ -98,7 +98,7 @@ class Starving:
     def _until_flow_by_pace(self) -> int:
         """By what it holds and has finished since its last FLOW."""
         assert self.held is not None
-        queued, pace = self.held.most - self._ahead, self.pace_seconds
+        queued, pace = self.held.most - self.ahead, self.pace_seconds
         most = max(1, queued + self.permits)
         starved = self.standing.starved
         told = starved is not None and starved.exact and pace is not None and pace > 0
@@ -106,7 +106,7 @@ class Starving:
         return max(1, (most - since_flow) // 2)
 
     @property
-    def _ahead(self) -> int:
+    def ahead(self) -> int:
         """Messages that left its queue before its application has them: Go's channel is full of
         them as long as the queue is not empty, but the partitions of a topic share it."""
         go = (self.standing.now.client_version or "").startswith(GO)

@@ -22,8 +22,9 @@ def in_rhythm(starving: Starving) -> bool:
     are told of what it has done, it may be no more than twice the shortest average.
     """
     standing, life_done = starving.standing, starving.done_in_life
-    acked = standing.now.last_acked_timestamp_ms is not None
-    done = life_done.most if life_done is not None and acked else 0
+    done = 0
+    if life_done is not None and standing.now.last_acked_timestamp_ms is not None:
+        done = max(life_done.least, life_done.most - starving.ahead)
     quiet, life = standing.silence, standing.since(standing.now.connected_since_ms)
     if quiet is None or life is None or not (quiet.exact and life.exact) or done < RHYTHM_NEEDS:
         return False
