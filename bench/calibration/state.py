@@ -55,7 +55,8 @@ def state(
     if said.status == "healthy":
         left = hidden_cases(seen, {finding.code for finding in said.findings})
     else:
-        left = cases_of(seen, undecided) if undecided else []
+        asked_for = undecided or said.status == "unknown"
+        left = cases_of(seen, undecided) if asked_for else []
     for group in left:
         code = group[0].of.code
         cases = []

@@ -157,7 +157,9 @@ def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) 
     return replace(
         found,
         findings=tuple(map(_measured, found.findings)),
-        suspects=_advised(view, suspects_of(view, undecided, named), rules) if undecided else (),
+        suspects=_advised(view, suspects_of(view, undecided, named), rules)
+        if undecided or found.status == "unknown"
+        else (),
         ruled_out=tuple(each for each in ruled_out(view) if each.code not in named),
     )
 

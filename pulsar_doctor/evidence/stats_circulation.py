@@ -165,11 +165,15 @@ def batch_most(observed: Observed) -> int:
 
 
 def backlog_bytes(observed: Observed, sample: Sample) -> int | None:
-    """Bytes that the broker could send, about; None where not told."""
-    subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
-    own = subscription.backlog_size if subscription else None
-    told = [size for size in (own, sample.topic.backlog_size) if size is not None]
-    return max(told) if told else sample.topic.storage_size
+    """Bytes that the broker could send, about; None where not told. Some tell sizes below 0."""
+    topic, subscription = (
+        sample.topic,
+        (sample.topic.subscriptions or {}).get(observed.subscription),
+    )
+    sizes = (subscription.backlog_size if subscription else None, topic.backlog_size)
+    told = [size for size in sizes if size is not None and size >= 0]
+    whole = topic.storage_size
+    return max(told, default=whole if whole is not None and whole >= 0 else None)
 
 
 def rewinds(observed: Observed) -> int:

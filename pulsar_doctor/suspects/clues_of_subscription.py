@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pulsar_doctor.broker.stats.backlog import Backlog
+from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
 from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
@@ -142,6 +142,8 @@ def _cursor(view: SubscriptionView) -> Found:
     if backlog is not None and (backlog.wrong or backlog.doubtful):
         text = f"the counter says {backlog.counter}, positions say {backlog.positions} entries"
         yield "counter_differs", "msg_backlog", text
+    elif backlog is not None and (backlog.counter or 0) < COUNTER_LEAST:
+        yield "counter_differs", "msg_backlog", f"the counter says {backlog.counter}, below 0"
     elif backlog is not None and view.durable is not False:
         yield from _counted(backlog)
 

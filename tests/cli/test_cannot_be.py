@@ -63,7 +63,6 @@ CANNOT_BE = [
     ("subscription", "msgOutCounter", -1),
     ("subscription", "msgRateOut", -3.0),
     ("topic", "msgInCounter", -1),
-    ("topic", "storageSize", -LONG),
     ("consumer", "availablePermits", -LONG),
     ("consumer", "availablePermits", -INT - 1),
     ("consumer", "availablePermits", INT),
@@ -85,6 +84,14 @@ def test_what_cannot_be_is_said_and_is_not_healthy(
     assert name in first
     assert f"is {value}, which cannot be: nothing is judged by it" in first
     assert verdict["backlog"] == (None if name == "msgBacklog" else 0)
+    assert verdict["suspects"]
+
+
+def test_a_backlog_below_0_is_most_likely_miscounted(judged: Any) -> None:
+    _, verdict = judged(with_number("subscription", "msgBacklog", -5))
+    first = verdict["suspects"][0]
+    assert first["code"] == "backlog-counter-wrong"
+    assert "the counter says -5, below 0" in first["summary"]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +118,7 @@ CAN_BE = [
     ("consumer", "availablePermits", -INT),
     ("consumer", "unackedMessages", -4),  # counted twice by an older broker
     ("consumer", "avgMessagesPerEntry", -1),  # nothing was sent yet
+    ("topic", "storageSize", -300),  # nothing rests on it
 ]
 
 

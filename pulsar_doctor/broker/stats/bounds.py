@@ -4,7 +4,8 @@ A broker counts permits and unacknowledged messages of a consumer in Java's int.
 0: permits since the broker reads whole batches, unacknowledged messages where an older broker
 counts an acknowledgement twice. What only grows, counts or measures is not below 0. -1 is what
 brokers write where there is nothing to tell, and the backlog is -1 for a moment while an entry is
-being acknowledged; `backlog` has more of it.
+being acknowledged; `backlog` has more of it. Sizes on disk are not bounded here: some brokers tell
+them below 0, and no verdict rests on them.
 
 Source: Consumer and PersistentSubscription of pulsar-broker (messagePermits, unackedMessages,
 msgOutCounter); ConsumerStats of pulsar-client-admin-api.
@@ -31,14 +32,12 @@ BOUNDS: Mapping[str, LeastMost] = {
     "bytes_out_counter": GROWS,
     "msg_in_counter": GROWS,
     "bytes_in_counter": GROWS,
-    "storage_size": GROWS,
     "msg_delayed": COUNTS,
     "msg_in_replay": COUNTS,
     "avg_messages_per_entry": (-1, INT_MOST),
     "draining_hashes_count": COUNTS,
     "non_contiguous_deleted_messages_ranges": COUNTS,
     "non_contiguous_deleted_messages_ranges_serialized_size": COUNTS,
-    "ongoing_txn_count": COUNTS,
     "msg_rate_out": RATE,
     "msg_rate_redeliver": RATE,
     "message_ack_rate": RATE,
