@@ -36,9 +36,9 @@ MEASURED: dict[str, dict[float, float]] = {
     "not-acknowledging": {0.6: 0.98},
     "permit-leak": {0.6: 0.97, 0.85: 0.98},
     "permits-exhausted": {
-        0.3: 0.81,
-        0.4: 0.81,
-        0.5: 0.83,
+        0.3: 0.8,
+        0.4: 0.8,
+        0.5: 0.82,
         0.6: 0.87,
         0.7: 0.87,
         0.8: 0.96,
@@ -46,6 +46,6 @@ MEASURED: dict[str, dict[float, float]] = {
     },
     "prefetch-hogging": {0.5: 0.94, 0.6: 0.94, 0.7: 0.94, 0.8: 0.94, 0.9: 0.95},
     "redelivery-storm": {0.6: 0.99, 0.7: 0.99, 0.8: 0.99, 0.9: 0.99},
-    "slow-but-progressing": {0.3: 0.96, 0.5: 0.97, 0.6: 0.97, 0.7: 0.97, 0.8: 0.97},
+    "slow-but-progressing": {0.3: 0.96, 0.5: 0.96, 0.6: 0.97, 0.7: 0.97, 0.8: 0.97},
     "zero-queue-unsupported": {0.4: 0.7, 0.6: 0.7},
 }
