@@ -12,6 +12,9 @@ file), token_file. Then `do` names one of
     seek       name: to the earliest message
     close
 
+pulsar-flex of npm is here for what it does not know, proxies above all: it subscribes, produces
+one by one, receives with ack individual or none, and closes.
+
 A client's log is kept: with the tap it may show no error that it does not show without.
 """
 
@@ -157,6 +160,8 @@ def environment() -> dict[str, str]:
 def command(language: str) -> list[str]:
     if language == "go":
         return [str(go_program())]
+    if language == "flex":
+        return ["node", str(flex_program())]
     if language == "java" and not find_spec("py4j"):
         pytest.skip(wanting("py4j"))
     return [sys.executable, str(HERE / f"{language}_client.py")]
@@ -178,6 +183,30 @@ def go_program() -> Path:
         pytest.skip(wanting("the modules of the Go client"))
     assert built.returncode == 0, built.stderr
     return program
+
+
+@functools.cache
+def flex_program() -> Path:
+    """The program for pulsar-flex of npm, its packages beside it: fetched once."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        pytest.skip(wanting("node and npm"))
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    shutil.copytree(HERE / "flex", folder, dirs_exist_ok=True)
+    options = (
+        "--ignore-scripts",
+        "--no-package-lock",
+        "--no-audit",
+        "--no-fund",
+        "--fetch-retries=0",
+    )
+    fetched = subprocess.run(
+        ["npm", "install", *options], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if re.search("ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENOTCACHED|E40[34]", fetched.stderr):
+        pytest.skip(wanting("the packages of pulsar-flex"))
+    assert fetched.returncode == 0, fetched.stderr
+    return Path(folder) / "client.js"
 
 
 class Watch:
