@@ -132,6 +132,7 @@ class Tapping:
     _over: bool = False
     _writing: bool = False
     _signals: list[int] = field(default_factory=list)
+    _gaps: int = 0  # commands that the gaps it was told of are missing
     _topics: frozenset[str] = frozenset()
     _stalls: list[str] = field(default_factory=list)  # not kept yet
     _kept_at: float = float("-inf")
@@ -203,7 +204,8 @@ class Tapping:
                 self.outcome.note("a client was refused")
             case Gap():
                 self.outcome.hidden |= event.dropped is None
-                self.outcome.dropped += event.dropped or 0
+                self._gaps += event.dropped or 0
+                self.outcome.dropped = max(self.outcome.dropped, self._gaps)
         self._show(event)
 
     def _note_verdict(self, diagnosis: Diagnosis) -> None:

@@ -331,14 +331,7 @@ def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
     with tapped("-o", "jsonl", "--trace", str(trace), *SOON) as played:
         tap = played.subscribe().tap
         eventually(lambda: tap.of("snapshot")[-1:] and tap.of("snapshot")[-1]["consumers"])
-        relay = tap.child("pulsar_doctor.tap.relay")
-        before, hard = resource.prlimit(relay, resource.RLIMIT_FSIZE)
-        resource.prlimit(relay, resource.RLIMIT_FSIZE, (10, hard))
-        for _ in range(7):
-            played.to_broker(flow(1))
-        time.sleep(0.5)
-        resource.prlimit(relay, resource.RLIMIT_FSIZE, (before, hard))
-        played.to_broker(flow(1))
+        leave_a_gap(played)
         gap = tap.wait_for("gap")
         tap.send(signal.SIGUSR1)
         counters = tap.wait_for("counters")["relay"]
@@ -352,6 +345,35 @@ def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
     assert (row.seq, row.dropped) == (gap["seq"], gap["dropped"])
     assert tap.events[-1]["dropped"] == gap["dropped"]
     assert f"{gap['dropped']} commands were not recorded" in tap.err
+
+
+def leave_a_gap(played: Played) -> None:
+    """Flows that the relay cannot write down, and one that it can."""
+    relay = played.tap.child("pulsar_doctor.tap.relay")
+    before, hard = resource.prlimit(relay, resource.RLIMIT_FSIZE)
+    resource.prlimit(relay, resource.RLIMIT_FSIZE, (10, hard))
+    for _ in range(7):
+        played.to_broker(flow(1))
+    time.sleep(0.5)
+    resource.prlimit(relay, resource.RLIMIT_FSIZE, (before, hard))
+    played.to_broker(flow(1))
+
+
+def test_a_gap_that_is_read_only_in_the_end_counts_once(tmp_path):
+    trace = tmp_path / "t"
+    with tapped("-o", "jsonl", "--trace", str(trace), *SOON) as played:
+        tap = played.subscribe().tap
+        eventually(lambda: tap.of("snapshot")[-1:] and tap.of("snapshot")[-1]["consumers"])
+        observer = tap.child("pulsar_doctor.tap.observer")
+        os.kill(observer, signal.SIGSTOP)
+        leave_a_gap(played)
+        tap.send(signal.SIGINT)
+        assert played.client.rest() == b""  # the relay has said how many there are
+        os.kill(observer, signal.SIGCONT)
+        tap.wait()
+    (row,) = [row for row in open_trace(trace).rows() if row.command == "GAP"]
+    assert row.dropped
+    assert tap.events[-1]["dropped"] == row.dropped
 
 
 def test_who_is_cut_off_at_the_end_is_said():
