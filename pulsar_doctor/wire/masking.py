@@ -18,7 +18,8 @@ connections that follow each other share a Batch; a line for each says when and 
 from __future__ import annotations
 
 import hashlib
-import struct
+import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -121,7 +122,7 @@ class Mask:
                 for metadata in batch.metadata:
                     self._hash_key(metadata)
                 masked = batch.SerializeToString()
-        return masked, bytes(codes) + struct.pack(f"<{len(frames.sizes)}I", *frames.sizes)
+        return masked, bytes(codes) + _u32s(frames.sizes)
 
     def pack(self, frame: Frame) -> bytes:
         """The record of a frame. Never raises: what cannot be parsed is blanked."""
@@ -214,6 +215,14 @@ def _runs(frames: Frames) -> Iterator[Frames]:
         for frame in run:
             together.add(frame.code, frame.command, frame.metadata, frame.frame_bytes - 4)
         yield together
+
+
+def _u32s(numbers: Sequence[int]) -> bytes:
+    """Little-endian; an array is made twice as fast as a struct of so many."""
+    packed = array("I", numbers)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
 
 
 def _only(code: int, command: bytes) -> Any:
