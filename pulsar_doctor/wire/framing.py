@@ -19,6 +19,7 @@ flat lists, which masking takes as they are, and a `Frame` is made only for whoe
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ WITH_METADATA = frozenset({SEND, MESSAGE})  # the payload part of others is not 
 NOTHING: frozenset[int] = frozenset()
 HELD_BYTES_MOST = 64 * 1024  # of a frame that somebody wants to change; a real LOOKUP is shorter
 HEAD_BYTES_MOST = 1024 * 1024  # of any other, up to where its payload begins
+STRETCH_BYTES = 32 * 1024  # cut before the frames are counted
 TOO_LONG = -2  # instead of the code of a frame that is longer there; its command is its first bytes
 
 _U32 = struct.Struct(">I")
@@ -139,6 +141,9 @@ class Cutter:
     and MESSAGE cannot be held. What waits to be whole is appended to, and looked at again when
     there is enough of it: the work is linear in the bytes, whatever pieces they come in.
 
+    A feed stops soon after `frames_most` frames. Then `more` is true, and a feed of nothing goes
+    on with what has not been looked at.
+
     frames: those that the last feed completed, also where it raised at what came behind them;
     held_frames: the held ones among them. position: bytes fed so far.
     """
@@ -150,13 +155,15 @@ class Cutter:
         "_rest",
         "_skip",
         "frames",
+        "frames_most",
         "held_frames",
         "max_frame_bytes",
+        "more",
         "position",
         "undecided",
     )
 
-    def __init__(self, held: frozenset[int] = NOTHING) -> None:
+    def __init__(self, held: frozenset[int] = NOTHING, frames_most: int = sys.maxsize) -> None:
         if held & WITH_METADATA:
             raise ValueError("SEND and MESSAGE cannot be held")
         self._held = held
@@ -165,6 +172,8 @@ class Cutter:
         self._begun: Frames | None = None  # one frame whose head is known and whose payload passes
         self._skip = 0  # bytes of that payload still to come
         self.frames = Frames()
+        self.frames_most = frames_most
+        self.more = False
         self.held_frames: list[Frame] = []
         self.position = 0
         self.undecided = 0
@@ -183,14 +192,15 @@ class Cutter:
         start = self.position - len(self._rest)
         self.position += len(data)
         self.held_frames = []
+        self.more = False
         if self._rest:
-            self._rest += data
-            if len(self._rest) < self._needed:
+            if len(self._rest) + len(data) < self._needed:
+                self._rest += data
                 if self.undecided:
                     self.undecided = len(self._rest)
                 self.frames = Frames(start)
                 return self.frames
-            data, self._rest = bytes(self._rest), bytearray()
+            data, self._rest = b"".join((self._rest, data)), bytearray()
         self.undecided = 0
         at, self._skip = self._skip, 0
         if at > len(data):
@@ -199,15 +209,30 @@ class Cutter:
             return self.frames
         frames = self.frames = self._begun or Frames(start)
         self._begun = None
-        at = self._whole_frames(data, at, frames)
-        if at < len(data):
+        at = self._cut(data, at, frames)
+        if self.more:
+            self._rest += data[at:]
+            self._needed = 0
+            self.undecided = len(self._rest) if self._held else 0
+        elif at < len(data):
             self._keep(data[at:])
         return frames
 
-    def _whole_frames(  # noqa: PLR0915 - one loop that calls nothing for what comes by the million
-        self, data: bytes, at: int, frames: Frames
-    ) -> int:
-        """Cuts all that is whole; returns where the rest begins."""
+    def _cut(self, data: bytes, at: int, frames: Frames) -> int:
+        """Cuts what is whole, all or enough of it; returns where the rest begins."""
+        last = len(data) - _HEAD.size
+        while at <= last:
+            until = min(at + STRETCH_BYTES, last)
+            at = self._whole_frames(data, at, until, frames)
+            if at <= until:
+                return at
+            if len(frames) >= self.frames_most:
+                self.more = at < len(data)
+                return at
+        return self._short_frame(data, at, frames) if len(data) - at >= 8 else at
+
+    def _whole_frames(self, data: bytes, at: int, until: int, frames: Frames) -> int:
+        """Cuts the whole frames that begin up to `until`; returns where the next one begins."""
         most, size = self.max_frame_bytes, len(data)
         head, magic_size, checked = _HEAD.unpack_from, _MAGIC_SIZE.unpack_from, _CHECKED.unpack_from
         one_size, prefixes = _U32.unpack_from, _PREFIXES
@@ -215,8 +240,7 @@ class Cutter:
         add_command, add_metadata = frames.commands.append, frames.metadata.append
         checksum, broker_metadata, ready = CHECKSUM_MAGIC, BROKER_METADATA_MAGIC, _PREFIXES_READY
         held, looked_into = self._held, (MESSAGE, SEND)
-        last = size - _HEAD.size
-        while at <= last:
+        while at <= until:
             total, command_bytes, type_field = head(data, at)
             room = total - 4 - command_bytes
             if total > most or room < 0:
@@ -235,14 +259,15 @@ class Cutter:
                     begins += 6 + length
                     magic, length = checked(data, begins - 10)
                 ends = begins + length
-                if magic != checksum or ends > end or length >= ready:
+                if length < 0x80 and magic == checksum and ends <= end:
+                    # Its size, a byte before it, is the varint wanted here.
+                    add_metadata(data[begins - 1 : ends])
+                elif length < ready and magic == checksum and ends <= end:
+                    add_metadata(prefixes[length] + data[begins:ends])
+                else:
                     self._add_rarer(data, at, end, frames)
                     at = end
                     continue
-                if length < 0x80:  # its size, a byte before it, is the varint wanted here
-                    add_metadata(data[begins - 1 : ends])
-                else:
-                    add_metadata(prefixes[length] + data[begins:ends])
             else:
                 if command_bytes < 2 or not 0 <= code < 0x80:
                     code = code_of(data[at + 8 : min(behind, at + 11)])
@@ -257,8 +282,6 @@ class Cutter:
                 add_command(prefixed(data[at + 8 : behind]))
             sizes += (total, command_bytes)
             at = end
-        if size - at >= 8:
-            at = self._short_frame(data, at, frames)
         return at
 
     def _add_rarer(self, data: bytes, at: int, end: int, frames: Frames) -> None:

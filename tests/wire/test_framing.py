@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import itertools
 import struct
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.errors import FramingError
+from pulsar_doctor.wire import framing
 from pulsar_doctor.wire.framing import (
     DEFAULT_MAX_MESSAGE_BYTES,
     FRAME_PADDING_BYTES,
@@ -98,6 +100,29 @@ def test_any_cut_of_a_stream_gives_the_same_frames(made, cuts):
     assert cut([stream]) == expected
     assert cut(pieces_of(stream, cuts)) == expected
     assert cut([bytes([byte]) for byte in stream], HELD) == expected
+
+
+@given(streams, cuts, st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_a_cutter_that_stops_after_some_frames_goes_on_where_it_stopped(made, cuts, most):
+    stream = b"".join(one[0] for one in made)
+    whole = Cutter(HELD)
+    expected = list(whole.feed(stream))
+    with mock.patch.object(framing, "STRETCH_BYTES", 1):
+        cutter, found, held = Cutter(HELD, most), [], []
+        for piece in pieces_of(stream, cuts):
+            feeds = [piece]
+            while feeds:
+                frames = cutter.feed(feeds.pop())
+                assert len(frames) <= most + 1
+                found += frames
+                held += cutter.held_frames
+                if cutter.more:
+                    assert len(frames) >= most
+                    feeds.append(b"")
+    assert found == expected
+    assert held == whole.held_frames
+    assert (cutter.undecided, cutter.position) == (whole.undecided, len(stream))
 
 
 @given(streams, cuts, st.booleans())

@@ -14,6 +14,7 @@ from pulsar_doctor.errors import FramingError
 from pulsar_doctor.wire.framing import Cutter, Frame, Frames
 
 TO_BROKER, TO_CLIENT = 0, 1  # as in journal.DIRECTIONS
+FRAMES_MOST = 1024  # looked at before the others have their turn
 NOTHING = Frames()
 
 # What to pass on instead of a held frame, given it, its bytes and its direction. Never raises.
@@ -42,7 +43,7 @@ class Passage:
 
     def __init__(self, held: frozenset[int], direction: int, decide: Decide) -> None:
         self.direction = direction
-        self.cutter: Cutter | None = Cutter(held)
+        self.cutter: Cutter | None = Cutter(held, FRAMES_MOST)
         self.waiting = bytearray()  # read, and not to be passed on yet
         self.insertion = b""  # frames of our own, to go between two of this way's
         self.frames = NOTHING
@@ -61,6 +62,11 @@ class Passage:
             return self.decided(data, cutter, cutter.held_frames)
         return data
 
+    @property
+    def more(self) -> bool:
+        """Whether some of what was received has not been looked at: to receive nothing goes on."""
+        return self.cutter is not None and self.cutter.more
+
     def cut(self, cutter: Cutter, data: bytes) -> None:
         """Has the cutter cut; what cannot be cut is no reason to stop."""
         try:
@@ -69,7 +75,7 @@ class Passage:
         except FramingError as error:
             self.frames, self.failed, self.news = cutter.frames, error, True
         except Exception as error:  # a mistake of ours: what the cutter says is worth nothing
-            cutter.held_frames, cutter.undecided = [], 0
+            cutter.held_frames, cutter.undecided, cutter.more = [], 0, False
             self.frames, self.failed, self.news = NOTHING, error, True
 
     def decided(self, data: bytes, cutter: Cutter, held: Sequence[Frame]) -> bytes:

@@ -2,7 +2,7 @@
 
 Sockets, event loop and clock are here; what passes and what follows from it is in conversation.py.
 
-The tap's hot path: every byte comes through `Side.data_received`.
+The tap's hot path: every byte comes through `Side.buffer_updated`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pulsar_doctor.tap.relay.passage import Passage
 from pulsar_doctor.tap.relay.sockets import is_tls, peer_of, reset_at_close
 
 WRITE_BUFFER_BYTES = 256 * 1024
-READ_BYTES_LEAST, READ_BYTES_MOST = 4 * 1024, 64 * 1024
-LONG_READ_SECONDS, SHORT_READ_SECONDS = 0.004, 0.001
+READ_BYTES_LEAST, READ_BYTES_MOST = 4 * 1024, 256 * 1024
+SHORT_READ_SECONDS, TURN_SECONDS = 0.002, 0.004
 ITS_TURN, ITS_BROKER, A_READER = "its turn", "its broker", "a reader"  # what an end may wait for
 # What is read is taken out before anything else is read, so all connections share one room for it.
 ROOM = bytearray(READ_BYTES_MOST)
@@ -57,8 +57,11 @@ class Ends(Protocol):
 class Side(asyncio.BufferedProtocol):
     """One end of a connection: what is read here is written to the other end.
 
-    A turn of the event loop reads so much of it as a few milliseconds suffice for, and no more: the
-    other connections have their turns. How much that is depends on what comes.
+    A turn of the event loop takes so much of it as a few milliseconds suffice for, and no more: the
+    other connections have their turns. Reads grow while they are quick, since fewer of them cost
+    less, and shrink where they are not; reading is paused only where a turn was used up. What one
+    read brings is bounded in frames too, since short ones take the longest: what is left of it
+    (`way.more`) is looked at in the next turn.
 
     way: the direction of what is read here. receive: what to write to the other end for it.
     """
@@ -74,6 +77,7 @@ class Side(asyncio.BufferedProtocol):
         self.read_bytes = 0
         self.tls = False
         self._room_bytes = READ_BYTES_LEAST
+        self._turn_seconds = 0.0  # that it took so far
         self._waits_for: set[str] = set()  # why it is not read now
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -96,8 +100,15 @@ class Side(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """The hot path: cut, pass on, journal."""
         self.read_bytes += nbytes
-        data = bytes(ROOMS[self._room_bytes][:nbytes])
         begun = monotonic()
+        self._pass_on(bytes(ROOMS[self._room_bytes][:nbytes]))
+        seconds = monotonic() - begun
+        if nbytes < self._room_bytes and seconds < TURN_SECONDS and not self.way.more:
+            self._turn_seconds = 0.0  # that was all: the others have their turns anyway
+        else:
+            self._account(seconds)
+
+    def _pass_on(self, data: bytes) -> None:
         out = self.receive(data)
         if out:
             target = self.other.transport
@@ -107,14 +118,32 @@ class Side(asyncio.BufferedProtocol):
             self.talk.settle(self.way, moment())
         if self.talk.errands:
             self.connection.run_errands()
-        seconds = monotonic() - begun
-        if seconds > LONG_READ_SECONDS:
+
+    def _account(self, seconds: float) -> None:
+        """There may be more: libuv reads on before anything else, unless it is told not to."""
+        if seconds > TURN_SECONDS:
             self._room_bytes = max(self._room_bytes // 2, READ_BYTES_LEAST)
-        if nbytes >= self._room_bytes:  # there may be more: libuv reads on before anything else
-            if seconds < SHORT_READ_SECONDS:
-                self._room_bytes = min(self._room_bytes * 2, READ_BYTES_MOST)
+        elif seconds < SHORT_READ_SECONDS and not self.way.more:
+            self._room_bytes = min(self._room_bytes * 2, READ_BYTES_MOST)
+        self._turn_seconds += seconds
+        if self.way.more or self._turn_seconds > TURN_SECONDS:
             self.wait_for(ITS_TURN)
-            asyncio.get_running_loop().call_soon(self.need_not_wait_for, ITS_TURN)
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        """What is left of the last read, then the next one."""
+        self._turn_seconds = 0.0
+        if self.way.more:
+            self._pass_on(b"")
+        if self.way.more:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        else:
+            self.need_not_wait_for(ITS_TURN)
+
+    def _finish(self) -> None:
+        """Nothing is read here any more: what is left of the last read."""
+        while self.way.more:
+            self._pass_on(b"")
 
     def wait_for(self, what: str) -> None:
         """It is not read until then."""
@@ -140,12 +169,14 @@ class Side(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """A half-close is carried over; the other direction goes on, where no TLS forbids it."""
+        self._finish()
         self.talk.ended(self.way, moment())
         self.connection.run_errands()
         return (self.talk.dialling or self.other.live is not None) and not self.tls
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end of one end is the end of both; a reset is carried over as one."""
+        self._finish()
         self.connection.gone(self)
         self.talk.lost(self.way, moment(), reset=exc is not None)
         self.connection.run_errands()

@@ -8,6 +8,7 @@ import itertools
 import random
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,22 @@ from typing import Any
 import pytest
 import uvloop
 
-from pulsar_doctor.tap.relay import connection
+from pulsar_doctor.tap.relay import connection, sides
 from pulsar_doctor.tap.relay.connections import Connections
 from pulsar_doctor.tap.relay.dialling import Dialler
 from pulsar_doctor.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.tap.relay.journal_file import JournalFile
 from pulsar_doctor.tap.relay.migrations import Listeners
+from pulsar_doctor.tap.relay.passage import FRAMES_MOST, TO_CLIENT, Passage
 from pulsar_doctor.tap.relay.rewrites import HELD_TO_CLIENT
-from pulsar_doctor.tap.relay.sides import READ_BYTES_MOST, Side
+from pulsar_doctor.tap.relay.sides import READ_BYTES_LEAST, Side
 from pulsar_doctor.tap.relay.targets import Targets
-from pulsar_doctor.wire.framing import HELD_BYTES_MOST, Cutter
+from pulsar_doctor.wire.framing import HELD_BYTES_MOST, STRETCH_BYTES, Cutter
 from tests.support import eventually
 from tests.tap.tapped import (
     CONNECT,
     CONNECTED,
+    PONG,
     command_frame,
     flow,
     frame,
@@ -233,6 +236,7 @@ def test_small_frames_do_not_wait_for_more(tmp_path, pem, server_side, loop, tls
 def test_a_connection_that_has_much_to_say_is_not_read_twice_before_another(
     tmp_path, loop, monkeypatch
 ):
+    monkeypatch.setattr(sides, "TURN_SECONDS", 0.0)
     read: list[Side] = []
     updated = Side.buffer_updated
     monkeypatch.setattr(
@@ -263,13 +267,41 @@ def test_a_connection_that_has_much_to_say_is_not_read_twice_before_another(
                     await asyncio.sleep(0)
             for sock in socks:
                 sock.close()
-        assert min(sent) > 2 * READ_BYTES_MOST
+        assert min(sent) > 20 * READ_BYTES_LEAST
         both = read[: 2 * min(read.count(side) for side in set(read))]
         assert len(set(both)) == 2
         assert max(len(list(run)) for _, run in itertools.groupby(both)) <= 2
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(run())
+
+
+def test_of_many_short_frames_so_many_are_looked_at_and_the_others_in_a_later_turn():
+    way = Passage(HELD_TO_CLIENT, TO_CLIENT, lambda frame, original, direction: original)
+    answer = command_frame(24, "lookup_response", request_id=1)
+    said = (PONG * 1000 + answer) * 20 + PONG[:-1]
+    passed, turns = way.receive(said), [way.frames]
+    while way.more:
+        passed += way.receive(b"")
+        turns.append(way.frames)
+    assert passed == said
+    assert sum(map(len, turns)) == 20 * 1001
+    assert max(map(len, turns)) <= FRAMES_MOST + STRETCH_BYTES // len(PONG) + 1
+    assert len(turns) > 4
+
+
+def test_short_frames_that_wait_for_their_turn_pass_and_are_journalled(tmp_path):
+    with tapping(tmp_path / "t") as tapped:
+        client, broker = tapped.connected()
+        said = PONG * 100_000
+        reader = threading.Thread(target=lambda: client.read(len(said)), daemon=True)
+        reader.start()
+        broker.send(said).send(flow(9))
+        reader.join(60)
+        assert client.read(len(flow(9))) == flow(9)
+        commands = tapped.commands(client)
+        assert commands.count("PONG") == 100_000
+        assert commands[-1] == "FLOW"
 
 
 def test_a_lookup_that_is_none_passes_unseen_and_is_told(tmp_path):
