@@ -20,7 +20,7 @@ from pulsar_doctor.tap.relay.sockets import is_tls, peer_of, reset_at_close
 
 WRITE_BUFFER_BYTES = 256 * 1024
 READ_BYTES_LEAST, READ_BYTES_MOST = 4 * 1024, 256 * 1024
-SHORT_READ_SECONDS, TURN_SECONDS = 0.002, 0.004
+TURN_SECONDS, LONG_READ_SECONDS = 0.002, 0.004
 ITS_TURN, ITS_BROKER, A_READER = "its turn", "its broker", "a reader"  # what an end may wait for
 # What is read is taken out before anything else is read, so all connections share one room for it.
 ROOM = bytearray(READ_BYTES_MOST)
@@ -121,9 +121,9 @@ class Side(asyncio.BufferedProtocol):
 
     def _account(self, seconds: float) -> None:
         """There may be more: libuv reads on before anything else, unless it is told not to."""
-        if seconds > TURN_SECONDS:
+        if seconds > LONG_READ_SECONDS:
             self._room_bytes = max(self._room_bytes // 2, READ_BYTES_LEAST)
-        elif seconds < SHORT_READ_SECONDS and not self.way.more:
+        elif seconds < TURN_SECONDS and not self.way.more:
             self._room_bytes = min(self._room_bytes * 2, READ_BYTES_MOST)
         self._turn_seconds += seconds
         if self.way.more or self._turn_seconds > TURN_SECONDS:
@@ -133,17 +133,22 @@ class Side(asyncio.BufferedProtocol):
     def _next_turn(self) -> None:
         """What is left of the last read, then the next one."""
         self._turn_seconds = 0.0
-        if self.way.more:
+        if self.left:
             self._pass_on(b"")
-        if self.way.more:
+        if self.left:
             asyncio.get_running_loop().call_soon(self._next_turn)
         else:
             self.need_not_wait_for(ITS_TURN)
 
     def _finish(self) -> None:
         """Nothing is read here any more: what is left of the last read."""
-        while self.way.more:
+        while self.left:
             self._pass_on(b"")
+
+    @property
+    def left(self) -> bool:
+        """Whether some of what was read is still to be looked at, and somebody is there for it."""
+        return self.way.more and not self.talk.closed
 
     def wait_for(self, what: str) -> None:
         """It is not read until then."""

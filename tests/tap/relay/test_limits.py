@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from pulsar_doctor.tap.relay import connection, sides
+from pulsar_doctor.tap.relay import connection, passage, sides
 from pulsar_doctor.tap.relay.connections import Connections
 from pulsar_doctor.tap.relay.dialling import Dialler
 from pulsar_doctor.tap.relay.journal_disk import JournalLimits
@@ -26,6 +26,7 @@ from pulsar_doctor.tap.relay.passage import FRAMES_MOST, TO_CLIENT, Passage
 from pulsar_doctor.tap.relay.rewrites import HELD_TO_CLIENT
 from pulsar_doctor.tap.relay.sides import READ_BYTES_LEAST, Side
 from pulsar_doctor.tap.relay.targets import Targets
+from pulsar_doctor.wire import framing
 from pulsar_doctor.wire.framing import HELD_BYTES_MOST, STRETCH_BYTES, Cutter
 from tests.support import eventually
 from tests.tap.tapped import (
@@ -33,6 +34,7 @@ from tests.tap.tapped import (
     CONNECTED,
     PONG,
     command_frame,
+    connect_frame,
     flow,
     frame,
     journals,
@@ -302,6 +304,30 @@ def test_short_frames_that_wait_for_their_turn_pass_and_are_journalled(tmp_path)
         commands = tapped.commands(client)
         assert commands.count("PONG") == 100_000
         assert commands[-1] == "FLOW"
+
+
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_short_frames_that_wait_for_a_broker_that_never_comes_hold_nobody_up(
+    tmp_path, loop, monkeypatch
+):
+    monkeypatch.setattr(passage, "FRAMES_MOST", 1)
+    monkeypatch.setattr(framing, "STRETCH_BYTES", 1)
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def run() -> None:
+        async with relay(tmp_path / "t", broker) as (connections, port):
+            away = connect_frame("127.0.0.1:1") + flow(1) * 100
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(away)
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            writer.close()
+            while connections.open:
+                await asyncio.sleep(0.01)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
 
 
 def test_a_lookup_that_is_none_passes_unseen_and_is_told(tmp_path):
