@@ -18,6 +18,7 @@ import pytest
 
 from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.trace.verifying import ENDED, TORN, verify
 from pulsar_doctor.wire.columns import COLUMN_NAMES, Row
 from pulsar_doctor.wire.commands import rows_of
 from pulsar_doctor.wire.framing import Cutter
@@ -152,10 +153,14 @@ def test_half_a_second_is_lost_at_most_and_what_is_there_is_true(tmp_path, who, 
     print(f"{who}: {rate:,.0f}/s, {len(came) - both} of {len(came)} lost, of {lost_ms:.1f} ms")
     gaps = [row.dropped for row in rows if row.command == "GAP"]
     assert lost_seconds <= LOST_SECONDS_MOST
+    found = verify(trace)
+    assert (found.problems, found.gaps, found.dropped) == ([], len(gaps), 0)
     if who in ("observer", "parent"):
-        assert (len(came), gaps) == (len(seen), [])
-        assert len(came) == flood.sent
+        assert (found.status, gaps) == (ENDED, [])
+        assert len(came) == len(seen) == flood.sent
     elif who == "relay":
         assert gaps == [None]
         behind = rows[next(n for n, row in enumerate(rows) if row.command == "GAP") :]
         assert [row.permits for row in behind if row.command == "FLOW"] == [9]
+    else:
+        assert (found.status, gaps) == (TORN, [])
