@@ -106,7 +106,7 @@ def talked(event: Event) -> Iterator[str]:
     match event:
         case Gap():
             yield f"{clock(event)}  {not_recorded(event.dropped)}: the trace has a gap"
-        case NotLetIn():
+        case NotLetIn() if " cannot be reached: " not in event.reason:  # the relay has said that
             yield f"{clock(event)}  refused: {_client(event)}: {printable(event.reason)}"
         case PassedBy():
             yield (
