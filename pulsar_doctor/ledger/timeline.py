@@ -29,6 +29,7 @@ from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import (
     CLOSE,
     GAP,
+    GENERATION_BITS,
     OPEN,
     SET_ASIDE,
     TAKEN,
@@ -38,7 +39,6 @@ from pulsar_doctor.wire.columns import (
     Row,
     ids_of,
 )
-from pulsar_doctor.wire.journal import GENERATION_BITS
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 PRODUCERS_KEPT_MOST = 10_000  # of a connection: the newest

@@ -38,7 +38,6 @@ from pulsar_doctor.tap.relay.events import (
     Stop,
     TrafficCounted,
 )
-from pulsar_doctor.tap.relay.journal_file import take_lock
 from pulsar_doctor.tap.relay.lines import to_json
 from pulsar_doctor.tap.upstream import (
     Upstream,
@@ -49,7 +48,7 @@ from pulsar_doctor.tap.upstream import (
     upstream_of,
     upstream_tls,
 )
-from pulsar_doctor.trace.folder import META, Meta
+from pulsar_doctor.trace.folder import META, Meta, take_relay_lock
 from pulsar_doctor.wire.columns import TAKEN
 
 START_SECONDS = 15.0
@@ -288,7 +287,7 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
         require_reachable(service_url, settings or Settings())
     meta = write_meta(trace_dir, upstream=upstream, told=told or {})
     if lasting:
-        config = replace(config, lock_fd=take_lock(trace_dir))
+        config = replace(config, lock_fd=take_relay_lock(trace_dir))
     try:
         process, listening, hearing = _start(config, say)
     except BaseException:

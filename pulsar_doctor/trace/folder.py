@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from pulsar_doctor import __version__
 from pulsar_doctor.acks.persisting import Storing, storing_of
-from pulsar_doctor.errors import TraceError
+from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.wire.columns import SCHEMA_VERSION
 
 META = "_meta.json"
@@ -243,6 +243,20 @@ def is_live(folder: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def take_relay_lock(folder: Path) -> int:
+    """What says that a trace is live, as long as this descriptor, or a copy of it, is open.
+
+    Raises DoctorError where another tap has it, OSError where the folder cannot be written to.
+    """
+    lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT | NO_WAY_OUT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise DoctorError(f"another tap writes to {folder}") from error
+    return lock
 
 
 def take_seal_lock(folder: Path, wait_seconds: float = 0.0) -> BinaryIO | None:

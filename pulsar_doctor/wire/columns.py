@@ -13,6 +13,7 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 SCHEMA_VERSION = 1
+GENERATION_BITS = 24  # of a conn_id: which one it is of its relay; above: which relay it was
 
 TO_BROKER = "to_broker"
 TO_CLIENT = "to_client"

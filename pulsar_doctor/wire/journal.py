@@ -23,7 +23,6 @@ VERSION = 2
 FILE_HEADER = MAGIC + VERSION.to_bytes(2, "little")
 
 KNOWN, UNKNOWN, EVENT, BATCH, READS = 1, 2, 3, 4, 5  # kinds of records
-GENERATION_BITS = 24  # of a connection's number: which one it is of its relay
 NO_CONNECTION = -1
 DIRECTIONS = (TO_BROKER, TO_CLIENT)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pulsar_doctor.tap.relay.__main__ import ALONE_SECONDS
 from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.trace.sealing import open_trace
-from pulsar_doctor.wire.journal import GENERATION_BITS
+from pulsar_doctor.wire.columns import GENERATION_BITS
 from tests.support import eventually
 from tests.support.processes import linux
 from tests.tap.tap_process import running

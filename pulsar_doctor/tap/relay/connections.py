@@ -19,7 +19,7 @@ from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.dialling import Dialler
 from pulsar_doctor.tap.relay.journal_file import JournalFile, moment
 from pulsar_doctor.tap.relay.sides import Side
-from pulsar_doctor.wire.journal import GENERATION_BITS
+from pulsar_doctor.wire.columns import GENERATION_BITS
 from pulsar_doctor.wire.masking import Mask
 
 CLOSE_SECONDS = 2.0

@@ -12,7 +12,6 @@ for.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 import time
@@ -22,9 +21,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
-from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits, Time
-from pulsar_doctor.trace.folder import RELAY_LOCK
+from pulsar_doctor.trace.folder import take_relay_lock
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import NO_CONNECTION, pack_block
 from pulsar_doctor.wire.masking import Read
@@ -50,7 +48,7 @@ class JournalFile:
 
     def __init__(self, trace_dir: str, limits: JournalLimits, lock_fd: int | None = None) -> None:
         folder = Path(trace_dir)
-        self._lock = take_lock(folder) if lock_fd is None else lock_fd
+        self._lock = take_relay_lock(folder) if lock_fd is None else lock_fd
         try:
             self._disk = JournalDisk(folder, limits)
         except OSError:
@@ -203,17 +201,6 @@ class JournalFile:
     def _tick_disk(self, now: float) -> None:
         self._disk.tick(now)
         self._ticks_done += 1
-
-
-def take_lock(folder: Path) -> int:
-    """The lock of a trace, as long as the descriptor is open. Raises DoctorError, OSError."""
-    lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise DoctorError(f"another tap writes to {folder}") from error
-    return lock
 
 
 def moment() -> Time:
