@@ -84,82 +84,14 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "wire+stats+internal -> wire+stats+internal",
         ),
     },
-    "3 forecast too short": {
-        "permits-exhausted": (
-            "wire+stats+internal: rhythm of messages",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of messages",
-            "wire: rhythm of refills",
-        ),
-        "slow-but-progressing": (
-            "stats+internal: rhythm of hung",
-            "stats: rhythm of hung",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of refills",
-        ),
-    },
-    "3 pace off by more than 1.5": {
-        "permits-exhausted": (
-            "wire+stats+internal: rhythm of hung",
-            "wire+stats+internal: rhythm of messages",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of hung",
-            "wire: rhythm of messages",
-            "wire: rhythm of refills",
-        ),
-        "slow-but-progressing": (
-            "wire+stats+internal: rhythm of hung",
-            "wire+stats+internal: rhythm of messages",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of hung",
-            "wire: rhythm of messages",
-            "wire: rhythm of refills",
-        ),
-    },
     "3 steady: differs": {
-        "ack-hole": ("stats+internal: rhythm of refills",),
-        "inactive-failover": (
-            "stats+internal: rhythm of refills",
-            "stats: rhythm of messages",
-            "stats: rhythm of refills",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of refills",
-        ),
-        "permits-exhausted": (
-            "stats+internal: rhythm of messages",
-            "stats+internal: rhythm of refills",
-            "stats: rhythm of messages",
-            "stats: rhythm of refills",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of refills",
-        ),
         "slow-but-progressing": (
             "stats+internal: rhythm of messages",
-            "stats+internal: rhythm of refills",
             "stats: rhythm of messages",
-            "stats: rhythm of refills",
-            "wire+stats+internal: rhythm of messages",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of messages",
-            "wire: rhythm of refills",
-        ),
-    },
-    "3 steady: opposite": {
-        "inactive-failover": (
-            "stats+internal: rhythm of refills",
-            "stats: rhythm of refills",
-        ),
-        "permits-exhausted": (
-            "stats+internal: rhythm of messages",
-            "stats+internal: rhythm of refills",
-            "stats: rhythm of messages",
-            "stats: rhythm of refills",
-            "wire+stats+internal: rhythm of refills",
-            "wire: rhythm of refills",
         ),
     },
     "3 steady: unknown at times": {
-        "permits-exhausted": (
+        "key-shared-blocked": (
             "stats+internal: rhythm of messages",
             "stats+internal: rhythm of refills",
             "stats: rhythm of messages",
