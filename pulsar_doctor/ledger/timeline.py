@@ -338,16 +338,19 @@ def _open(timeline: Timeline, connection: Connection, row: Row) -> None:
 
 
 def _end_of_dead_relays(timeline: Timeline, row: Row) -> None:
-    """Connections of a relay that was killed have no CLOSE: they ended before the next relay."""
+    """Connections of a relay that was killed have no CLOSE: they ended before the next relay.
+
+    So they are older than all of its own, and stand before them.
+    """
     generation = (row.conn_id or 0) >> GENERATION_BITS
     if not generation:
         return
-    for conn_id, connection in list(timeline.connections.items()):
-        if conn_id >> GENERATION_BITS < generation:
-            for consumer in list(connection.consumers.values()):
-                permits.lose_track(consumer.ledger)
-                timeline.end(connection, consumer, row)
-            del timeline.connections[conn_id]
+    connections = timeline.connections
+    while (oldest := next(iter(connections))) >> GENERATION_BITS < generation:
+        connection = connections.pop(oldest)
+        for consumer in list(connection.consumers.values()):
+            permits.lose_track(consumer.ledger)
+            timeline.end(connection, consumer, row)
     row.starved_us = row.starved_from = None
 
 
