@@ -17,7 +17,7 @@ from the broker says so with the sample. A consumer that never came near it has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
@@ -196,10 +196,7 @@ class Comparison:
                 topic=topic,
                 partition=partition,
                 subscription=consumer.subscription,
-                agreed=counts.agreed,
-                inside=counts.inside,
-                skipped=counts.skipped,
-                parted=counts.parted,
+                **asdict(counts),
             )
 
     def _count(self, consumer: Consumer, outcome: str) -> None:

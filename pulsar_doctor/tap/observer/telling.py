@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from pulsar_doctor.diagnosis.weighing import limits_of
 from pulsar_doctor.ledger.timeline import Timeline
@@ -186,10 +187,7 @@ class Teller:
             parts_sealed=watched.sealed,
             expired_rows=watched.expired_rows,
             compared=None if told is None else len(told.compared),
-            agreed=None if told is None else told.totals.agreed,
-            inside=None if told is None else told.totals.inside,
-            skipped=None if told is None else told.totals.skipped,
-            parted=None if told is None else told.totals.parted,
+            **({} if told is None else asdict(told.totals)),
         )
 
     def _answer(self, watched: Sealer) -> None:
@@ -215,15 +213,8 @@ class Teller:
 
 def compared(at_us: int, comparison: Comparison) -> Compared:
     """What the samples of the broker came to."""
-    totals = comparison.totals
-    return Compared(
-        at_us=at_us,
-        agreed=totals.agreed,
-        inside=totals.inside,
-        skipped=totals.skipped,
-        parted=totals.parted,
-        consumers=tuple(comparison.by_consumer()),
-    )
+    told = tuple(comparison.by_consumer())
+    return Compared(at_us=at_us, consumers=told, **asdict(comparison.totals))
 
 
 def kept(watched: Sealer, asked: Keep) -> Kept:
