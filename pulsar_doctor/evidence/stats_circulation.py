@@ -166,14 +166,14 @@ def batch_most(observed: Observed) -> int:
 
 def backlog_bytes(observed: Observed, sample: Sample) -> int | None:
     """Bytes that the broker could send, about; None where not told. Some tell sizes below 0."""
-    topic, subscription = (
-        sample.topic,
-        (sample.topic.subscriptions or {}).get(observed.subscription),
+    topic = sample.topic
+    subscription = (topic.subscriptions or {}).get(observed.subscription)
+    own = subscription.backlog_size if subscription else None
+    waiting, whole = (
+        [size for size in sizes if size is not None and size >= 0]
+        for sizes in ((own, topic.backlog_size), (topic.storage_size,))
     )
-    sizes = (subscription.backlog_size if subscription else None, topic.backlog_size)
-    told = [size for size in sizes if size is not None and size >= 0]
-    whole = topic.storage_size
-    return max(told, default=whole if whole is not None and whole >= 0 else None)
+    return max(waiting or whole, default=None)
 
 
 def rewinds(observed: Observed) -> int:
