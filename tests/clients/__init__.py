@@ -41,6 +41,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.sandbox import distribution
+from tests.support.looking import Looking
 from tests.support.wanting import wanting
 
 HERE = Path(__file__).parent
@@ -209,33 +210,18 @@ def flex_program() -> Path:
     return Path(folder) / "client.js"
 
 
-class Watch:
+class Watch(Looking):
     """Looks again and again where the TCP connections of some processes lead."""
 
     def __init__(self, *pids: int) -> None:
+        super().__init__(every_seconds=0.02)
         self.pids = pids
         self.ports: set[int] = set()
-        self.looks = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self.look()
 
     def look(self) -> None:
         for pid in self.pids:
             self.ports |= remote_ports(pid)
-        self.looks += 1
-
-    def _run(self) -> None:
-        while not self._over.wait(0.02):
-            self.look()
+        super().look()
 
 
 def remote_ports(pid: int) -> set[int]:

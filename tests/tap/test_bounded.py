@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import string
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from pulsar_doctor.trace.keeping import kept_in
 from pulsar_doctor.trace.ring import MIB
 from pulsar_doctor.trace.verifying import verify
 from tests.support import eventually
+from tests.support.looking import Looking
 from tests.support.processes import linux, resident_bytes
 from tests.tap.tapped import command_frame, journals
 from tests.tap.test_watching import Played, tapped
@@ -26,31 +26,17 @@ PRODUCERS = 5
 EVENTS = 2  # OPEN and CLOSE of the connection
 
 
-class Look:
+class Look(Looking):
     """Looks at a folder again and again: the most bytes of disk that it ever took."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(every_seconds=0.005)
         self.path = path
-        self.most = self.looks = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Look:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self.look()
+        self.most = 0
 
     def look(self) -> None:
         self.most = max(self.most, disk_bytes(self.path))
-        self.looks += 1
-
-    def _run(self) -> None:
-        while not self._over.wait(0.005):
-            self.look()
+        super().look()
 
 
 class Nameless:

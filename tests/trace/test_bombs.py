@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from pulsar_doctor import cli
 from pulsar_doctor.trace import segments
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import verify
@@ -19,6 +17,9 @@ from pulsar_doctor.wire.commands import ACK_SET_WORDS_MOST, IDS_MOST
 from pulsar_doctor.wire.text import TEXT_BYTES_MOST, text_of
 from tests.trace.journals import TOPIC, record, write_trace
 from tests.trace.said import Said
+from tests.trace.test_any_bytes import Run, run
+
+__all__ = ["run"]
 
 pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20
@@ -34,17 +35,6 @@ READERS = (
     ("stall-check", "-o", "prometheus", "--trace"),
     ("holes", "--trace"),
 )
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 def peak_mib() -> float:
