@@ -66,6 +66,7 @@ def judged(states: Sequence[State], weights: Weights, sure: Certainties) -> None
             "(all)",
             "(ill)" if each.ill else "(well)",
             f"({each.status})",
+            *(f"truth: {code}" for code in each.truths),
         )
         for group in groups:
             table[group, "n"] += 1

@@ -22,7 +22,7 @@ class State:
     """One state, asked in one way. half: 0 fits, 1 judges. groups: what nothing excludes.
 
     findings: code, grade, whether it is right, severity. A case is right where its cause is true,
-    and root where it is not only what follows from another cause.
+    and root where it is not only what follows from another cause. truths: codes of the roots.
     """
 
     half: int
@@ -34,6 +34,7 @@ class State:
     findings: Sequence[tuple[str, float, bool, str]]
     groups: list[Group]
     none_right: bool
+    truths: frozenset[str]
 
 
 def state(
@@ -68,7 +69,9 @@ def state(
     right = any(ok for _, cases in groups for ok, _, _ in cases)
     healthy = (HEALTHY, None) in every
     only = all(code in (HEALTHY, "ack-hole") for code, _ in every)
-    return State(half, kind, asked, said.status, healthy, not only, found, groups, not right)
+    truths = frozenset(code for code, _ in root or every)
+    ill = not only
+    return State(half, kind, asked, said.status, healthy, ill, found, groups, not right, truths)
 
 
 @dataclass(frozen=True, slots=True)
