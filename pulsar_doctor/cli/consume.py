@@ -82,7 +82,7 @@ def command(asked: ConsumeRequest) -> int:
     from secrets import token_hex
 
     from pulsar_doctor.consume import planning
-    from pulsar_doctor.diagnosis.weighing import limits_of
+    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.rules import load
 
     _end_as_with_ctrl_c()
@@ -118,7 +118,8 @@ def _end_as_with_ctrl_c() -> None:
 
 
 def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
-    from pulsar_doctor.diagnosis.weighing import exit_code, limits_of
+    from pulsar_doctor.diagnosis.limits import limits_of
+    from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.report.consume.live import LiveLines
     from pulsar_doctor.report.trace.rows import row_json
     from pulsar_doctor.rules import load

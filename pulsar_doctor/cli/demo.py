@@ -83,7 +83,7 @@ class Act:
 
 def _play(where: Settings, receiver_queue_size: int) -> Act:
     from pulsar_doctor.consume.session import session
-    from pulsar_doctor.diagnosis.weighing import limits_of
+    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.report.consume import story
     from pulsar_doctor.report.consume.live import LiveLines
     from pulsar_doctor.rules import load

@@ -172,7 +172,8 @@ def _ns(seconds: float) -> int:
 
 
 def _verdict(simulation: Simulation) -> Any:
-    from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
+    from pulsar_doctor.diagnosis.limits import limits_of
+    from pulsar_doctor.diagnosis.weighing import diagnose_wire
     from pulsar_doctor.rules import load
 
     rules = load()

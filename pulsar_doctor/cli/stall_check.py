@@ -186,7 +186,7 @@ def _check(asked: StallCheckRequest) -> int:
 
 def _judge(asked: StallCheckRequest) -> Judge:
     from pulsar_doctor.diagnosis.judge import Judge
-    from pulsar_doctor.diagnosis.weighing import limits_of
+    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.rules import load, named
 
     left_out = {rule.code for rule in named(asked.skip)}

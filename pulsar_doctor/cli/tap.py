@@ -113,7 +113,7 @@ def command(asked: TapRequest) -> int:
 
     What is null is not known.
     """  # fmt: skip
-    from pulsar_doctor.diagnosis.weighing import limits_of
+    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.rules import load
     from pulsar_doctor.tap.own_trace import own_trace
 
@@ -250,7 +250,8 @@ def _warn(text: str) -> None:
 
 
 def _diagnoses(folder: Path, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
-    from pulsar_doctor.diagnosis.weighing import diagnose, limits_of
+    from pulsar_doctor.diagnosis.limits import limits_of
+    from pulsar_doctor.diagnosis.weighing import diagnose
     from pulsar_doctor.rules import load
     from pulsar_doctor.trace.sealing import open_trace
 

@@ -214,7 +214,8 @@ def verify(folder: Path, *, output: str) -> int:
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     """Incarnation -> verdict, of the consumers that `stall-check` would judge."""
-    from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of, verdict_of
+    from pulsar_doctor.diagnosis.limits import limits_of
+    from pulsar_doctor.diagnosis.weighing import diagnose_wire, verdict_of
     from pulsar_doctor.rules import load
 
     rules = load()

@@ -8,7 +8,6 @@ source can never tell is said in `not_told` and makes nothing unknown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -17,7 +16,7 @@ from pulsar_doctor.diagnosis.certainty import sure
 from pulsar_doctor.diagnosis.looks import Look
 from pulsar_doctor.diagnosis.remedied import After
 from pulsar_doctor.diagnosis.telling import consumers_of, remedy_of, told_of
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
     HEALTHY,
@@ -34,12 +33,9 @@ from pulsar_doctor.evidence.answers import (
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.told import ToldConsumer
-from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.suspects.ranking import LIKELY, hidden_by_health, suspects_of
 from pulsar_doctor.suspects.ruling_out import ruled_out
-from pulsar_doctor.wording.durations import seconds_of
-from pulsar_doctor.wording.spelling import near
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
 ToldBy = Literal["stats", "internal-stats", "trace"]
@@ -120,7 +116,7 @@ class Diagnosis:
         return consumer.incarnation in self.incarnations
 
 
-RuleLimits = Mapping[str, Limits]
+RuleLimits = Mapping[str, Limits]  # by code; `limits.limits_of` makes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,32 +283,3 @@ def stall_is_likely(diagnosis: Diagnosis) -> bool:
         return False
     likely = (each.code for each in diagnosis.suspects if each.probability >= LIKELY)
     return any(code not in NO_STALL for code in likely)
-
-
-def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
-    """The thresholds of the rules. changes: texts `rule.threshold=value`, durations with a unit.
-
-    Raises InputError where a change names no rule or threshold, or its value is no number.
-    """
-    known = {f"{rule.code}.{t.name}": (rule, t) for rule in rules for t in rule.thresholds}
-    limits = {rule.code: {t.name: t.default for t in rule.thresholds} for rule in rules}
-    for change in changes:
-        name, _, value = (part.strip() for part in change.partition("="))
-        if not value or name not in known:
-            raise InputError(
-                f"--set takes RULE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
-            )
-        rule, threshold = known[name]
-        limits[rule.code][threshold.name] = _number(value, threshold, change)
-    return limits
-
-
-def _number(text: str, threshold: Threshold, change: str) -> float:
-    plain = re.fullmatch(r"\d+(?:\.\d+)?", text) or text == f"{threshold.default:g}"
-    seconds = seconds_of(text) if threshold.unit == "seconds" else None
-    if threshold.unit == "messages" and plain and float(text) > PERMITS_MOST:
-        raise InputError(f"--set {change}: the value is more than a broker counts ({PERMITS_MOST})")
-    if plain or seconds is not None:
-        return float(text) if seconds is None else seconds
-    wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
-    raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")

@@ -16,7 +16,8 @@ from urllib.parse import quote
 import pytest
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.rules import load
 from pulsar_doctor.spark.reading import look, read_traces

@@ -12,8 +12,9 @@ from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.diagnosis.judge import Judge
+from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.telling import consumers_of, told_of
-from pulsar_doctor.diagnosis.weighing import diagnose, limits_of
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.answers import HEALTHY, STATS, Finding, Measure

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import (
     NO_STALL,
     Diagnosis,
@@ -17,7 +18,6 @@ from pulsar_doctor.diagnosis.weighing import (
     Status,
     diagnose,
     exit_code,
-    limits_of,
     verdict_of,
 )
 from pulsar_doctor.errors import InputError

@@ -15,7 +15,8 @@ from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, limits_of
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.answers import STATS, WIRE
 from pulsar_doctor.evidence.merge import merged

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, limits_of, weighed_by
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, weighed_by
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.answers import SEVERITIES
 from pulsar_doctor.evidence.merge import merged

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.diagnosis.weighing import diagnose_wire, limits_of
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.ledger.balance import Starvation
 from pulsar_doctor.rules import load
 from pulsar_doctor.simulate import formulas

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, limits_of
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.rules import load
 from pulsar_doctor.tap.broker_told import BrokerAnswer, BrokerTold

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from pulsar_doctor.diagnosis.weighing import limits_of
+from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.rules import load

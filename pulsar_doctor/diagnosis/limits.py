@@ -1,0 +1,42 @@
+"""The thresholds of the rules, and what `--set` changes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from pulsar_doctor.diagnosis.weighing import Rule
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence.thresholds import Threshold
+from pulsar_doctor.ledger.balance import PERMITS_MOST
+from pulsar_doctor.wording.durations import seconds_of
+from pulsar_doctor.wording.spelling import near
+
+
+def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+    """The thresholds of the rules. changes: texts `rule.threshold=value`, durations with a unit.
+
+    Raises InputError where a change names no rule or threshold, or its value is no number.
+    """
+    known = {f"{rule.code}.{t.name}": (rule, t) for rule in rules for t in rule.thresholds}
+    limits = {rule.code: {t.name: t.default for t in rule.thresholds} for rule in rules}
+    for change in changes:
+        name, _, value = (part.strip() for part in change.partition("="))
+        if not value or name not in known:
+            raise InputError(
+                f"--set takes RULE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
+            )
+        rule, threshold = known[name]
+        limits[rule.code][threshold.name] = _number(value, threshold, change)
+    return limits
+
+
+def _number(text: str, threshold: Threshold, change: str) -> float:
+    plain = re.fullmatch(r"\d+(?:\.\d+)?", text) or text == f"{threshold.default:g}"
+    seconds = seconds_of(text) if threshold.unit == "seconds" else None
+    if threshold.unit == "messages" and plain and float(text) > PERMITS_MOST:
+        raise InputError(f"--set {change}: the value is more than a broker counts ({PERMITS_MOST})")
+    if plain or seconds is not None:
+        return float(text) if seconds is None else seconds
+    wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
+    raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")
