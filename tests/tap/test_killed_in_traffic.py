@@ -11,11 +11,14 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import ENDED, TORN, verify
@@ -99,6 +102,26 @@ def told(row: Row, by: Row) -> dict[str, Any]:
     }
 
 
+def all_of(row: Row) -> dict[str, Any]:
+    """Its columns."""
+    return {name: getattr(row, name) for name in COLUMN_NAMES}
+
+
+def undisturbed(rows: list[Row], own: list[Row]) -> Iterator[Row]:
+    """The same rows with the ledger of one timeline that nobody has interrupted.
+
+    Messages of the first connection from the client's own bytes: of the trace's they have the place
+    and the time only.
+    """
+    timeline, messages = Timeline(rows[0].trace_id or ""), iter(own)
+    for row in rows:
+        fresh = copy(row)
+        if row.command == "MESSAGE" and row.conn_id == 0:
+            fresh = copy(next(messages))
+            fresh.ts, fresh.mono_ns, fresh.conn_id = row.ts, row.mono_ns, row.conn_id
+        yield timeline.apply(fresh)
+
+
 def kill(who: str, talk: Played) -> None:
     """SIGKILL for the relay, the observer, the parent, or all of them at once."""
     pids = {
@@ -147,6 +170,8 @@ def test_half_a_second_is_lost_at_most_and_what_is_there_is_true(tmp_path, who, 
     both = min(len(came), len(seen))
     for row, (_, own) in zip(seen[:both], came[:both], strict=True):
         assert told(row, own) == told(own, own)
+    for row, whole in zip(rows, undisturbed(rows, [row for _, row in came]), strict=True):
+        assert all_of(row) == all_of(whole)
     assert [row.entry_id for row in seen] == list(range(1, len(seen) + 1)), "only the end is lost"
     lost_seconds = came[-1][0] - came[both - 1][0]
     lost_ms, rate = 1000 * lost_seconds, len(came) / (came[-1][0] - began)
