@@ -1,7 +1,7 @@
 """Real clients, each in a process of its own, that do what a test orders and say what came of it.
 
 Orders and answers are lines of JSON. The first order is where to connect: service_url, trust (a CA
-file), token_file. Then `do` names one of
+file), token_file, transactions. Then `do` names one of
 
     subscribe  name, topic, subscription, type, queue
     produce    topic, first, count, bytes, batched, compression, chunked   -> sha256
@@ -9,6 +9,8 @@ file), token_file. Then `do` names one of
     receive    name, count, ack (individual, cumulative, nack, none), timeout_ms;
                every_from: until each of `count` numbers from there on has come, whatever else does
                -> sha256 over all payloads as they came, in_order, numbers (of 2,000 at most)
+    transact   (Java only, and said so at first: transactions) name, count, commit: so many taken
+               and acknowledged in a transaction, which is then committed or aborted
     seek       name: to the earliest message
     close
 
@@ -127,7 +129,8 @@ def kind_of(line: str) -> str:
 
 @contextlib.contextmanager
 def starting(language: str, folder: Path, service_url: str, **hello: Any) -> Iterator[RealClient]:
-    """A client of this language, ended with the with-block. hello: trust, token_file."""
+    """A client of this language, ended with the with-block. hello: as in the first
+    order."""
     log = folder / f"{language}-{len(list(folder.glob(f'{language}-*.log')))}.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(

@@ -33,6 +33,8 @@ class Orders:
         api = jvm.org.apache.pulsar.client.api
         self.api = api
         builder = api.PulsarClient.builder().serviceUrl(hello["service_url"])
+        if hello.get("transactions"):
+            builder = builder.enableTransaction(True)
         if token_file := hello.get("token_file"):
             token = jvm.org.apache.pulsar.client.impl.auth.AuthenticationToken()
             token.configure(f"file://{token_file}")
@@ -97,6 +99,17 @@ class Orders:
 
         answer: dict[str, Any] = received(order, take, ACKS, consumer)
         return answer
+
+    def transact(self, order: dict[str, Any]) -> dict[str, Any]:
+        consumer = self.consumers[order["name"]]
+        units = self.jvm.java.util.concurrent.TimeUnit
+        building = self.client.newTransaction().withTransactionTimeout(1, units.MINUTES)
+        transaction = building.build().get()
+        for _ in range(order["count"]):
+            message = consumer.receive(15_000, units.MILLISECONDS)
+            consumer.acknowledgeAsync(message.getMessageId(), transaction).get()
+        (transaction.commit() if order["commit"] else transaction.abort()).get()
+        return {}
 
     def seek(self, order: dict[str, Any]) -> dict[str, Any]:
         self.consumers[order["name"]].seek(self.api.MessageId.earliest)
