@@ -16,6 +16,7 @@ import socket
 import ssl
 from typing import Any
 
+from pulsar_doctor.tap.relay import tls
 from pulsar_doctor.tap.relay.addresses import Address, Way
 from pulsar_doctor.tap.relay.connection import accept
 from pulsar_doctor.tap.relay.connections import Connections
@@ -25,6 +26,7 @@ from pulsar_doctor.tap.relay.targets import Targets
 
 LISTENERS_MOST = 16
 STAND_INS_MOST = 256
+NAMES_MOST = 4096  # of stand-ins: clients may call the tap by several
 HANDSHAKE_SECONDS = 10.0
 BACKLOG = 1024
 
@@ -74,7 +76,7 @@ class Listeners:
         known = self._migrated.get((name[0], brokers))
         if known is not None:
             self._clusters[brokers].targets.name_service()
-            return known
+            return _as_called(known, client)
         if len(self._migrated) >= LISTENERS_MOST:
             self.connections.say(
                 f"more than {LISTENERS_MOST} clusters that topics moved to: clients of the next "
@@ -91,7 +93,7 @@ class Listeners:
             self._clusters[brokers] = Dialler(targets, before.context)
         address = self._begin(self._clusters[brokers], HOME, sock)
         self._migrated[name[0], brokers] = address
-        return address
+        return _as_called(address, client)
 
     def stand_in(
         self, way: Way, client: asyncio.BaseTransport | None, dialler: Dialler
@@ -105,7 +107,7 @@ class Listeners:
             return None
         known = self._stand_ins.get((name[0], dialler, way))
         if known is not None:
-            return known
+            return self._called(known, way, client)
         if len(self._stand_ins) >= STAND_INS_MOST:
             self.connections.say(
                 f"more than {STAND_INS_MOST} brokers: a client that does not name the broker it "
@@ -119,8 +121,14 @@ class Listeners:
             return None
         address = self._begin(dialler, way, sock)
         self._stand_ins[name[0], dialler, way] = address
-        self._stand_for[address] = way
-        return address
+        return self._called(address, way, client)
+
+    def _called(self, address: Address, way: Way, client: asyncio.BaseTransport | None) -> Address:
+        called = _as_called(address, client)
+        if called not in self._stand_for and len(self._stand_for) >= NAMES_MOST:
+            called = address
+        self._stand_for[called] = way
+        return called
 
     def stands_for(self, address: Address) -> Way | None:
         """The broker that this address stands for."""
@@ -152,6 +160,12 @@ class Listeners:
         for server in self._servers:
             with contextlib.suppress(OSError):
                 server.close()
+
+
+def _as_called(address: Address, client: asyncio.BaseTransport | None) -> Address:
+    """This address, by the host name that the client gave in TLS: the certificate is for that."""
+    host = tls.host_asked_for(client)
+    return (host, address[1]) if host else address
 
 
 def _bound(name: tuple[Any, ...]) -> socket.socket:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +12,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.tap.relay.addresses import Address, shown
 
 WRONG_HOST = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}")
 OUT_OF_TIME = {9: "is not valid yet", 10: "has expired"}
 
 
@@ -46,6 +49,8 @@ def towards_clients(
     class Handshake(ssl.SSLObject):
         """The server's side of one connection."""
 
+        asked_for: str | None = None
+
         def do_handshake(self) -> None:
             try:
                 super().do_handshake()
@@ -57,8 +62,20 @@ def towards_clients(
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.sslobject_class = Handshake
+    context.sni_callback = _keep_name
     _show(context, files, "certificate of the tap")
     return context
+
+
+def _keep_name(handshake: Any, name: str | None, context: ssl.SSLContext) -> None:
+    handshake.asked_for = name
+
+
+def host_asked_for(client: asyncio.BaseTransport | None) -> str | None:
+    """The host name by which a client has called us (SNI); None where it gave none."""
+    handshake = client.get_extra_info("ssl_object") if client is not None else None
+    name = getattr(handshake, "asked_for", None)
+    return name if name and HOST_NAME.fullmatch(name) else None
 
 
 def why_not_client(error: ssl.SSLError) -> str:

@@ -22,6 +22,7 @@ from pulsar_doctor.tap.pinging import PING
 from pulsar_doctor.tap.upstream import require_reachable
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.support import eventually
+from tests.support.certificates import certified
 from tests.tap.tapped import (
     CONNECT,
     CONNECTED,
@@ -228,7 +229,7 @@ def mutual(server_side: ssl.SSLContext, pem: Path) -> ssl.SSLContext:
     return server_side
 
 
-def certified(pem: Path, how: str) -> Settings:
+def with_certificate(pem: Path, how: str) -> Settings:
     trust, cert, key = pem / "cert.pem", pem / "cert.pem", pem / "key.pem"
     if how == "client.conf":
         return Settings(tls_trust_certs=trust, tls_certificate=cert, tls_key=key)
@@ -241,7 +242,7 @@ def certified(pem: Path, how: str) -> Settings:
 
 @pytest.mark.parametrize("how", ["client.conf", "plugin"])
 def test_the_taps_own_certificate_is_shown(tmp_path, pem, server_side, how):
-    settings = certified(pem, how)
+    settings = with_certificate(pem, how)
     with secured(tmp_path, pem, mutual(server_side, pem), settings=settings) as tapped:
         client, _ = tapped.connected()
         assert tapped.commands(client)[-1] == "CONNECTED"
@@ -516,3 +517,33 @@ def test_a_redirect_to_a_broker_that_is_not_trusted_gives_it_nothing(tls, pem):
 def read_frame(peer: Peer) -> bytes:
     size = peer.read(4)
     return size + peer.read(int.from_bytes(size, "big"))
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_the_address_for_a_broker_has_the_name_that_the_client_used(tmp_path, host, loop):
+    own = certified(tmp_path, host)
+    trust = ssl.create_default_context(cafile=own / "ca.pem")
+    with (
+        contextlib.ExitStack() as stack,
+        tapping(tmp_path / "t", listen_tls=(own / "cert.pem", own / "key.pem")) as tapped,
+    ):
+
+        def client(place: str | None = None) -> Peer:
+            sock = trust.wrap_socket(tapped.client(place).sock, server_hostname=host)
+            return Peer(stack.enter_context(sock)).send(CONNECT)
+
+        came = client()
+        broker = tapped.accept()
+        broker.read(len(CONNECT))
+        broker.send(CONNECTED)
+        came.read(len(CONNECTED))
+        url, server = tapped.another_broker()
+        asked = command_frame(23, "lookup", topic="t", request_id=5)
+        came.send(asked)
+        broker.read(len(asked))
+        broker.send(lookup_answer(broker_service_url=f"pulsar://{url}"))
+        told = wire.BaseCommand.FromString(read_frame(came)[8:]).lookup_response
+        place = told.broker_service_url_tls.removeprefix("pulsar+ssl://")
+        assert place.startswith(f"{host}:")
+        client(place.replace(host, "127.0.0.1"))  # its handshake checks the name
+        assert tapped.accept(server).read(len(CONNECT)) == CONNECT
