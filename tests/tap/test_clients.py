@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -26,6 +28,7 @@ from tests.clients.cutting import cut
 from tests.support import eventually
 from tests.support.cluster import standalone
 from tests.support.wanting import wanting
+from tests.tap.tap_process import Tap, running
 
 pytestmark = [
     pytest.mark.broker,
@@ -177,6 +180,37 @@ def test_clients_live_on_when_their_broker_is_killed_and_started_again(tmp_path)
         assert broker.port not in watch.ports
         for pair in pairs:
             assert_no_other_complaints(pair)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_client_lives_on_when_the_relay_is_killed_and_started_again(
+    broker, topic, tmp_path, language
+):
+    """It has looked its topic up before: what the relay has answered is forgotten with it."""
+    trace = tmp_path / "t"
+    with running("-o", "jsonl", "--trace", str(trace), broker=broker) as tap:
+        with starting(language, tmp_path, tap.service_url) as client, Watch(client.pid) as watch:
+            client.subscribe(topic, type="Shared", queue=10)
+            client.produce(topic, 50)
+            client.receive(20)
+            for number in (1, 2):
+                os.kill(tap.child("pulsar_doctor.tap.relay"), signal.SIGKILL)
+                eventually(lambda number=number: len(again(tap)) == number)
+                client.receive(15, every_from=5 + 15 * number, timeout_ms=60_000)
+            client.produce(topic, 50, first=50)
+            client.receive(50, every_from=50, timeout_ms=60_000)
+            client.close()
+        assert port_of(broker.service_url) not in watch.ports
+        assert tap.end() == 0
+    gaps = [row for row in open_trace(trace).rows() if row.command == "GAP"]
+    print(f"{language}: {tap.of('relay')}, {len(gaps)} gaps")
+    assert len(gaps) == 2
+
+
+def again(tap: Tap) -> list[str]:
+    return [line for line in (*tap.out, *tap.err) if "started again at the same address" in line]
 
 
 @pytest.mark.slow
