@@ -49,6 +49,7 @@ READERS: tuple[tuple[str, ...], ...] = (
     *(("stall-check", "-o", each, "--trace") for each in FORMATS),
     ("holes", "--trace"),
     ("holes", "-o", "json", "--trace"),
+    ("simulate", "-s", "billing", "--process-time", "1ms", "-o", "json", "--from-trace"),
 )
 CODES = {0, 1, 2, 3, 4, 5, 6}  # 2: what nagios calls critical; else it comes with a sentence
 Run = Callable[..., tuple[int, str, str]]
