@@ -318,7 +318,7 @@ class Ledger:
 
 
 def as_of_now(ledger: Ledger) -> Ledger:
-    """A copy that does not change, without its lists of deliveries and FLOWs."""
+    """A copy that does not change, without its long lists: deliveries, FLOWs, transactions."""
     return replace(
         ledger,
         deliveries=OrderedDict(),
@@ -328,7 +328,7 @@ def as_of_now(ledger: Ledger) -> Ledger:
         recent=[list(bucket) for bucket in ledger.recent],
         dead_letters=[list(bucket) for bucket in ledger.dead_letters],
         awaited=dict(ledger.awaited),
-        undecided=dict(ledger.undecided),
+        undecided={},
     )
 
 

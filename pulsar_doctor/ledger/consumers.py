@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pulsar_doctor.ledger import balance as ledgers
-from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.ledger.balance import Ledger, Position
 
 NON_PERSISTENT = "non-persistent://"
 PERSISTENT = "persistent://"  # what goes without saying where a line is short
 PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
+SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
+HEAP_SPARE = 64  # before what is worthless in it is thrown away
+PRODUCERS_KEPT_MOST = 10_000  # of a connection, open: the newest
+CLOSED_KEPT_MOST = 100  # likewise, closed: what is on its way still names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,95 @@ class LedgerMoment:
     ledger: Ledger
     us: int
     ns: int
+
+
+class Siblings:
+    """The consumers of one subscription of a topic, as long as any of them lives or is remembered.
+
+    They come and go by thousands, so nothing here looks at all of them where one does. When one
+    goes, the ledgers of all are to be kept as they stand: each is copied just before it changes
+    again (`stir`), or when somebody looks (`settle`), and those that rest are not copied at all.
+    living: in the order in which they came. turn: a consumer whose own is another is to be stirred
+    before its ledger changes.
+    """
+
+    __slots__ = ("_goings", "_highest", "_known", "_ns", "_stirred", "_us", "living", "turn")
+
+    def __init__(self) -> None:
+        self.living: dict[int, Consumer] = {}
+        self.turn = 0
+        self._goings = 0  # at which the ledgers were to be kept; the last, at _us and _ns
+        self._us = self._ns = 0
+        self._known: dict[int, Consumer] = {}
+        self._stirred: dict[int, Consumer] = {}  # since `highest` was asked
+        self._highest: list[tuple[int, int, int]] = []  # heap: entries, negative, and incarnations
+
+    def remember(self, consumer: Consumer) -> None:
+        """One of them, which may have ended."""
+        consumer.siblings, consumer.turn, consumer.goings = self, self.turn, self._goings
+        self._known[consumer.incarnation] = self._stirred[consumer.incarnation] = consumer
+
+    def join(self, consumer: Consumer) -> None:
+        """It lives from here on."""
+        self.remember(consumer)
+        self.living[consumer.incarnation] = consumer
+
+    def stir(self, consumer: Consumer) -> None:
+        """Before its ledger changes; needed only where its turn is not that of the siblings."""
+        self.settle(consumer)
+        self._stirred[consumer.incarnation] = consumer
+        consumer.turn = self.turn
+
+    def settle(self, consumer: Consumer) -> None:
+        """Keeps the ledger of one that lives as it stood at the last going, where not yet done."""
+        if consumer.goings != self._goings:
+            kept = ledgers.as_of_now(consumer.ledger)
+            consumer.before_shutdown = LedgerMoment(kept, self._us, self._ns)
+            consumer.goings = self._goings
+
+    def going(self, consumer: Consumer, us: int, ns: int) -> None:
+        """One goes: how all of them stand is to be kept; closes that lie close are one shutdown."""
+        newest = next(reversed(self.living.values()), consumer)
+        kept_us = self._kept_us(consumer)
+        if kept_us is None or kept_us < max(us - SHUTDOWN_US, newest.opened_us):
+            self._us, self._ns = us, ns
+            self._goings += 1
+            self.turn += 1
+
+    def _kept_us(self, consumer: Consumer) -> int | None:
+        if consumer.goings != self._goings:
+            return self._us
+        return None if consumer.before_shutdown is None else consumer.before_shutdown.us
+
+    def leave(self, consumer: Consumer) -> None:
+        """It has ended, and its ledger changes no more."""
+        self.living.pop(consumer.incarnation, None)
+
+    def forget(self, consumer: Consumer) -> bool:
+        """It is remembered no more; whether nobody is."""
+        self._stirred.pop(consumer.incarnation, None)
+        self._known.pop(consumer.incarnation, None)
+        return not self._known
+
+    def highest(self) -> Position:
+        """The highest entry that any of those who are remembered was sent."""
+        heap, known = self._highest, self._known
+        for stirred in self._stirred.values():
+            if stirred.ledger.highest > ledgers.NOWHERE:
+                heapq.heappush(heap, _downwards(stirred))
+        self._stirred.clear()
+        self.turn += 1
+        while heap and heap[0][2] not in known:
+            heapq.heappop(heap)
+        if len(heap) > 2 * len(known) + HEAP_SPARE:  # of one consumer only the last counts
+            heap[:] = map(_downwards, known.values())
+            heapq.heapify(heap)
+        return (-heap[0][0], -heap[0][1]) if heap else ledgers.NOWHERE
+
+
+def _downwards(consumer: Consumer) -> tuple[int, int, int]:
+    ledger_id, entry_id = consumer.ledger.highest
+    return -ledger_id, -entry_id, consumer.incarnation
 
 
 @dataclass(slots=True)
@@ -48,7 +142,10 @@ class Consumer:
     active: bool | None = None  # Exclusive and Failover, once the broker has said
     closed_us: int | None = None
     closed_ns: int | None = None
-    before_shutdown: LedgerMoment | None = None
+    before_shutdown: LedgerMoment | None = None  # siblings may owe a newer one: see settle
+    siblings: Siblings = field(default_factory=Siblings, repr=False, compare=False)
+    turn: int = field(default=0, repr=False, compare=False)  # of siblings, when it last changed
+    goings: int = field(default=0, repr=False, compare=False)  # of siblings, that it has kept
 
     @property
     def label(self) -> str:
@@ -58,14 +155,56 @@ class Consumer:
 
 @dataclass(slots=True)
 class Connection:
-    """One connection through the tap."""
+    """One connection through the tap. producers: the topics of those that are open; closed: of the
+    newest that are not. waiting: by the request that is to be answered, and incarnation.
+    """
 
     client_addr: str | None = None
     broker_addr: str | None = None
     client_version: str | None = None
     consumers: dict[int, Consumer] = field(default_factory=dict)
     producers: dict[int, str] = field(default_factory=dict)
+    closed: dict[int, str] = field(default_factory=dict)
     greeted: bool = False  # the broker has let the client in
+    waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict)
+
+    def wait(self, consumer: Consumer, request_id: int | None) -> None:
+        """This consumer waits for the answer to this request, and for no other; None: for none."""
+        before = self.waiting.get(consumer.request_id) if consumer.request_id is not None else None
+        if before is not None and consumer.request_id is not None:
+            before.pop(consumer.incarnation, None)
+            if not before:
+                del self.waiting[consumer.request_id]
+        consumer.request_id = request_id
+        if request_id is not None:
+            self.waiting.setdefault(request_id, {})[consumer.incarnation] = consumer
+
+    def waits_for(self, request_id: int) -> Consumer | None:
+        """Who waits for this answer; the oldest, where a client gives one number twice."""
+        those = self.waiting.get(request_id)
+        return those[min(those)] if those else None
+
+    def begin_producer(self, producer_id: int, topic: str) -> None:
+        """A producer of this topic is open."""
+        self.closed.pop(producer_id, None)
+        _keep_newest(self.producers, producer_id, topic, PRODUCERS_KEPT_MOST)
+
+    def end_producer(self, producer_id: int) -> None:
+        """It is closed, by either side."""
+        topic = self.producers.pop(producer_id, None)
+        if topic is not None:
+            _keep_newest(self.closed, producer_id, topic, CLOSED_KEPT_MOST)
+
+    def topic_of(self, producer_id: int) -> str | None:
+        """The topic of a producer; None where it is not known."""
+        return self.producers.get(producer_id) or self.closed.get(producer_id)
+
+
+def _keep_newest(topics: dict[int, str], producer_id: int, topic: str, most: int) -> None:
+    topics.pop(producer_id, None)
+    topics[producer_id] = topic
+    if len(topics) > most:
+        del topics[next(iter(topics))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +240,13 @@ def full_name(topic: str, partition: int | None) -> str:
     return topic if partition is None else f"{topic}-partition-{partition}"
 
 
+OF_SIBLINGS = ("siblings", "turn", "goings")  # made anew from the others
+CONSUMER_STATE = tuple(name for name in Consumer.__slots__ if name not in OF_SIBLINGS)
+
+
 def state_of(consumer: Consumer) -> dict[str, Any]:
-    state = {name: getattr(consumer, name) for name in Consumer.__slots__}
+    """As JSON values; what siblings owe it is settled before."""
+    state = {name: getattr(consumer, name) for name in CONSUMER_STATE}
     state["ledger"] = ledgers.state_of(consumer.ledger)
     kept = consumer.before_shutdown
     if kept is not None:

@@ -40,8 +40,8 @@ class LaterTimeline(Timeline):
             connection = self.connections[conn_id] = Connection(
                 row.client_addr, row.broker_addr, row.client_version
             )
-        if row.producer_id is not None and row.topic:
-            connection.producers.setdefault(row.producer_id, row.topic)
+        if row.producer_id is not None and row.topic and not connection.topic_of(row.producer_id):
+            connection.begin_producer(row.producer_id, row.topic)
         if row.incarnation is None or row.consumer_id is None or row.command in ANSWERS:
             return
         if row.command == "SUBSCRIBE":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.ledger.timeline import PRODUCERS_KEPT_MOST, Timeline
+from pulsar_doctor.ledger.consumers import PRODUCERS_KEPT_MOST
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import Row
 from tests.ledger.rows import ack, ack_batch, attached, flow, message, redeliver, to_broker
 

@@ -546,7 +546,7 @@ TYPES = ("Shared", "Exclusive")
 TOLD = {"c0": {"unacked_limit": 5}, "c1": {"receiver_queue_size": 4}}
 
 
-def _command(kind: str, conn: int, consumer: int, number: int) -> Row:
+def command(kind: str, conn: int, consumer: int, number: int) -> Row:
     request = number % 4
     made: dict[str, Any] = {
         "open": lambda: opened(conn=conn),
@@ -590,7 +590,7 @@ def traffic(draw: st.DrawFn) -> list[Row]:
     rows = [*attached(conn=1, name="c0"), *attached(conn=2, consumer=1, name="c1"), flow(5)]
     for kind in draw(st.lists(st.sampled_from(OFTEN * 4 + RARE), min_size=20, max_size=60)):
         conn, consumer = draw(st.sampled_from(CONNECTIONS)), draw(st.sampled_from(CONSUMERS))
-        rows.append(_command(kind, conn, consumer, draw(st.integers(0, 11))))
+        rows.append(command(kind, conn, consumer, draw(st.integers(0, 11))))
     for number, each in enumerate(rows):
         each.ts, each.mono_ns = EPOCH_US + number * 1_700_001, number * 1_700_001_000
     return rows

@@ -1,0 +1,273 @@
+"""What begins and ends the incarnations of consumers, command by command.
+
+A consumer *incarnation* lasts from SUBSCRIBE to its close. The client closes it with CLOSE_CONSUMER
+or UNSUBSCRIBE (it ends with the broker's answer, since messages may still be on their way), the
+broker with a CLOSE_CONSUMER of its own (unload, seek), and both by losing the connection. A
+SUBSCRIBE that fails, or that comes again with the same id, ends what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pulsar_doctor.ledger import awaited, permits
+from pulsar_doctor.ledger.balance import EVERYWHERE, Ledger
+from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings, split_partition
+from pulsar_doctor.ledger.refusals import Refusals
+from pulsar_doctor.wire.columns import (
+    CLOSE,
+    GENERATION_BITS,
+    OPEN,
+    SET_ASIDE,
+    TO_BROKER,
+    TO_CLIENT,
+    UNPARSED,
+    Row,
+)
+
+ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
+CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
+HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/receiver/epochs.py
+
+
+class Incarnations:
+    """Those that go on, by their connections, and those that are remembered. Changes in place.
+
+    told, from_start: see Timeline.
+    """
+
+    def __init__(self, told: Mapping[str, Mapping[str, Any]], *, from_start: bool) -> None:
+        self.told = dict(told)
+        self.from_start = from_start
+        self.next_incarnation = 1
+        self.connections: dict[int, Connection] = {}
+        self.ended: list[Consumer] = []
+        self.set_aside = 0  # records that could not be read
+        self.refusals = Refusals()
+        self._siblings: dict[tuple[str, str], Siblings] = {}  # by topic and subscription
+
+    @property
+    def living(self) -> Iterator[Consumer]:
+        """Consumers whose incarnation goes on."""
+        for connection in self.connections.values():
+            yield from connection.consumers.values()
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """All incarnations that are remembered, in the order of their numbers."""
+        return sorted([*self.ended, *self.living], key=lambda consumer: consumer.incarnation)
+
+    def begin(self, connection: Connection, consumer: Consumer) -> None:
+        """Begins an incarnation."""
+        siblings = self._siblings_of(consumer)
+        before = siblings.highest()
+        consumer.ledger.had_before = before if self.from_start else EVERYWHERE
+        siblings.join(consumer)
+        connection.consumers[consumer.consumer_id] = consumer
+        connection.wait(consumer, consumer.request_id)
+
+    def _siblings_of(self, consumer: Consumer) -> Siblings:
+        return self._siblings.setdefault((consumer.topic, consumer.subscription), Siblings())
+
+    def end(self, connection: Connection, consumer: Consumer, row: Row) -> None:
+        """Ends an incarnation; the numbers of its ledger stay as they were."""
+        siblings = consumer.siblings
+        siblings.going(consumer, row.ts, row.mono_ns)
+        siblings.stir(consumer)
+        permits.end_starvation(consumer.ledger, row)
+        consumer.closed_us = row.ts
+        consumer.closed_ns = row.mono_ns
+        consumer.ledger.deliveries.clear()
+        consumer.ledger.awaited.clear()
+        connection.wait(consumer, None)
+        connection.consumers.pop(consumer.consumer_id, None)
+        siblings.leave(consumer)
+        self.ended.append(consumer)
+        if len(self.ended) > ENDED_KEPT_MOST:
+            forgotten = self.ended.pop(0)
+            if forgotten.siblings.forget(forgotten):
+                self._siblings.pop((forgotten.topic, forgotten.subscription), None)
+
+
+def label(row: Row, consumer: Consumer) -> None:
+    """Whose command it is."""
+    row.incarnation = consumer.incarnation
+    row.topic = consumer.topic
+    row.subscription = consumer.subscription
+    row.subscription_type = consumer.subscription_type
+    row.consumer_id = consumer.consumer_id
+    row.consumer_name = consumer.consumer_name
+    row.client_version = consumer.client_version
+    if row.partition is None:
+        row.partition = consumer.partition
+
+
+def _open(here: Incarnations, connection: Connection, row: Row) -> None:
+    _end_of_dead_relays(here, row)
+    connection.client_addr = row.client_addr
+    connection.broker_addr = row.broker_addr
+
+
+def _end_of_dead_relays(here: Incarnations, row: Row) -> None:
+    """Connections of a relay that was killed have no CLOSE: they ended before the next relay.
+
+    So they are older than all of its own, and stand before them.
+    """
+    generation = (row.conn_id or 0) >> GENERATION_BITS
+    if not generation:
+        return
+    connections = here.connections
+    while (oldest := next(iter(connections))) >> GENERATION_BITS < generation:
+        connection = connections.pop(oldest)
+        for consumer in list(connection.consumers.values()):
+            consumer.siblings.stir(consumer)
+            permits.lose_track(consumer.ledger)
+            here.end(connection, consumer, row)
+    row.starved_us = row.starved_from = None
+
+
+def _unparsed(here: Incarnations, connection: Connection, row: Row) -> None:
+    """What follows on this connection is not seen any more, or one command of it was set aside."""
+    here.set_aside += row.error_code == SET_ASIDE
+    for consumer in connection.consumers.values():
+        consumer.siblings.stir(consumer)
+        permits.lose_track(consumer.ledger)
+
+
+def _connect(here: Incarnations, connection: Connection, row: Row) -> None:
+    connection.client_version = row.client_version
+
+
+def _connected(here: Incarnations, connection: Connection, row: Row) -> None:
+    connection.greeted = True
+
+
+def _refused(here: Incarnations, connection: Connection, row: Row) -> None:
+    """What a broker answers, or the end: either may say why a client does not get through."""
+    row.client_addr, row.client_version = connection.client_addr, connection.client_version
+    here.refusals.apply(row, greeted=connection.greeted)
+
+
+def _close(here: Incarnations, connection: Connection, row: Row) -> None:
+    _refused(here, connection, row)
+    longest_us = 0
+    for consumer in list(connection.consumers.values()):
+        here.end(connection, consumer, row)
+        longest_us = max(longest_us, row.starved_us or 0)
+    row.starved_us = longest_us or None
+    row.starved_from = None  # of nobody in particular
+    here.connections.pop(row.conn_id or 0, None)
+
+
+def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
+    if row.consumer_id is None:
+        return
+    before = connection.consumers.get(row.consumer_id)
+    if before is not None:
+        here.end(connection, before, row)
+        row.starved_from = None  # starved_us is that of the one before
+    told = here.told.get(row.consumer_name or "", {})
+    individual = row.subscription_type in ("Shared", "Key_Shared")
+    drops_old = not individual and not (connection.client_version or "").startswith(HOLDS_OLD)
+    consumer = Consumer(
+        here.next_incarnation,
+        row.conn_id or 0,
+        row.consumer_id,
+        row.topic or "",
+        split_partition(row.topic or "")[1],
+        row.subscription or "",
+        row.subscription_type,
+        row.consumer_name,
+        connection.client_version,
+        connection.client_addr,
+        row.ts,
+        Ledger(
+            individual=individual,
+            epoch=row.consumer_epoch if drops_old else None,
+            told_receiver_queue_size=told.get("receiver_queue_size"),
+            told_process_seconds=told.get("process_seconds"),
+            told_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
+            delay_from_receipt=told.get("delay_from") == "receipt",
+            unacked_limit=told.get("unacked_limit"),
+            credits_skipped=(connection.client_version or "").startswith(CREDIT_SKIPPED),
+            taken=0 if told.get("takes_told") else None,
+        ),
+        request_id=row.request_id,
+    )
+    here.next_incarnation += 1
+    here.begin(connection, consumer)
+
+
+def _producer(here: Incarnations, connection: Connection, row: Row) -> None:
+    if row.producer_id is not None and row.topic:
+        connection.begin_producer(row.producer_id, row.topic)
+
+
+def _close_producer(here: Incarnations, connection: Connection, row: Row) -> None:
+    if row.producer_id is not None:
+        connection.end_producer(row.producer_id)
+
+
+def _answered(here: Incarnations, connection: Connection, row: Row) -> None:
+    """SUCCESS or ERROR: the answer to a SUBSCRIBE or to a close, among others."""
+    if row.command == "ERROR":
+        _refused(here, connection, row)
+    if row.request_id is None or row.direction != TO_CLIENT:
+        return
+    consumer = connection.waits_for(row.request_id)
+    if consumer is None:
+        return
+    connection.wait(consumer, None)
+    consumer.siblings.stir(consumer)
+    failed = row.command == "ERROR"
+    label(row, consumer)
+    if consumer.closing and not failed:
+        permits.apply(consumer.ledger, row)
+        here.end(connection, consumer, row)
+    elif consumer.closing:
+        consumer.closing = False
+    elif failed:
+        here.end(connection, consumer, row)
+    else:
+        permits.subscribed(consumer.ledger, row)
+        permits.apply(consumer.ledger, row)
+
+
+def _close_consumer(
+    here: Incarnations, connection: Connection, consumer: Consumer, row: Row
+) -> None:
+    if row.direction == TO_BROKER:
+        consumer.siblings.going(consumer, row.ts, row.mono_ns)
+        consumer.closing = True
+        connection.wait(consumer, row.request_id)
+    else:
+        here.end(connection, consumer, row)
+
+
+def _active_change(
+    here: Incarnations, connection: Connection, consumer: Consumer, row: Row
+) -> None:
+    consumer.active = bool(row.messages)
+    awaited.another_active(consumer.ledger)
+
+
+CONNECTION_EVENTS: dict[str, Callable[[Incarnations, Connection, Row], None]] = {
+    OPEN: _open,
+    UNPARSED: _unparsed,
+    CLOSE: _close,
+    "CONNECT": _connect,
+    "CONNECTED": _connected,
+    "LOOKUP_RESPONSE": _refused,
+    "PARTITIONED_METADATA_RESPONSE": _refused,
+    "SUBSCRIBE": _subscribe,
+    "PRODUCER": _producer,
+    "CLOSE_PRODUCER": _close_producer,
+    "SUCCESS": _answered,
+    "ERROR": _answered,
+}
+CONSUMER_EVENTS: dict[str, Callable[[Incarnations, Connection, Consumer, Row], None]] = {
+    "CLOSE_CONSUMER": _close_consumer,
+    "UNSUBSCRIBE": _close_consumer,
+    "ACTIVE_CONSUMER_CHANGE": _active_change,
+}
