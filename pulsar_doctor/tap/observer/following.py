@@ -37,6 +37,8 @@ def follow(trace_dir: Path, teller: Teller | None = None) -> None:
     folder.read_meta(trace_dir)
     _wait_for_relay(trace_dir)
     sealer = Sealer(trace_dir, teller.row if teller else None, LOCK_WAIT_SECONDS)
+    if teller:
+        teller.begin(sealer)
     pause = teller.wait if teller else time.sleep
     try:
         while folder.is_live(trace_dir):

@@ -2,7 +2,8 @@
 
 Once a second it judges every subscription and shows all consumers, but spends no more than a fifth
 of its time on that: with thousands of them the seconds become longer, so that the journal is always
-followed. It begins once it has caught up with the journal, lest the past be told as news.
+followed. It begins once it has caught up with the journal, lest the past be told as news. Whoever
+asks for counts is answered meanwhile; what else is asked waits until the journal is read.
 
 What the parent may ask, and what it is told, is in events.py.
 """
@@ -22,6 +23,7 @@ from pulsar_doctor.tap.observer.channel import Channel
 from pulsar_doctor.tap.observer.events import (
     ASKS,
     EVENTS,
+    Ask,
     Begin,
     Compare,
     Compared,
@@ -86,6 +88,7 @@ class Teller:
         self._comparison = Comparison() if begin.compare else None
         self._compared = self._comparison  # what it came to, also when there are no more samples
         self._judging, self._showing = Allowance(), Allowance()
+        self._heard: list[Ask | Strange] = []  # not looked at yet
         self._awaited: list[Seal | Keep | CountRows] = []
         self._samples: Sequence[ConsumerSample] | None = None
         self._strange: set[Strange] = set()
@@ -93,8 +96,13 @@ class Teller:
         self._refused: set[str] = set()  # reasons that were told
         self._strays = Strays()
         self._rows = 0
+        self._sealer: Sealer | None = None
         self._watched: Sealer | None = None  # from when it has caught up on
         self.wait = channel.wait
+
+    def begin(self, sealer: Sealer) -> None:
+        """The rows to come are of this one."""
+        self._sealer = sealer
 
     def row(self, row: Row) -> None:
         """Each row once, in order."""
@@ -104,12 +112,16 @@ class Teller:
             self._tell(Gap(row.ts, row.seq, row.dropped))
         if self._comparison is not None:
             self._comparison.add(row)
-        if not self._rows % ROWS_BETWEEN and self._watched is not None:
-            self._work(self._watched)
+        if not self._rows % ROWS_BETWEEN:
+            if self._sealer is not None:
+                self._answer_meanwhile(self._sealer)
+            if self._watched is not None:
+                self._work(self._watched)
 
     def hear(self) -> None:
         """What the parent wants. What it speaks of is in the journal by now, so poll after it."""
-        for asked in map(ASKS.of_json, self._channel.asked()):
+        heard, self._heard = self._heard, []
+        for asked in (*heard, *map(ASKS.of_json, self._channel.asked())):
             match asked:
                 case Seal() | Keep() | CountRows():
                     self._awaited.append(asked)
@@ -120,6 +132,16 @@ class Teller:
                     self._verdicts.broker.hear(asked.answers)
                 case Strange():
                     self._pass_over(asked)
+
+    def _answer_meanwhile(self, sealer: Sealer) -> None:
+        """The journal grows faster than it is read: how far it is may be asked all the same."""
+        for asked in map(ASKS.of_json, self._channel.asked()):
+            if isinstance(asked, CountRows):
+                self._tell(self._counted(sealer))
+                continue
+            if isinstance(asked, Compare):  # the newest says all
+                self._heard = [each for each in self._heard if not isinstance(each, Compare)]
+            self._heard.append(asked)
 
     def _pass_over(self, asked: Strange) -> None:
         """A tap of another version asks; said on stderr, once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_doctor.tap.observer.channel import Channel
+from pulsar_doctor.tap.observer.events import (
+    ASKS,
+    EVENTS,
+    Begin,
+    Counted,
+    CountRows,
+    Seal,
+    Sealed,
+)
 from pulsar_doctor.tap.observer.following import main
+from pulsar_doctor.tap.observer.telling import ROWS_BETWEEN, Teller
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import Sealer, open_trace
@@ -99,6 +112,31 @@ def test_an_observer_that_stops_leaves_the_rest_to_the_next(tmp_path: Path) -> N
     observer.finish()
     observer.close()
     assert outcome(path) == undisturbed(tmp_path / "other", BLOCKS, 3)
+
+
+def test_counts_are_told_while_the_journal_is_being_read(tmp_path: Path) -> None:
+    """Also at the first look, which may take long; SIGUSR1 to the tap asks for them."""
+    path = write_trace(tmp_path, slow_consumer(3 * ROWS_BETWEEN, queue=100).blocks)
+    (to_us, from_parent), (to_parent, from_us) = os.pipe(), os.pipe()
+    teller = Teller(Channel(to_us, from_us), Begin())
+    for asked in (Seal(1), CountRows()):
+        os.write(from_parent, json.dumps(ASKS.to_json(asked)).encode() + b"\n")
+    with Sealer(path, teller.row) as observer:
+        teller.begin(observer)
+        total = observer.follow()
+        told = EVENTS.of_line(os.read(to_parent, 1 << 16))
+        assert isinstance(told, Counted)
+        assert told.rows == ROWS_BETWEEN < total
+        assert told.unread_bytes > 0
+        teller.hear()
+        observer.finish()
+        teller.caught_up(observer)
+        assert Sealed(observer.timeline.now_us, 1) == EVENTS.of_line(lines(to_parent)[0])
+
+
+def lines(pipe: int) -> list[bytes]:
+    """What is written to it by now."""
+    return os.read(pipe, 1 << 20).splitlines()
 
 
 def start(path: Path) -> subprocess.Popen[bytes]:
