@@ -109,7 +109,8 @@ def command(asked: TapRequest) -> int:
     kept       path of the copy of a ring, and its reason
     trouble    reason why the trace cannot be sealed now, null when it can again
     end        exit_code, dropped, seen (what was not healthy, in words), trace_dir (null: it is
-               removed), and subscriptions with their last verdicts
+               removed), subscriptions with their last verdicts, written and sealed: commands
+               that the relays wrote down, also those that died, and that are in the trace
 
     What is null is not known.
     """  # fmt: skip
@@ -271,4 +272,6 @@ def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: P
         seen=tuple(outcome.seen),
         trace_dir=None if kept is None else str(kept),
         subscriptions=tuple(diagnoses),
+        written=outcome.written,
+        sealed=outcome.sealed,
     )

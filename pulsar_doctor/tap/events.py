@@ -34,7 +34,11 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last one. seen: what was not healthy, in words. trace_dir: None where it is removed."""
+    """The last one. seen: what was not healthy, in words. trace_dir: None where it is removed.
+
+    written: commands that the relays wrote down; None where that is not known. sealed: those that
+    are in the trace.
+    """
 
     at_us: int
     exit_code: int
@@ -42,6 +46,8 @@ class End:
     seen: tuple[str, ...]
     trace_dir: str | None
     subscriptions: tuple[Diagnosis, ...]
+    written: int | None = None
+    sealed: int | None = None
 
 
 Event = Listening | ObserverEvent | Counters | End

@@ -39,6 +39,7 @@ from pulsar_doctor.tap.relay.events import (
     TrafficCounted,
 )
 from pulsar_doctor.tap.relay.lines import to_json
+from pulsar_doctor.tap.relay.tally import SharedTally
 from pulsar_doctor.tap.upstream import (
     Upstream,
     broker_of,
@@ -70,8 +71,8 @@ REDACTION = (
 class Relay:
     """The relay process. Its methods may be called from any thread.
 
-    last: what it had counted when it ended in good order; None before that. deaths: how often it
-    had to be started anew.
+    deaths: how often it had to be started anew. written, dropped: records, of all of its processes,
+    once it has ended; None where that is not known.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Relay:
         hearing: Hearing | None = None,
         begin: Callable[[int], Started] | None = None,
         lock_fd: int | None = None,
+        tally: SharedTally | None = None,
     ) -> None:
         self.service_url = f"{scheme}://{listening}"
         self.trace_dir = trace_dir
@@ -91,11 +93,15 @@ class Relay:
         self._hearing = hearing
         self._begin = begin
         self._lock_fd = lock_fd
+        self._tally = tally
+        self._stopped = False
+        self._dead_written = self._dead_dropped = 0
         self.deaths = 0
         self._lock = threading.Lock()
         self._asked = 0
         self._heard = b""
-        self.last: dict[str, int] | None = None
+        self.written: int | None = None
+        self.dropped: int | None = None
 
     def taken(
         self,
@@ -187,18 +193,28 @@ class Relay:
                 with contextlib.suppress(OSError):
                     if pipe is not None:
                         pipe.close()
+            self._count_dead()
             self._process, _, self._hearing = self._begin(self.deaths)
             self.pid, self._heard = self._process.pid, b""
+
+    def _count_dead(self) -> None:
+        """What the process that is gone has left of its counts."""
+        if self._tally is not None:
+            written, dropped = self._tally.take()
+            self._dead_written += written
+            self._dead_dropped += dropped
 
     def stop(self, timeout: float = STOP_SECONDS) -> None:
         """Ends it: connections are closed, the journal is complete. Once is enough.
 
         timeout: seconds after which it is killed.
         """
-        if self._process.stdin is None or self._process.stdin.closed:
+        if self._stopped:
             return
+        self._stopped = True
+        assert self._process.stdin is not None
         with self._lock:
-            with contextlib.suppress(OSError):  # it may be gone already
+            with contextlib.suppress(OSError, ValueError):  # it may be gone already
                 self._process.stdin.write(ENCODE(QUESTIONS.to_json(Stop())).encode() + b"\n")
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -207,14 +223,26 @@ class Relay:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for line in (self._heard + self._stdout.read()).splitlines():
-            if isinstance(told := ANSWERS.of_line(line), Ended):
-                self.last = told.counters
+        self._count(self._heard + (b"" if self._stdout.closed else self._stdout.read()))
         self._stdout.close()
         if self._lock_fd is not None:
             os.close(self._lock_fd)  # the trace is no longer live
         if self._hearing is not None:
             self._hearing.finish()
+
+    def _count(self, last_words: bytes) -> None:
+        """All that was written and dropped: the last one says so, or has left it."""
+        told = map(ANSWERS.of_line, last_words.splitlines())
+        last = next((each.counters for each in told if isinstance(each, Ended)), None)
+        if last is None and self._tally is None:
+            return
+        if last is None:
+            self._count_dead()
+        counted = last or {"records_written": 0, "records_dropped": 0}
+        self.written = self._dead_written + counted["records_written"]
+        self.dropped = self._dead_dropped + counted["records_dropped"]
+        if self._tally is not None:
+            self._tally.close()
 
     @property
     def _stdout(self) -> Any:
@@ -286,13 +314,19 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
     if probe:
         require_reachable(service_url, settings or Settings())
     meta = write_meta(trace_dir, upstream=upstream, told=told or {})
+    tally = None
     if lasting:
         config = replace(config, lock_fd=take_relay_lock(trace_dir))
     try:
+        if lasting:
+            tally = SharedTally(trace_dir)
+            config = replace(config, tally_fd=tally.fd)
         process, listening, hearing = _start(config, say)
     except BaseException:
         if config.lock_fd is not None:
             os.close(config.lock_fd)
+        if tally is not None:
+            tally.close()
         raise
     port = int(listening.rpartition(":")[2])
 
@@ -301,7 +335,8 @@ def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
 
     scheme = "pulsar+ssl" if own else "pulsar"
     lock = config.lock_fd
-    relay = Relay(process, listening, trace_dir, scheme, hearing, begin if lock else None, lock)
+    again = begin if lasting else None
+    relay = Relay(process, listening, trace_dir, scheme, hearing, again, lock, tally)
     try:
         meta = replace(meta, tap_address=listening)  # the port is known now
         _write_for_owner(meta, trace_dir)
@@ -331,7 +366,7 @@ def _start(config: Config, say: Callable[[str], object] | None) -> Started:
         stderr=subprocess.PIPE if say else None,
         env=for_own_processes(os.environ),
         start_new_session=True,
-        pass_fds=() if config.lock_fd is None else (config.lock_fd,),
+        pass_fds=[fd for fd in (config.lock_fd, config.tally_fd) if fd is not None],
     )
     hearing = Hearing(process, say) if say else None
     assert process.stdin is not None

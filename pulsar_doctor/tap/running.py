@@ -82,15 +82,17 @@ class TapPlan:
 class TapOutcome:
     """How a tap ended. code: the command's. dropped: commands that are missing in the trace.
 
-    written: those that the relay wrote; None where it did not end in good order. missing: of these,
-    those that are not in the trace. seen: what was not healthy, each once, in a few words. broker:
-    what it told, where it was asked.
+    written: those that the relays wrote; None where that is not known. sealed: those that are in
+    the trace, likewise. missing: how many less. deaths: of relays. seen: what was not healthy, each
+    once, in a few words. broker: what it told, where it was asked.
     """
 
     code: int = 0
     dropped: int = 0
     written: int | None = None
+    sealed: int | None = None
     missing: int = 0
+    deaths: int = 0
     hidden: bool = False  # some are missing and nobody knows how many
     seen: list[str] = field(default_factory=list)
     broker: BrokerTold = field(default_factory=BrokerTold)
@@ -226,9 +228,8 @@ class Tapping:
                 if counted.get(name):
                     self.outcome.note(what)
         self.relay.stop()
-        if (last := self.relay.last) is not None and not self.relay.deaths:
-            self.outcome.written = last["records_written"]
-            self.outcome.dropped = max(self.outcome.dropped, last["records_dropped"])
+        self.outcome.written, self.outcome.deaths = self.relay.written, self.relay.deaths
+        self.outcome.dropped = max(self.outcome.dropped, self.relay.dropped or 0)
         for event in self.observing.finish():
             if not isinstance(event, Snapshot | Counted):
                 self.hear(event)
@@ -359,11 +360,19 @@ class Tapping:
 def reconcile(outcome: TapOutcome, folder: Path, say: Callable[[str], object]) -> None:
     """Holds what the relay wrote against what the trace has, once all of it is sealed.
 
-    A journal that somebody deleted before it was sealed is missing here and told nowhere else.
+    A journal that somebody deleted before it was sealed is missing here and told nowhere else. What
+    a relay that died had in hand, and had not written, nobody has counted.
     """
+    outcome.sealed = commands_in(read_index(folder))
     if outcome.written is None:
         return
-    outcome.missing = max(0, outcome.written - commands_in(read_index(folder)))
+    if outcome.deaths:
+        relays = "relay that died" if outcome.deaths == 1 else f"{outcome.deaths} relays that died"
+        say(
+            f"the {relays} and the last one wrote {outcome.written} commands, {outcome.sealed} are "
+            "in the trace; what is lost beside is what had not been written at a death"
+        )
+    outcome.missing = max(0, outcome.written - outcome.sealed)
     if outcome.missing:
         what = "some of what was written is not in the trace"
         outcome.note(what)

@@ -13,6 +13,7 @@ from pulsar_doctor.tap.relay.__main__ import ALONE_SECONDS
 from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import GENERATION_BITS
+from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 from tests.support import eventually
 from tests.support.processes import linux
 from tests.tap.tap_process import running
@@ -55,11 +56,71 @@ def test_a_relay_that_is_killed_is_started_again_at_the_same_address(tmp_path):
     assert "the relay had to be started again" in tap.events[-1]["seen"]
     assert flows(trace)[-2:] == [4, 9]
     rows = list(open_trace(trace).rows())
+    commands = sum(row.command != "GAP" for row in rows)
+    assert (tap.events[-1]["written"], tap.events[-1]["sealed"]) == (commands, commands)
+    assert tap.says(f"wrote {commands} commands, {commands} are in the trace")
     assert {row.conn_id for row in rows if row.command == "SUBSCRIBE"} == {
         0, 1 << GENERATION_BITS,
     }  # fmt: skip
     assert [row.dropped for row in rows if row.command == "GAP"][:1] == [None]
     assert len(open_trace(trace).timeline().consumers) == 2
+
+
+def test_what_is_missing_is_told_also_where_the_relay_that_wrote_it_has_died(tmp_path):
+    """A journal of the first relay is deleted before it is sealed; the second knows of nothing."""
+    trace = tmp_path / "t"
+    with played(trace) as (first, stack):
+        tap = first.tap
+        os.kill(tap.child(OBSERVER), signal.SIGSTOP)
+        observer = tap.child(OBSERVER)
+        tap.send(signal.SIGUSR2)
+        eventually((trace / ".journal-000002.pdj").exists)
+        first.to_broker(flow(5))
+        eventually(lambda: (trace / ".journal-000002.pdj").stat().st_size > 200)
+        missing = records(trace / ".journal-000001.pdj")
+        (trace / ".journal-000001.pdj").unlink()
+        os.kill(tap.child(RELAY), signal.SIGKILL)
+        os.kill(observer, signal.SIGKILL)  # it may have had it open
+        tap.says("it is started again at the same address")
+        eventually(lambda: _again(first, stack)).to_broker(flow(9))
+        assert tap.end() == 3
+    end = tap.events[-1]
+    assert flows(trace) == [5, 9]
+    assert end["dropped"] == missing == end["written"] - end["sealed"]
+    said = "some of what was written is not in the trace"
+    assert f"{said}: {missing} commands; was a journal deleted?" in tap.err
+
+
+def records(journal: Path) -> int:
+    blocks = read_blocks(journal.read_bytes()[len(FILE_HEADER) :])
+    return sum(len(block.records) for block, _ in blocks)
+
+
+def test_a_relay_that_cannot_be_started_again_ends_with_its_tap(tmp_path):
+    trace = tmp_path / "t"
+    with played(trace) as (talk, _):
+        _, _, port = talk.tap.service_url.rpartition(":")
+        os.kill(talk.tap.child(RELAY), signal.SIGKILL)
+        with reserved(int(port)):
+            talk.tap.says("the tap cannot start: cannot listen")
+            assert talk.tap.end() == 0
+    end = talk.tap.events[-1]
+    assert end["written"] == end["sealed"] == sum(1 for _ in open_trace(trace).rows())
+
+
+@contextlib.contextmanager
+def reserved(port: int) -> Iterator[None]:
+    """Nobody else can listen there."""
+    with contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", port)
+        stack.enter_context(eventually(lambda: _listener(address)))
+        yield
+
+
+def _listener(address: tuple[str, int]) -> socket.socket | None:
+    with contextlib.suppress(OSError):
+        return socket.create_server(address)
+    return None
 
 
 def _again(first: Played, stack: contextlib.ExitStack) -> Played | None:

@@ -203,7 +203,14 @@ def test_json_lines_tell_everything_and_nothing_else_is_on_stdout(tmp_path):
     assert counters == told("counters", relay=RELAY, observer=OBSERVER)
     assert tap.of("sealed") == [told("sealed", through=1)]
     assert end == told(
-        "end", exit_code=0, dropped=0, subscriptions=[HEALTHY], seen=[], trace_dir=str(trace)
+        "end",
+        exit_code=0,
+        dropped=0,
+        subscriptions=[HEALTHY],
+        seen=[],
+        trace_dir=str(trace),
+        written=11,
+        sealed=11,
     )
 
 

@@ -48,13 +48,15 @@ from pulsar_doctor.tap.relay.events import (
     TrafficCounted,
 )
 from pulsar_doctor.tap.relay.journal_disk import JournalLimits
-from pulsar_doctor.tap.relay.journal_file import JournalFile
+from pulsar_doctor.tap.relay.journal_file import JournalFile, moment
 from pulsar_doctor.tap.relay.lines import Misread, Strange, of_json
 from pulsar_doctor.tap.relay.migrations import Listeners
 from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.tap.relay.targets import Targets
 from pulsar_doctor.wire.columns import GAP, TAKEN
-from pulsar_doctor.wire.journal import pack_event, pack_told
+from pulsar_doctor.wire.framing import Frames
+from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event, pack_told
+from pulsar_doctor.wire.masking import Read
 
 TICK_SECONDS = 0.1
 DISK_SECONDS = 2.0  # for an answer that needs the disk
@@ -196,7 +198,8 @@ async def serve(config: Config) -> None:
         answer(Listens(shown(server.sockets[0].getsockname()[:2])))
         await loop.connect_read_pipe(lambda: Control(connections, over, alone), sys.stdin)
         if config.generation:
-            journal.add([pack_event(GAP)])  # what the one before had not written when it died
+            # What the one before had not written when it died. It is no command, so not counted.
+            journal.add_block([pack_event(GAP)], 0, Read(*moment(), NO_CONNECTION, 0, Frames()))
         ticker = loop.create_task(_tick(journal, alone))
         leaver = loop.create_task(_leave(connections, over, alone))
         learner = loop.create_task(dialler.targets.learn())
@@ -223,7 +226,7 @@ def _journal(config: Config) -> JournalFile:
     limits = {name: most for name, most in asked.items() if most is not None}
     seconds = config.seal_every_seconds
     bounds = JournalLimits(rotate_seconds=seconds, **limits)
-    return JournalFile(config.trace_dir, bounds, config.lock_fd)
+    return JournalFile(config.trace_dir, bounds, config.lock_fd, config.tally_fd)
 
 
 def _say_once(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

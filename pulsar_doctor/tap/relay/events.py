@@ -18,7 +18,8 @@ class Config:
     listen_tls, upstream_tls: see tls.py; None without TLS. The limits have defaults of their own.
     lock_fd: the lock of the trace, which whoever started the relay holds as well; then the relay
     outlives it, until its clients are gone. None: it takes the lock and ends with its parent.
-    generation: how many relays of this trace have died.
+    tally_fd: where its counts survive it; None: nowhere. generation: how many relays of this trace
+    have died.
     """
 
     listen_host: str
@@ -33,6 +34,7 @@ class Config:
     journal_bytes_most: int | None = None
     rotate_bytes: int | None = None
     lock_fd: int | None = None
+    tally_fd: int | None = None
     generation: int = 0
 
 

@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from pulsar_doctor.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits, Time
+from pulsar_doctor.tap.relay.tally import note
 from pulsar_doctor.trace.folder import take_relay_lock
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import NO_CONNECTION, pack_block
@@ -38,15 +39,22 @@ Reply = TypeVar("Reply")
 class JournalFile:
     """What the relay saw, on its way to `.journal-NNNNNN.pdj` in a trace folder.
 
-    Holds the lock that says: this trace is live. lock_fd: it is held already, here. Raises
-    DoctorError where another relay has it, OSError where the folder cannot be written to.
-    Afterwards nothing is raised: what the disk refuses is counted.
+    Holds the lock that says: this trace is live. lock_fd: it is held already, here. tally_fd: where
+    the counts are left (tally.py). Raises DoctorError where another relay has the lock, OSError
+    where the folder cannot be written to. Afterwards nothing is raised: what the disk refuses is
+    counted.
 
     seen: records that came; after a flush exactly written + dropped. before: called before anything
     is added or handed over, so that whoever gathers something adds it first.
     """
 
-    def __init__(self, trace_dir: str, limits: JournalLimits, lock_fd: int | None = None) -> None:
+    def __init__(
+        self,
+        trace_dir: str,
+        limits: JournalLimits,
+        lock_fd: int | None = None,
+        tally_fd: int | None = None,
+    ) -> None:
         folder = Path(trace_dir)
         self._lock = take_relay_lock(folder) if lock_fd is None else lock_fd
         try:
@@ -54,6 +62,7 @@ class JournalFile:
         except OSError:
             os.close(self._lock)
             raise
+        self._tally_fd = tally_fd
         self.seen = 0
         self.before: Callable[[], None] = lambda: None
         self._beat = 0.0
@@ -197,9 +206,15 @@ class JournalFile:
             self._disk.write(chunk)
         finally:
             self._done_bytes += size
+            self._note()
+
+    def _note(self) -> None:
+        if self._tally_fd is not None:
+            note(self._tally_fd, self.written, self.dropped)
 
     def _tick_disk(self, now: float) -> None:
         self._disk.tick(now)
+        self._note()
         self._ticks_done += 1
 
 
