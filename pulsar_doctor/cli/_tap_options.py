@@ -39,7 +39,8 @@ class TapRequest:
 relay_options = together(
     click.option(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
-        help="Where clients connect; port 0 takes a free one.",
+        help="Where clients connect; they are told the host as it is given. Port 0 takes a free "
+        "one.",
     ),
     click.option(
         "--allow-remote", is_flag=True,

@@ -180,7 +180,7 @@ async def serve(config: Config) -> None:
     _allow_connections()
     dialler = _dialler(config)
     own = config.listen_tls
-    listeners = Listeners(None)
+    listeners = Listeners(None, config.listen_host)
     if own:
         listeners.context = tls.towards_clients(own, listeners.tls_failed)
     with _journal(config) as journal:
@@ -194,8 +194,8 @@ async def serve(config: Config) -> None:
             generation=config.generation,
         )
         listeners.connections = connections
-        server = await _listen(listeners, dialler, config.listen_host, config.listen_port)
-        answer(Listens(shown(server.sockets[0].getsockname()[:2])))
+        server = await listen(listeners, dialler, config.listen_host, config.listen_port)
+        answer(Listens(shown((config.listen_host, server.sockets[0].getsockname()[1]))))
         await loop.connect_read_pipe(lambda: Control(connections, over, alone), sys.stdin)
         if config.generation:
             # What the one before had not written when it died. It is no command, so not counted.
@@ -243,9 +243,15 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _listen(listeners: Listeners, dialler: Dialler, host: str, port: int) -> asyncio.Server:
+async def listen(listeners: Listeners, dialler: Dialler, host: str, port: int) -> asyncio.Server:
+    """Clients may come, on all addresses of the host and one port. Raises DoctorError."""
     try:
-        return await listeners.listen(dialler, host=host, port=port)
+        server = await listeners.listen(dialler, host=host, port=port)
+        first, *more = [sock.getsockname()[1] for sock in server.sockets]
+        if all(other == first for other in more):
+            return server
+        server.close()  # a name of several addresses, and each was given a free port of its own
+        return await listeners.listen(dialler, host=host, port=first)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise DoctorError(f"cannot listen on {host}:{port}: {why}") from error

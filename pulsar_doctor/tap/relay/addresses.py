@@ -92,6 +92,15 @@ def is_ipv6(host: str) -> bool:
     return True
 
 
+def is_name(host: str) -> bool:
+    """Whether this is a name, and no address."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return bool(host)
+    return False
+
+
 def shown(address: Address) -> str:
     """`host:port`; an address of IPv6 in brackets."""
     host, port = address

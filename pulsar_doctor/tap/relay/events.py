@@ -66,7 +66,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Listens:
-    """It works. listening: host:port, with the port that it was given."""
+    """It works. listening: the host as it was told, and the port that it was given."""
 
     listening: str
 

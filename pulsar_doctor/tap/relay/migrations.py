@@ -6,6 +6,9 @@ its broker in CONNECT never goes there; one that does not know how to comes to t
 TOPIC_MIGRATED (PIP-188) names another cluster, where the client looks its topic up again as if that
 were its service URL. So that it stays on the tap it is given an address of the tap instead, on the
 host that it reached; behind it is that cluster, and no broker but those that it names.
+
+Where the tap was told a name to listen at, that name stands in all of them: a certificate may be
+good for nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import ssl
 from typing import Any
 
 from pulsar_doctor.tap.relay import tls
-from pulsar_doctor.tap.relay.addresses import Address, Way
+from pulsar_doctor.tap.relay.addresses import Address, Way, is_name, normalised
 from pulsar_doctor.tap.relay.connection import accept
 from pulsar_doctor.tap.relay.connections import Connections
 from pulsar_doctor.tap.relay.conversation import HOME
@@ -34,10 +37,13 @@ ListenerKey = tuple[str, tuple[Address, ...]]  # where it listens, and for which
 
 
 class Listeners:
-    """All sockets that the tap listens on. context: the tap's own TLS; None for none."""
+    """All sockets that the tap listens on. context: the tap's own TLS; None for none. host: where
+    it was told to listen, a name or an address.
+    """
 
-    def __init__(self, context: ssl.SSLContext | None) -> None:
+    def __init__(self, context: ssl.SSLContext | None, host: str = "") -> None:
         self.context = context
+        self._name = normalised(host) if is_name(host) else None
         self._servers: list[asyncio.Server] = []
         self._migrated: dict[ListenerKey, Address] = {}
         self._clusters: dict[tuple[Address, ...], Dialler] = {}
@@ -61,6 +67,11 @@ class Listeners:
         )
         self._servers.append(server)
         return server
+
+    def _as_told(self, address: Address) -> Address:
+        """The host by its name, where it has one and nothing else has this port there."""
+        named = (self._name, address[1]) if self._name else address
+        return address if named in self._stand_for else named
 
     def migrate(
         self, brokers: tuple[Address, ...], client: asyncio.BaseTransport | None, before: Dialler
@@ -91,7 +102,7 @@ class Listeners:
         if brokers not in self._clusters:
             targets = Targets(brokers, migrated_from=before.targets)
             self._clusters[brokers] = Dialler(targets, before.context)
-        address = self._begin(self._clusters[brokers], HOME, sock)
+        address = self._as_told(self._begin(self._clusters[brokers], HOME, sock))
         self._migrated[name[0], brokers] = address
         return _as_called(address, client)
 
@@ -119,7 +130,7 @@ class Listeners:
         except OSError as error:
             self.connections.say(f"cannot listen in the place of a broker: {error.strerror}")
             return None
-        address = self._begin(dialler, way, sock)
+        address = self._as_told(self._begin(dialler, way, sock))
         self._stand_ins[name[0], dialler, way] = address
         return self._called(address, way, client)
 

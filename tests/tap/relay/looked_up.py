@@ -21,11 +21,11 @@ def answer(url: str, request_id: int, response: int = 1, **more: object) -> byte
     )  # fmt: skip
 
 
-def stand_in(told: bytes, url: str, request_id: int) -> str:
+def stand_in(told: bytes, url: str, request_id: int, host: str = "127.0.0.1") -> str:
     """The address of the tap that stands for the broker `url` in this answer."""
     named = wire.BaseCommand.FromString(told[8:]).lookup_response.broker_service_url
     place = named.removeprefix("pulsar://")
-    assert place.startswith("127.0.0.1:")
+    assert place.startswith(f"{host}:")
     assert place != url
     assert told == kept(place, request_id)
     return place

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pulsar_doctor.tap.relay.__main__ import listen
+from pulsar_doctor.tap.relay.dialling import Dialler
+from pulsar_doctor.tap.relay.migrations import Listeners
+from pulsar_doctor.tap.relay.targets import Targets
 from tests.support import eventually
 from tests.support.command_line import environment, pulsar_doctor
 from tests.support.processes import family, linux, listening
 from tests.tap.tapped import found, tapping
 
 pytestmark = linux
+BOTH: Any = ["127.0.0.1", "::1"]  # as if a name had both
 
 
 @pytest.mark.parametrize(
@@ -28,6 +35,23 @@ def test_the_relay_listens_on_loopback_and_in_one_place(tmp_path, listen, addres
         assert found
         assert all(one.is_loopback for one in found)
         assert address is None or [str(one) for one in found] == [address]
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_name_of_several_addresses_has_one_port():
+    """Also where a free one is taken: the name is told with one port, whatever it resolves to."""
+
+    async def listens() -> set[tuple[str, int]]:
+        listeners = Listeners(None, "localhost")
+        dialler = Dialler(Targets([("127.0.0.1", 1)]), None)
+        server = await listen(listeners, dialler, BOTH, 0)
+        found = {sock.getsockname()[:2] for sock in server.sockets}
+        listeners.close()
+        return found
+
+    found = asyncio.run(listens())
+    assert {host for host, _ in found} == set(BOTH)
+    assert len({port for _, port in found}) == 1
 
 
 @contextlib.contextmanager

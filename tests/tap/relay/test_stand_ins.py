@@ -9,6 +9,7 @@ import pytest
 
 from pulsar_doctor.tap.relay.addresses import Way
 from pulsar_doctor.tap.relay.errands import Dial, Name
+from pulsar_doctor.trace.folder import read_meta
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.tap.relay.looked_up import answer, kept, lookup, stand_in
 from tests.tap.relay.transcripts import Talk, connected
@@ -113,3 +114,23 @@ def test_what_no_lookup_named_is_refused_at_such_an_address_too(tapped):
     place = stand_in(frame_of(client), url, 1)
     assert tapped.client(place).send(connect_frame(INNER)).rest() == b""
     assert tapped.relay.counters()["targets_refused"] == 1
+
+
+def test_a_tap_that_was_told_a_name_is_called_by_it(tmp_path):
+    """Its certificate may be good for nothing else."""
+    with tapping(tmp_path / "t", listen="localhost:0") as tapped:
+        address = tapped.relay.service_url.removeprefix("pulsar://")
+        assert address.startswith("localhost:")
+        assert read_meta(tmp_path / "t").tap_address == address
+        client, broker = tapped.connected()
+        url, server = tapped.another_broker()
+        client.send(lookup(1))
+        broker.read(len(lookup(1)))
+        broker.send(answer(url, 1))
+        place = stand_in(frame_of(client), url, 1, host="localhost")
+        for says in (connect_frame(place), CONNECT):  # whether or not it says where it wants to go
+            comer = tapped.client(place).send(says)
+            arrived = tapped.accept(server)
+            assert arrived.read(len(CONNECT)) == CONNECT
+            arrived.send(CONNECTED)
+            assert comer.read(len(CONNECTED)) == CONNECTED
