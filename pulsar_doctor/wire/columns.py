@@ -141,6 +141,14 @@ class Row:
         "int64",
         "SUBSCRIBE, REDELIVER: how often everything was asked for again; MESSAGE: when it was read",
     ]
+    producer_name: Annotated[
+        str | None, "string", "PRODUCER: as the client asks for it; null: the broker gives one"
+    ]
+    initial_subscription: Annotated[
+        str | None,
+        "string",
+        "PRODUCER: the subscription that its topic begins with; asked for by dead-letter policies",
+    ]
 
     __slots__ = tuple(__annotations__)
 
@@ -160,7 +168,7 @@ class Row:
         self.publish_time = self.deliver_at = self.key_hash = None
         self.error_code = self.error_message = self.dropped = self.raw = None
         self.acknowledged_messages = self.starved_from = self.transaction = None
-        self.consumer_epoch = None
+        self.consumer_epoch = self.producer_name = self.initial_subscription = None
 
 
 def ids_of(row: Row) -> list[MessageId]:

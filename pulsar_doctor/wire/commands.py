@@ -150,6 +150,8 @@ def _producer(row: Row, command: Any, _: Any) -> None:
     row.request_id = signed(command.request_id)
     row.topic = text_of(command.topic)
     row.producer_id = signed(command.producer_id)
+    row.producer_name = _text(command.producer_name)
+    row.initial_subscription = _text(command.initial_subscription_name)
 
 
 def _metadata(row: Row, metadata: Any) -> int:

@@ -151,14 +151,18 @@ class PartitionedMetadataResponse(_message.Message):
     def __init__(self, partitions: _Optional[int] = ..., request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Producer(_message.Message):
-    __slots__ = ("topic", "producer_id", "request_id")
+    __slots__ = ("topic", "producer_id", "request_id", "producer_name", "initial_subscription_name")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_NAME_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_SUBSCRIPTION_NAME_FIELD_NUMBER: _ClassVar[int]
     topic: str
     producer_id: int
     request_id: int
-    def __init__(self, topic: _Optional[str] = ..., producer_id: _Optional[int] = ..., request_id: _Optional[int] = ...) -> None: ...
+    producer_name: str
+    initial_subscription_name: str
+    def __init__(self, topic: _Optional[str] = ..., producer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., producer_name: _Optional[str] = ..., initial_subscription_name: _Optional[str] = ...) -> None: ...
 
 class ProducerSuccess(_message.Message):
     __slots__ = ("request_id",)

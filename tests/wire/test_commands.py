@@ -48,7 +48,10 @@ GOLDEN: list[tuple[str, str, str | None, dict[str, Any]]] = [
      {"topic": GOLDEN_TOPIC, "subscription": "s", "subscription_type": "Exclusive",
       "consumer_id": 0, "request_id": 3, "consumer_name": "c", "consumer_epoch": 7}),
     ("PRODUCER", f"08052a330a22{T}100018002201702800400048015000", None,
-     {"topic": GOLDEN_TOPIC, "producer_id": 0, "request_id": 0}),
+     {"topic": GOLDEN_TOPIC, "producer_id": 0, "request_id": 0, "producer_name": "p"}),
+    ("PRODUCER", f"08052a320a22{T}100118022203632d446a03737562", None,  # by hand
+     {"topic": GOLDEN_TOPIC, "producer_id": 1, "request_id": 2, "producer_name": "c-D",
+      "initial_subscription": "sub"}),
     ("SEND", "0806320408001000", "0a0170100018a6ccb7ee9f3422060a016112016232016b",
      {"producer_id": 0, "messages": 1, "payload_bytes": 38, "publish_time": 1795259491878000,
       "key_hash": -1683275617844312958}),
