@@ -156,7 +156,8 @@ class Consumer:
 @dataclass(slots=True)
 class Connection:
     """One connection through the tap. producers: the topics of those that are open; closed: of the
-    newest that are not. waiting: by the request that is to be answered, and incarnation.
+    newest that are not. letters: whose dead letters they send: topic and subscription. waiting: by
+    the request that is to be answered, and incarnation.
     """
 
     client_addr: str | None = None
@@ -165,6 +166,7 @@ class Connection:
     consumers: dict[int, Consumer] = field(default_factory=dict)
     producers: dict[int, str] = field(default_factory=dict)
     closed: dict[int, str] = field(default_factory=dict)
+    letters: dict[int, tuple[str, str]] = field(default_factory=dict)
     greeted: bool = False  # the broker has let the client in
     waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict)
 
@@ -187,11 +189,13 @@ class Connection:
     def begin_producer(self, producer_id: int, topic: str) -> None:
         """A producer of this topic is open."""
         self.closed.pop(producer_id, None)
+        self.letters.pop(producer_id, None)
         _keep_newest(self.producers, producer_id, topic, PRODUCERS_KEPT_MOST)
 
     def end_producer(self, producer_id: int) -> None:
         """It is closed, by either side."""
         topic = self.producers.pop(producer_id, None)
+        self.letters.pop(producer_id, None)
         if topic is not None:
             _keep_newest(self.closed, producer_id, topic, CLOSED_KEPT_MOST)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pulsar_doctor.ledger import awaited, permits
+from pulsar_doctor.ledger import awaited, dead_letters, permits
 from pulsar_doctor.ledger.balance import EVERYWHERE, Ledger
 from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings, split_partition
 from pulsar_doctor.ledger.refusals import Refusals
@@ -66,6 +66,11 @@ class Incarnations:
         siblings.join(consumer)
         connection.consumers[consumer.consumer_id] = consumer
         connection.wait(consumer, consumer.request_id)
+
+    @property
+    def attended(self) -> Iterator[tuple[str, str]]:
+        """Topics and their subscriptions that somebody is attached to."""
+        return (key for key, siblings in self._siblings.items() if siblings.living)
 
     def _siblings_of(self, consumer: Consumer) -> Siblings:
         return self._siblings.setdefault((consumer.topic, consumer.subscription), Siblings())
@@ -200,8 +205,12 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
 
 
 def _producer(here: Incarnations, connection: Connection, row: Row) -> None:
-    if row.producer_id is not None and row.topic:
-        connection.begin_producer(row.producer_id, row.topic)
+    if row.producer_id is None or not row.topic:
+        return
+    connection.begin_producer(row.producer_id, row.topic)
+    whose = dead_letters.whose(row, connection, here.attended)
+    if whose is not None:
+        connection.letters[row.producer_id] = whose
 
 
 def _close_producer(here: Incarnations, connection: Connection, row: Row) -> None:

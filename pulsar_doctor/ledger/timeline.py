@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pulsar_doctor.ledger import consumers, permits
+from pulsar_doctor.ledger import consumers, dead_letters, permits
 from pulsar_doctor.ledger.consumers import (
     Connection,
     Consumer,
     Subscription,
-    split_partition,
 )
 from pulsar_doctor.ledger.incarnations import (
     CONNECTION_EVENTS,
@@ -27,7 +26,6 @@ from pulsar_doctor.ledger.judged import judged
 from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import GAP, SET_ASIDE, TAKEN, UNPARSED, Row, ids_of
 
-DEAD_LETTERS = "-DLQ"
 CONNECTION_STATE = ("client_addr", "broker_addr", "client_version", "greeted")
 
 
@@ -93,18 +91,16 @@ class Timeline(Incarnations):
                     then(self, connection, consumer, row)
         elif row.producer_id is not None:
             row.topic = row.topic or connection.topic_of(row.producer_id)
-            if row.command == "SEND" and (row.topic or "").endswith(DEAD_LETTERS):
-                self._put_away(row)
+            if row.command == "SEND" and dead_letters.may_be(row, connection):
+                self._put_away(row, connection)
         return row
 
-    def _put_away(self, row: Row) -> None:
-        """A dead letter, by the name that clients give its topic: of any of its partitions."""
-        for (topic, subscription), siblings in self._siblings.items():
-            names = {topic, split_partition(topic)[0]}
-            if row.topic in {f"{name}-{subscription}{DEAD_LETTERS}" for name in names}:
-                for first in list(siblings.living.values())[:1]:
-                    siblings.stir(first)
-                    permits.put_away(first.ledger, row)
+    def _put_away(self, row: Row, connection: Connection) -> None:
+        for key in dead_letters.of(row, connection, self.attended):
+            siblings = self._siblings.get(key)
+            for first in list(siblings.living.values())[:1] if siblings else ():
+                first.siblings.stir(first)
+                permits.put_away(first.ledger, row)
 
     def _unconnected(self, row: Row) -> None:
         if row.command == UNPARSED:
@@ -180,6 +176,7 @@ class Timeline(Incarnations):
                     "consumers": [consumers.state_of(c) for c in connection.consumers.values()],
                     "producers": list(connection.producers.items()),
                     "closed": list(connection.closed.items()),
+                    "letters": [[number, *key] for number, key in connection.letters.items()],
                 }
                 for conn_id, connection in self.connections.items()
             },
@@ -210,6 +207,7 @@ class Timeline(Incarnations):
                 saved["client_version"],
                 producers=dict(saved["producers"]),
                 closed=dict(saved.get("closed", ())),
+                letters={number: (topic, sub) for number, topic, sub in saved.get("letters", ())},
                 greeted=saved.get("greeted", True),
             )
             for consumer in map(consumers.from_state, saved["consumers"]):

@@ -8,9 +8,11 @@ The rule looks at the last `window` of a subscription: of at least `least` deliv
 more had been delivered before, some of them at least three times in all, and fewer than `acked`
 of the deliveries were acknowledged.
 
-Where a dead-letter policy is at work on the wire (its client sends to TOPIC-SUBSCRIPTION-DLQ, as
-clients name it), a message that is put away ends its circle: as many deliveries as the highest
-redelivery count are no storm. A topic of dead letters with a name of its own is not known as such.
+Where a dead-letter policy is at work on the wire, a message that is put away ends its circle: as
+many deliveries as the highest redelivery count are no storm. It is known where the topic of dead
+letters is called TOPIC-SUBSCRIPTION-DLQ, as clients name it; where it has a name of its own, by the
+name that Java and Go give its producer, or where the policy has an initial subscription. Otherwise
+(C++, Python, Node) it is not known as such, and the warning stays.
 
 By the broker's stats alone the window is that of the samples. What came back is what was sent, less
 what is unacknowledged or acknowledged since; messages came three times where more than twice as

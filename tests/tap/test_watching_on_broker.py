@@ -257,10 +257,11 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("partitions", [0, 2])
+@pytest.mark.parametrize(("partitions", "own_name"), [(0, False), (2, False), (0, True)])
 def test_a_dead_letter_policy_at_work_is_no_storm(
-    broker, client, admin, topic, tmp_path, partitions
+    broker, client, admin, topic, tmp_path, partitions, own_name
 ):
+    """own_name: of its topic, which is to begin with a subscription: only that shows what it is."""
     if partitions:
         path = topic.replace("persistent://", "/admin/v2/persistent/")
         assert admin.put(f"{path}/partitions", json=partitions).status_code < 300
@@ -270,7 +271,9 @@ def test_a_dead_letter_policy_at_work_is_no_storm(
         through = pulsar.Client(tap.service_url, logger=QUIET)
         consumer = through.subscribe(
             topic, "s", SHARED, receiver_queue_size=100, negative_ack_redelivery_delay_ms=1000,
-            dead_letter_policy=pulsar.ConsumerDeadLetterPolicy(2),
+            dead_letter_policy=pulsar.ConsumerDeadLetterPolicy(
+                2, *([f"{topic}-failed", "kept"] if own_name else [])
+            ),
         )  # fmt: skip
         received, last = 0, time.monotonic()
         while time.monotonic() - last < 8:
@@ -284,6 +287,7 @@ def test_a_dead_letter_policy_at_work_is_no_storm(
         code = tap.end()
     trace = open_trace(tmp_path / "t")
     sent = {row.topic for row in trace.rows() if row.command == "SEND"}
+    assert own_name == (f"{topic}-failed" in sent)
     print(sent, statuses(tap))  # a warning while the third deliveries are there and none has ended
     assert received == 3 * 40
     put_away = [
