@@ -15,7 +15,9 @@ file), token_file, transactions. Then `do` names one of
     close
 
 pulsar-flex of npm is here for what it does not know, proxies above all: it subscribes, produces
-one by one, receives with ack individual or none, and closes.
+one by one, receives with ack individual or none, and closes. pulsar-rs of crates.io is here for
+its own way to ask for permits: queue is what it asks for at a time, `held` (1000) what it holds for
+the application. It does what pulsar-flex does, and nack. Its first build takes a minute or two.
 
 A client's log is kept: with the tap it may show no error that it does not show without.
 """
@@ -166,6 +168,8 @@ def command(language: str) -> list[str]:
         return [str(go_program())]
     if language == "flex":
         return ["node", str(flex_program())]
+    if language == "rust":
+        return [str(rust_program())]
     if language == "java" and not find_spec("py4j"):
         pytest.skip(wanting("py4j"))
     return [sys.executable, str(HERE / f"{language}_client.py")]
@@ -211,6 +215,27 @@ def flex_program() -> Path:
         pytest.skip(wanting("the packages of pulsar-flex"))
     assert fetched.returncode == 0, fetched.stderr
     return Path(folder) / "client.js"
+
+
+@functools.cache
+def rust_program() -> Path:
+    """The program for pulsar-rs of crates.io, built where a tool chain is at hand, and kept."""
+    if not shutil.which("cargo") or not shutil.which("cc"):
+        pytest.skip(wanting("cargo and a C compiler"))
+    with tempfile.TemporaryDirectory() as folder:
+        protoc = Path(folder) / "protoc"  # its build asks for one; grpcio-tools has it
+        protoc.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grpc_tools.protoc "$@"\n')
+        protoc.chmod(0o700)
+        built = subprocess.run(
+            ["cargo", "build", "--locked"], cwd=HERE / "rust", env=os.environ | {"PROTOC": protoc},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if re.search("failed to (download|get)|[Cc]ould not (resolve|connect)", built.stderr):
+        pytest.skip(wanting("the crates of pulsar-rs"))
+    if "Could not find directory of OpenSSL" in built.stderr:
+        pytest.skip(wanting("the headers of OpenSSL"))
+    assert built.returncode == 0, built.stderr
+    return HERE / "rust/target/debug/client"
 
 
 class Watch(Looking):
