@@ -191,6 +191,8 @@ def smaller_queue(
     effect = "one round trip for each message: too slow for messages that take milliseconds"
     if GO in clients_of(consumer.client):
         effect += "; Go's client still asks for ten more ahead"
+    if RUST in clients_of(consumer.client):
+        effect += "; pulsar-rs holds 1000 all the same unless with_receiver_queue_size says 1 too"
     expect = "it holds few messages, and nobody idles beside it"
     yield from SettingChange(RECEIVER_QUEUE, 1, text, effect, expect).on(view, consumer.client)
 

@@ -96,3 +96,17 @@ def test_an_ipv6_address_has_its_port_at_the_end() -> None:
     action = look(view(), replace(ONE, address="/[2001:db8::7]:6650"))
     assert action.command == "ss -tnp 'sport = :6650'"
     assert "[2001:db8::7]:6650" in action.text
+
+
+@pytest.mark.parametrize(
+    ("version", "but"),
+    [
+        ("Pulsar-Java-v4.0.8", None),
+        ("Pulsar-Go-v0.19.0", "Go's client still asks for ten more ahead"),
+        ("pulsar-rs-v6.9.1", "holds 1000 all the same unless with_receiver_queue_size says 1 too"),
+    ],
+)
+def test_where_a_client_holds_more_than_its_queue_it_is_said(version: str, but: str | None) -> None:
+    (action,) = smaller_queue(view(), replace(ONE, client_version=version))
+    assert (";" in (action.side_effect or "")) == (but is not None)
+    assert (but or "") in (action.side_effect or "")
