@@ -51,19 +51,21 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.type not in SEVERAL:
         return
     everybody = view.consumers or ()
+    namesakes: dict[str | None, list[ConsumerView]] = {}
+    for each in everybody:
+        namesakes.setdefault(each.name, []).append(each)
     for older in everybody:
-        for newer in _successors(older, everybody):
+        for newer in _successors(older, namesakes[older.name] if older.name else ()):
             yield from _judge(view, older, newer, limits)
 
 
-def _successors(older: ConsumerView, everybody: Sequence[ConsumerView]) -> Iterator[ConsumerView]:
+def _successors(older: ConsumerView, namesakes: Sequence[ConsumerView]) -> Iterator[ConsumerView]:
     """The next consumer of the same name that connected later, on another connection."""
     since = older.connected
     later = [
         (-each.connected.ms, each.number, each)
-        for each in everybody
-        if older.name and since is not None and each.name == older.name
-        if each.connected is not None and each.connected.ms < since.ms
+        for each in namesakes
+        if since is not None and each.connected is not None and each.connected.ms < since.ms
     ]
     if later:
         yield min(later)[2]

@@ -6,6 +6,8 @@ cause that excludes.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pulsar_doctor.evidence.answers import STATS, WIRE
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -68,10 +70,10 @@ def not_one_by_one(view: SubscriptionView, each: ConsumerView) -> str | None:
     return f"{each.label} was sent no batch for one permit" if not each.one_by_one else None
 
 
-def no_namesake(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """No second consumer that could be the newer one."""
-    others = [c.name for c in view.consumers or () if c is not each]
-    if each.name is None or None in others or each.name in others:
+def no_namesake(view: SubscriptionView) -> str | None:
+    """No second consumer that could be the newer one of somebody who is served."""
+    names = Counter(each.name for each in view.consumers or ())
+    if None in names or not view.served or any(names[each.name] > 1 for each in view.served):
         return None
     return "no two consumers have the same name"
 

@@ -140,7 +140,7 @@ HYPOTHESES = (
         "{who} seems to be dead and still keeps its place or its messages",
         ("undecided", "namesake", "neighbour_later", "quiet_long", "still"),
         ("works", "acks_come", "lively"),
-        not_by=exclusions.no_namesake,
+        excluded=exclusions.no_namesake,
     ),
     Hypothesis(
         "blocked-on-unacked-subscription",

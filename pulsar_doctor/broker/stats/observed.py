@@ -84,6 +84,7 @@ class Observed:
     cursor: Course[CursorStats] = field(init=False)
     backlog: Backlog = field(init=False)
     unread: int | None = field(init=False)
+    _entry_messages: int = field(init=False)  # about the most in one
 
     def __post_init__(self) -> None:
         # Once: several rules ask for each of them.
@@ -94,6 +95,7 @@ class Observed:
         backlog = backlog_of(samples, self.subscription, self.acknowledged_ranges)
         object.__setattr__(self, "backlog", backlog)
         object.__setattr__(self, "unread", self._unread())
+        object.__setattr__(self, "_entry_messages", self._messages_in_one())
 
     @property
     def now(self) -> SubscriptionStats:
@@ -232,8 +234,7 @@ class Observed:
         written = cursor.individually_deleted_messages
         return None if written is None else written.count("..")
 
-    @property
-    def _entry_messages(self) -> int:
+    def _messages_in_one(self) -> int:
         """Messages in an entry, about the most; the broker rounds its average."""
         told = [course.values[-1] for course in self.consumers]
         averages = [consumer.avg_messages_per_entry for consumer in told if consumer is not None]
