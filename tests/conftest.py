@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 
 BROKERS = {"broker", "default_broker", "either_broker"}
-FEW_RANGES = {  # so that a test reaches the limits, and does not wait for a cursor's own ledger
+FEW_RANGES = {  # so that a test reaches the limits, and does not wait for what is done each minute
     "managedLedgerCursorPositionFlushSeconds": "1",
     "managedLedgerMaxUnackedRangesToPersist": "100",
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore": "200",
     "managedLedgerPersistIndividualAckAsLongArray": "true",
+    "statsUpdateFrequencyInSecs": "1",
+    "statsUpdateInitialDelayInSecs": "1",
 }
 
 GUARD = lanes.Guard()
