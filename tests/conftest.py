@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.sandbox.lifetime import Sandbox
 
 
-BROKERS = {"broker", "default_broker", "either_broker"}
 FEW_RANGES = {  # so that a test reaches the limits, and does not wait for what is done each minute
     "managedLedgerCursorPositionFlushSeconds": "1",
     "managedLedgerMaxUnackedRangesToPersist": "100",
@@ -66,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     process has for longest, beside which another has Spark and the rest.
     """
     for item in items:
-        if BROKERS & set(getattr(item, "fixturenames", ())):
+        if lanes.brokers_of(item):
             item.add_marker("broker")
         if lanes.is_pure(item) and item.get_closest_marker("slow") is None:
             item.add_marker("pure")
@@ -145,7 +144,7 @@ def default_broker(outside: None) -> Iterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture(params=["broker", "default_broker"])
+@pytest.fixture(params=sorted(lanes.BROKERS))
 def either_broker(request: pytest.FixtureRequest, outside: None) -> Sandbox:
     """One that keeps acks of parts of batches, and one that drops them."""
     sandbox: Sandbox = request.getfixturevalue(request.param)

@@ -20,6 +20,8 @@ import pytest
 
 TESTS = str(Path(__file__).parent)
 OUTSIDE = "outside"  # the fixture of those of which it cannot be read
+BROKERS = frozenset({"broker", "default_broker"})  # fixtures: one of each for a whole run
+EITHER = "either_broker"  # a fixture: a test for each of them
 
 # Modules, functions and attributes of other people that go outside, by the names that code uses.
 GOING = frozenset(
@@ -43,11 +45,19 @@ def is_pure(item: pytest.Item) -> bool:
 
 
 def together(item: pytest.Item) -> str:
-    """With whom it runs in one process where several share the tests: there is one broker for all
-    that use it, and one Spark; the rest keeps to its file, also where it starts a broker."""
-    if item.get_closest_marker("broker"):
-        return "broker"
+    """With whom it runs in one process where several share the tests: there is one broker of each
+    kind for all that use it, and one Spark; the rest keeps to its file, also where it starts a
+    broker."""
+    if brokers := brokers_of(item):
+        return min(brokers)  # who uses both goes where most are
     return "spark" if "pyspark" in _text_of(item.path) else item.nodeid.partition("::")[0]
+
+
+def brokers_of(item: pytest.Item) -> frozenset[str]:
+    """The shared brokers that it uses, by name; of `either_broker` that of its case."""
+    named = BROKERS.intersection(getattr(item, "fixturenames", ()))
+    params: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    return named | {params[EITHER]} if EITHER in params else named
 
 
 @cache

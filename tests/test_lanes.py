@@ -122,3 +122,53 @@ def test_what_reaches_something_that_goes_outside_goes_there(function: object) -
 
 def test_what_reaches_nothing_of_it_stays() -> None:
     assert not lanes.goes_outside(stays)
+
+
+GROUPS = """
+import pytest
+
+def test_one(client): pass
+
+def test_default(default_client): pass
+
+def test_both(client, default_client): pass
+
+def test_either(either_client): pass
+
+@pytest.mark.broker
+def test_own(): pass
+"""
+TELLS = """
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        broker = item.get_closest_marker("broker") is not None
+        print("told", item.name, broker, item.get_closest_marker("xdist_group").args[0])
+"""
+
+
+def test_who_shares_a_broker_runs_in_one_process_and_the_other_broker_has_another(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "test_it.py").write_text(GROUPS)
+    (tmp_path / "tells.py").write_text(TELLS)
+    here = Path(__file__).parent
+    plugins = ("-p", "conftest", "-p", "tells", "-p", "no:cacheprovider")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, "-c", here.parent / "pyproject.toml",
+         "-q", "--collect-only", tmp_path],
+        env=environment() | {"PYTHONPATH": f"{here}:{here.parent}:{tmp_path}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    told = [line.split()[1:] for line in ran.stdout.splitlines() if line.startswith("told ")]
+    groups = {name: (broker, group.rpartition("/")[2]) for name, broker, group in told}
+    assert groups == {
+        "test_one": ("True", "broker"),
+        "test_default": ("True", "default_broker"),
+        "test_both": ("True", "broker"),
+        "test_either[broker]": ("True", "broker"),
+        "test_either[default_broker]": ("True", "default_broker"),
+        "test_own": ("True", "test_it.py"),
+    }, ran.stdout + ran.stderr
