@@ -230,7 +230,9 @@ def rust_program() -> Path:
             ["cargo", "build", "--locked"], cwd=HERE / "rust", env=os.environ | {"PROTOC": protoc},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-    if re.search("failed to (download|get)|[Cc]ould not (resolve|connect)", built.stderr):
+    if re.search(
+        "failed to (download|get)|[Cc]ould not (resolve|connect)|offline mode", built.stderr
+    ):
         pytest.skip(wanting("the crates of pulsar-rs"))
     if "Could not find directory of OpenSSL" in built.stderr:
         pytest.skip(wanting("the headers of OpenSSL"))
