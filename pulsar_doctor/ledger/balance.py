@@ -105,6 +105,7 @@ class Ledger:
     delay_from_receipt: bool = False
     unacked_limit: int | None = None
     credits_skipped: bool = False  # its client gives permits back for indexes that it skips
+    asks_on_arrival: bool = False  # its client asks when messages arrive, taken or not
 
     ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
     uncertain: bool = False  # commands are missing from the trace
@@ -276,8 +277,9 @@ class Ledger:
         if self.take_steps >= PACE_NEEDS:
             return Pace(self.take_busy_ns / self.take_steps / 1e9, "measured")
         finished, busy_ns = self.acknowledged + self.in_transactions, self.busy_at_ack_ns
-        if finished < PACE_NEEDS or self.refilled > 2 * finished + AHEAD:
-            finished, busy_ns = self.refilled, self.busy_at_flow_ns
+        taken = 0 if self.asks_on_arrival else self.refilled
+        if taken > 2 * finished + AHEAD or finished < PACE_NEEDS <= taken:
+            finished, busy_ns = taken, self.busy_at_flow_ns
         if self.taken is None and finished >= PACE_NEEDS:
             return Pace(busy_ns / finished / 1e9, "measured")
         if self.told_process_seconds is not None:

@@ -28,6 +28,7 @@ from pulsar_doctor.wire.columns import (
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
+ASKS_ON_ARRIVAL = ("2.0.1-incubating", "pulsar-rs")  # clients; see Ledger.asks_on_arrival
 HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/receiver/epochs.py
 
 
@@ -174,7 +175,8 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
         row.starved_from = None  # starved_us is that of the one before
     told = here.told.get(row.consumer_name or "", {})
     individual = row.subscription_type in ("Shared", "Key_Shared")
-    drops_old = not individual and not (connection.client_version or "").startswith(HOLDS_OLD)
+    version = connection.client_version or ""
+    drops_old = not individual and not version.startswith(HOLDS_OLD)
     consumer = Consumer(
         here.next_incarnation,
         row.conn_id or 0,
@@ -195,7 +197,8 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
             told_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
             delay_from_receipt=told.get("delay_from") == "receipt",
             unacked_limit=told.get("unacked_limit"),
-            credits_skipped=(connection.client_version or "").startswith(CREDIT_SKIPPED),
+            credits_skipped=version.startswith(CREDIT_SKIPPED),
+            asks_on_arrival=version.startswith(ASKS_ON_ARRIVAL),
             taken=0 if told.get("takes_told") else None,
         ),
         request_id=row.request_id,

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from pulsar_doctor.ledger import permits
 from pulsar_doctor.ledger.awaited import AWAITED_MOST
 from pulsar_doctor.ledger.balance import Ledger, Pace, from_state, state_of
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import MessageId, Row, ids_of
 from tests.ledger.rows import (
     ack,
     ack_batch,
     ack_set,
+    attached,
     flow,
     message,
     paced,
@@ -410,6 +412,36 @@ def test_the_wait_for_a_delivery_is_not_work() -> None:
         message(2, at=60), taken(2, at=64),
     ]  # fmt: skip
     assert play(ready(), *rows).pace() == Pace(3.0, "measured")
+
+
+@pytest.mark.parametrize(
+    ("on_arrival", "seconds"), [(True, 20.0), (False, 1.0)], ids=["pulsar-rs", "others"]
+)
+def test_flows_upon_arrival_are_no_work(on_arrival: bool, seconds: float) -> None:
+    """Forty messages come, a second apart; the application has finished two of them."""
+    rows = [flow(10, at=0)]
+    for number in range(40):
+        rows.append(message(number, at=number))
+        if number % 6 == 5:
+            rows.append(flow(6, at=number))
+    rows = [*rows, ack(0, at=39), ack(1, at=40)]
+    ledger = play(ready(asks_on_arrival=on_arrival), *rows)
+    pace = ledger.pace()
+    assert pace is not None
+    assert pace.seconds == pytest.approx(seconds, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("version", "on_arrival"),
+    [("2.0.1-incubating", True), ("Pulsar-Java-v4.0.8", False), (None, False)],
+)
+def test_which_clients_ask_upon_arrival(version: str | None, on_arrival: bool) -> None:
+    timeline = Timeline("t")
+    for each in attached():
+        each.client_version = version if each.command == "CONNECT" else None
+        timeline.apply(each)
+    (consumer,) = timeline.consumers
+    assert consumer.ledger.asks_on_arrival is on_arrival
 
 
 def test_an_ack_of_another_consumer_settles_and_shows_no_work_of_the_owner() -> None:
