@@ -39,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 TABLES = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
 START = "start"
+BOUNDS = ("acknowledged_least", "untold_acks", "unacked_least", "untold", "certain")  # Spark's only
 KEYS = {
     "consumers": ("trace_id", "incarnation"),
     "gaps": ("trace_id", "incarnation", "measure"),
@@ -891,7 +892,7 @@ def with_spark(task: Task) -> Iterator[str]:
         yield START
         source = read_traces(spark, [*map(str, task.traces)])
         with aggregated(source, task.bucket_us) as tables:
-            made = {name: getattr(tables, name).persist() for name in TABLES}
+            made = {name: getattr(tables, name).drop(*BOUNDS).persist() for name in TABLES}
             for name in TABLES:
                 made[name].write.format("noop").mode("overwrite").save()
                 yield name

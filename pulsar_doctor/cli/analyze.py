@@ -84,8 +84,10 @@ def command(asked: AnalyzeRequest) -> int:
 
     With -o json: {"schema": "pulsar-doctor/analyze/1", "events", and each of these as a list of at
     most 10,000 rows, the worst first; "totals" says how many there are}. Times end in _us
-    (microseconds); null is not told. With --follow a line of JSON each time that something has
-    changed; Ctrl-C or SIGTERM is its normal end.
+    (microseconds); null is not told. A sum of which a part is not told is null, and beside it
+    stands what is told of it (acknowledged_least, unacked_least); where "certain" is false commands
+    are missing, and all that is counted is at least so much. With --follow a line of JSON each time
+    that something has changed; Ctrl-C or SIGTERM is its normal end.
     """
     bucket_us = _microseconds(asked.bucket, "--bucket")
     where = _where(asked)

@@ -26,7 +26,7 @@ from pulsar_doctor.trace.folder import META, for_owner, read_meta, write_file
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSION = 1  # of what is kept; another one cannot be gone on from
+VERSION = 2  # of what is kept; another one cannot be gone on from
 LOCK = ".lock"
 TERMS = "terms"  # a folder, since Spark writes it
 TRACES = ".traces.json"

@@ -127,6 +127,7 @@ def _stall(row: Mapping[str, Any]) -> Values:
         "acknowledged": None,
         "code": row["code"],
         "severity": row["severity"],
+        "acknowledged_least": None,
     }
 
 
@@ -138,4 +139,6 @@ def _step(row: Mapping[str, Any]) -> Values:
         "flows": row["flows"],
         "lowest_available": row["lowest_available"],
         "starved_consumers": None,
+        "acknowledged_least": row["acknowledged_least"],
+        "certain": None,
     }

@@ -52,12 +52,14 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
     progress: is told what runs, and left when it is done. Raises DoctorError where Spark fails.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
+    notes = list(source.notes)
     totals: dict[str, int] = {}
     with told_in_one_sentence("analyzing the traces"):
         for name, (table, worst) in _worst_first(tables).items():
             with progress(name):
                 rows[name] = _collected(worst.limit(ROWS_MOST))
                 totals[name] = len(rows[name]) if len(rows[name]) < ROWS_MOST else table.count()
+        notes += _what_is_not_told(tables.consumers)
     exact = source.events <= EXACT_EVENTS_MOST
     return Analysis(
         events=source.events,
@@ -67,9 +69,32 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         bucket_seconds=bucket_us / 1e6,
         totals=totals,
         percentile_error=0.0 if exact else ERROR,
-        notes=source.notes,
+        notes=notes,
         **rows,
     )
+
+
+def _what_is_not_told(consumers: DataFrame) -> Iterator[str]:
+    """Where numbers are those of a part only."""
+    silent, partial = F.col("untold_acks") > 0, ~F.col("certain")
+    (told,) = consumers.agg(
+        F.count(F.lit(1)).alias("consumers"),
+        F.sum("untold_acks").alias("acks"),
+        F.sum(silent.cast("int")).alias("silent"),
+        F.sum(partial.cast("int")).alias("partial"),
+    ).collect()
+    in_all = f"of {told['consumers']:,} consumers"
+    if told["silent"]:
+        yield (
+            f"of {told['silent']:,} {in_all} not every ACK says how many messages it "
+            f"acknowledged ({told['acks']:,} do not: an older program's, or after missing "
+            "commands): there acknowledged is null, and acknowledged_least what the others say"
+        )
+    if told["partial"]:
+        yield (
+            f"of {told['partial']:,} {in_all} commands are missing, or came before the trace "
+            "begins: what is counted of them is at least so much, and certain is false"
+        )
 
 
 def dated(tables: Tables) -> dict[str, DataFrame]:

@@ -21,7 +21,7 @@ from pulsar_doctor.spark.analysis import TABLES, Analysis
 START = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SECOND = 1_000_000
 ORDERS = "persistent://public/default/orders"
-STR, INT, FLOAT, TS = (str,), (int,), (float,), (datetime,)
+STR, INT, FLOAT, TS, BOOL = (str,), (int,), (float,), (datetime,), (bool,)
 # table -> column -> its types; a column in NULLABLE may be null.
 TYPES: dict[str, dict[str, tuple[type, ...]]] = {
     "consumers": {
@@ -33,32 +33,35 @@ TYPES: dict[str, dict[str, tuple[type, ...]]] = {
         "acks_individual": INT, "acks_cumulative": INT, "acknowledged": INT, "starvations": INT,
         "starved_us": INT, "longest_starved_us": INT, "available_permits": INT,
         "unacked_messages": INT, "unacked_most": INT, "first_seen": TS, "last_seen": TS,
+        "acknowledged_least": INT, "untold_acks": INT, "certain": BOOL,
     },
     "gaps": {
         "trace_id": STR, "incarnation": INT, "topic": STR, "subscription": STR,
         "consumer_name": STR, "measure": STR, "count": INT, "p50_us": INT, "p90_us": INT,
-        "p99_us": INT, "max_us": INT, "error": FLOAT,
+        "p99_us": INT, "max_us": INT, "error": FLOAT, "untold": INT,
     },
     "stalls": {
         "trace_id": STR, "incarnation": INT, "topic": STR, "subscription": STR,
         "consumer_name": STR, "start": TS, "end": TS, "duration_us": INT, "ended_by": STR,
         "unacked_at_start": INT, "available_lowest": INT, "acknowledged": INT, "code": STR,
-        "severity": STR,
+        "severity": STR, "acknowledged_least": INT,
     },
     "timeline": {
         "start": TS, "delivered": INT, "acknowledged": INT, "flows": INT,
-        "lowest_available": INT, "starved_consumers": INT,
+        "lowest_available": INT, "starved_consumers": INT, "acknowledged_least": INT,
+        "certain": BOOL,
     },
     "subscriptions": {
         "topic": STR, "subscription": STR, "consumers": INT, "starved_consumers": INT,
         "starved_share": FLOAT, "starved_us": INT, "stalls": INT, "messages": INT,
         "acknowledged": INT, "redeliveries": INT, "unacked_messages": INT, "hoarder": STR,
-        "hoarder_share": FLOAT, "skew": FLOAT,
+        "hoarder_share": FLOAT, "skew": FLOAT, "acknowledged_least": INT, "unacked_least": INT,
+        "certain": BOOL,
     },
     "holes": {
         "trace_id": STR, "topic": STR, "subscription": STR, "entries": INT,
         "acknowledged_entries": INT, "holes": INT, "partly_acknowledged": INT,
-        "oldest_hole": STR, "highest_acknowledged": STR,
+        "oldest_hole": STR, "highest_acknowledged": STR, "certain": BOOL,
     },
 }  # fmt: skip
 NULLABLE = {
@@ -94,7 +97,7 @@ def consumer(incarnation: int = 1, **values: Any) -> dict[str, Any]:
         "acks_individual": 1200, "acks_cumulative": 0, "acknowledged": 1200, "starvations": 3,
         "starved_us": 1080 * SECOND, "longest_starved_us": 900 * SECOND, "available_permits": 0,
         "unacked_messages": 800, "unacked_most": 1000, "first_seen": at(0),
-        "last_seen": at(1800),
+        "last_seen": at(1800), "acknowledged_least": 1200, "untold_acks": 0, "certain": True,
         **values,
     }  # fmt: skip
 
@@ -105,6 +108,7 @@ def stall(incarnation: int = 1, **values: Any) -> dict[str, Any]:
         "consumer_name": "slow", "start": at(900), "end": at(1800), "duration_us": 900 * SECOND,
         "ended_by": "end_of_trace", "unacked_at_start": 1000, "available_lowest": 0,
         "acknowledged": 200, "code": "permits-exhausted", "severity": "stalled",
+        "acknowledged_least": 200,
         **values,
     }  # fmt: skip
 
@@ -113,7 +117,7 @@ def gap(measure: str, incarnation: int = 1, **values: Any) -> dict[str, Any]:
     return {
         "trace_id": "t1", "incarnation": incarnation, "topic": ORDERS, "subscription": "billing",
         "consumer_name": "slow", "measure": measure, "count": 3, "p50_us": 1450, "p90_us": 150_000,
-        "p99_us": 900 * SECOND, "max_us": 900 * SECOND, "error": 0.0,
+        "p99_us": 900 * SECOND, "max_us": 900 * SECOND, "error": 0.0, "untold": 0,
         **values,
     }  # fmt: skip
 
@@ -121,7 +125,7 @@ def gap(measure: str, incarnation: int = 1, **values: Any) -> dict[str, Any]:
 def bucket(number: int, **values: Any) -> dict[str, Any]:
     return {
         "start": at(number * 10), "delivered": 100, "acknowledged": 50, "flows": 1,
-        "lowest_available": 3, "starved_consumers": 0,
+        "lowest_available": 3, "starved_consumers": 0, "acknowledged_least": 50, "certain": True,
         **values,
     }  # fmt: skip
 
@@ -131,7 +135,8 @@ def subscription(**values: Any) -> dict[str, Any]:
         "topic": ORDERS, "subscription": "billing", "consumers": 4, "starved_consumers": 1,
         "starved_share": 0.25, "starved_us": 1080 * SECOND, "stalls": 3, "messages": 12_000,
         "acknowledged": 11_200, "redeliveries": 7, "unacked_messages": 803, "hoarder": "slow",
-        "hoarder_share": 0.9963, "skew": 3.985,
+        "hoarder_share": 0.9963, "skew": 3.985, "acknowledged_least": 11_200,
+        "unacked_least": 803, "certain": True,
         **values,
     }  # fmt: skip
 
@@ -140,7 +145,7 @@ def hole(**values: Any) -> dict[str, Any]:
     return {
         "trace_id": "t1", "topic": ORDERS, "subscription": "billing", "entries": 120,
         "acknowledged_entries": 110, "holes": 2, "partly_acknowledged": 1,
-        "oldest_hole": "17:3", "highest_acknowledged": "17:119",
+        "oldest_hole": "17:3", "highest_acknowledged": "17:119", "certain": True,
         **values,
     }  # fmt: skip
 
@@ -400,13 +405,20 @@ def with_nulls() -> Analysis:
         return {**row, **dict.fromkeys(NULLABLE[table])}
 
     return analysis(
-        consumers=[blank("consumers", consumer())],
+        consumers=[blank("consumers", consumer(acknowledged_least=0))],
         gaps=[blank("gaps", gap("without_permits"))],
-        stalls=[blank("stalls", stall())],
+        stalls=[blank("stalls", stall(acknowledged_least=0))],
         timeline=[blank("timeline", bucket(n)) for n in range(3)],
-        subscriptions=[blank("subscriptions", subscription())],
+        subscriptions=[blank("subscriptions", subscription(acknowledged_least=0))],
         holes=[blank("holes", hole())],
     )
+
+
+def test_what_is_told_of_a_part_only_is_at_least_so_much() -> None:
+    partly = subscription(acknowledged=None, acknowledged_least=467, certain=False)
+    lines = drawn(report(analysis(subscriptions=[partly])), 250)
+    cells = cells_of(lines, "Subscriptions")
+    assert [cell for cell in cells if cell.startswith("≥")] == ["≥ 12,000", "≥ 467", "≥ 7"]
 
 
 def test_what_is_not_told_is_never_zero() -> None:
@@ -570,6 +582,8 @@ def test_a_document_word_for_word() -> None:
                 "flows": 1,
                 "lowest_available": 3,
                 "starved_consumers": 0,
+                "acknowledged_least": 50,
+                "certain": True,
             }
         ],
         "subscriptions": [],

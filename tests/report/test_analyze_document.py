@@ -38,6 +38,7 @@ WHOLE = {
             "available_permits": -2, "unacked_messages": 8, "unacked_most": 12,
             "first_seen": "2026-09-21T14:13:20.002000Z",
             "last_seen": "2026-09-21T14:13:25.029000Z",
+            "acknowledged_least": 10, "untold_acks": 0, "certain": True,
         },
         {
             "trace_id": "trace-1", "incarnation": 2,
@@ -50,6 +51,7 @@ WHOLE = {
             "starved_us": 1000, "longest_starved_us": 1000, "available_permits": 5,
             "unacked_messages": 3, "unacked_most": 3, "first_seen": "2026-09-21T14:13:22.012000Z",
             "last_seen": "2026-09-21T14:13:22.015000Z",
+            "acknowledged_least": 0, "untold_acks": 0, "certain": True,
         },
         {
             "trace_id": "trace-1", "incarnation": 3,
@@ -62,6 +64,7 @@ WHOLE = {
             "starved_us": 1000, "longest_starved_us": 1000, "available_permits": 2,
             "unacked_messages": 1, "unacked_most": 3, "first_seen": "2026-09-21T14:13:22.018000Z",
             "last_seen": "2026-09-21T14:13:22.025000Z",
+            "acknowledged_least": 2, "untold_acks": 0, "certain": True,
         },
     ],
     "gaps": [
@@ -70,36 +73,42 @@ WHOLE = {
             "topic": "persistent://public/default/orders", "subscription": "billing",
             "consumer_name": "slow", "measure": "without_permits", "count": 3, "p50_us": 2_004_000,
             "p90_us": 63_020_000, "p99_us": 63_020_000, "max_us": 63_020_000, "error": 0.0,
+            "untold": 1,
         },
         {
             "trace_id": "trace-1", "incarnation": 1,
             "topic": "persistent://public/default/orders", "subscription": "billing",
             "consumer_name": "slow", "measure": "delivery_to_ack", "count": 3, "p50_us": 3_017_000,
             "p90_us": 5_024_000, "p99_us": 5_024_000, "max_us": 5_024_000, "error": 0.0,
+            "untold": 0,
         },
         {
             "trace_id": "trace-1", "incarnation": 1,
             "topic": "persistent://public/default/orders", "subscription": "billing",
             "consumer_name": "slow", "measure": "between_flows", "count": 1, "p50_us": 2_005_000,
             "p90_us": 2_005_000, "p99_us": 2_005_000, "max_us": 2_005_000, "error": 0.0,
+            "untold": 0,
         },
         {
             "trace_id": "trace-1", "incarnation": 3,
             "topic": "persistent://public/default/orders", "subscription": "audit",
             "consumer_name": "quick", "measure": "delivery_to_ack", "count": 1, "p50_us": 2000,
             "p90_us": 2000, "p99_us": 2000, "max_us": 2000, "error": 0.0,
+            "untold": 0,
         },
         {
             "trace_id": "trace-1", "incarnation": 2,
             "topic": "persistent://public/default/orders", "subscription": "billing",
             "consumer_name": "third", "measure": "without_permits", "count": 1, "p50_us": 1000,
             "p90_us": 1000, "p99_us": 1000, "max_us": 1000, "error": 0.0,
+            "untold": 0,
         },
         {
             "trace_id": "trace-1", "incarnation": 3,
             "topic": "persistent://public/default/orders", "subscription": "audit",
             "consumer_name": "quick", "measure": "without_permits", "count": 1, "p50_us": 1000,
             "p90_us": 1000, "p99_us": 1000, "max_us": 1000, "error": 0.0,
+            "untold": 0,
         },
     ],
     "stalls": [
@@ -110,6 +119,7 @@ WHOLE = {
             "end": "2026-09-21T14:14:25.031000Z", "duration_us": 63_020_000,
             "ended_by": "end_of_trace", "unacked_at_start": 12, "available_lowest": -2,
             "acknowledged": 4, "code": "slow-but-progressing", "severity": "warning",
+            "acknowledged_least": 4,
         },
         {
             "trace_id": "trace-1", "incarnation": 1,
@@ -118,6 +128,7 @@ WHOLE = {
             "end": "2026-09-21T14:13:22.009000Z", "duration_us": 2_004_000, "ended_by": "flow",
             "unacked_at_start": 12, "available_lowest": 0, "acknowledged": 6, "code": None,
             "severity": None,
+            "acknowledged_least": 6,
         },
         {
             "trace_id": "trace-1", "incarnation": 1,
@@ -126,6 +137,7 @@ WHOLE = {
             "end": "2026-09-21T14:13:20.004000Z", "duration_us": 1000, "ended_by": "flow",
             "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
             "severity": None,
+            "acknowledged_least": 0,
         },
         {
             "trace_id": "trace-1", "incarnation": 2,
@@ -134,6 +146,7 @@ WHOLE = {
             "end": "2026-09-21T14:13:22.014000Z", "duration_us": 1000, "ended_by": "flow",
             "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
             "severity": None,
+            "acknowledged_least": 0,
         },
         {
             "trace_id": "trace-1", "incarnation": 3,
@@ -142,16 +155,19 @@ WHOLE = {
             "end": "2026-09-21T14:13:22.020000Z", "duration_us": 1000, "ended_by": "flow",
             "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
             "severity": None,
+            "acknowledged_least": 0,
         },
     ],
     "timeline": [
         {
             "start": "2026-09-21T14:13:20.000000Z", "bucket_us": 40_000_000, "delivered": 27,
             "acknowledged": 12, "flows": 4, "lowest_available": -2, "starved_consumers": 3,
+            "acknowledged_least": 12, "certain": True,
         },
         {
             "start": "2026-09-21T14:14:00.000000Z", "bucket_us": 40_000_000, "delivered": 0,
             "acknowledged": 0, "flows": 0, "lowest_available": None, "starved_consumers": 1,
+            "acknowledged_least": 0, "certain": True,
         },
     ],
     "subscriptions": [
@@ -160,12 +176,14 @@ WHOLE = {
             "consumers": 2, "starved_consumers": 1, "starved_share": 0.5, "starved_us": 65_026_000,
             "stalls": 4, "messages": 24, "acknowledged": 10, "redeliveries": 3,
             "unacked_messages": 11, "hoarder": "slow", "hoarder_share": 0.8, "skew": 1.6,
+            "acknowledged_least": 10, "unacked_least": 11, "certain": True,
         },
         {
             "topic": "persistent://public/default/orders", "subscription": "audit",
             "consumers": 1, "starved_consumers": 0, "starved_share": 0.0, "starved_us": 1000,
             "stalls": 1, "messages": 3, "acknowledged": 2, "redeliveries": 0,
             "unacked_messages": 1, "hoarder": "quick", "hoarder_share": 1.0, "skew": 1.0,
+            "acknowledged_least": 2, "unacked_least": 1, "certain": True,
         },
     ],
     "holes": [
@@ -173,11 +191,13 @@ WHOLE = {
             "trace_id": "trace-1", "topic": "persistent://public/default/orders",
             "subscription": "billing", "entries": 7, "acknowledged_entries": 3, "holes": 1,
             "partly_acknowledged": 1, "oldest_hole": "7:1", "highest_acknowledged": "7:4",
+            "certain": True,
         },
         {
             "trace_id": "trace-1", "topic": "persistent://public/default/orders",
             "subscription": "audit", "entries": 3, "acknowledged_entries": 2, "holes": 0,
             "partly_acknowledged": 0, "oldest_hole": None, "highest_acknowledged": "7:11",
+            "certain": True,
         },
     ],
     "notes": [],

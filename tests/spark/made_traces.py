@@ -380,17 +380,24 @@ def older(path: Path) -> list[Path]:
     return [made, restarted]
 
 
+def partly_older(path: Path) -> list[Path]:
+    """A newer program went on with what an older one had begun: only the first segment is older."""
+    (made,) = sealed(path, slow_consumer(), "partly_older", parts=3)
+    without_new_columns(made, 1)
+    return [made]
+
+
 def restarted_story() -> Said:
     """A consumer that subscribes again under its number while it is starved, then is closed."""
     said = Said().open().attached().flow(1).pushed([1]).wait(1)
     return said.attached().flow(1).wait(1).pushed([1], again=1).wait(1).close().wait(1)
 
 
-def without_new_columns(path: Path) -> None:
-    """Writes each segment again with the columns of the first version only."""
+def without_new_columns(path: Path, through: int = 1 << 30) -> None:
+    """Writes each segment, up to that one, again with the columns of the first version only."""
     index = read_index(path)
     for at, part in enumerate(index.parts):
-        if part.name is None:
+        if part.name is None or part.number > through:
             continue
         segment = path / part.name
         table = pq.read_table(segment)
@@ -413,5 +420,6 @@ def by_chance(path: Path) -> list[Path]:
 MAKERS: tuple[Maker, ...] = (
     slow, clock_set, ties, gaps, unparsed, restarts, back_too_early, one_connection, ends_starved,
     small_queues, batches, redeliveries, acks, limits, topics, nameless, dropped_flow, takes, two,
-    empty, copied, begun_later, kept, kept_before, kept_of_gone, forgotten, older, by_chance,
+    empty, copied, begun_later, kept, kept_before, kept_of_gone, forgotten, older, partly_older,
+    by_chance,
 )  # fmt: skip

@@ -43,24 +43,26 @@ COLUMNS = {
     " batch_mean double, batch_most int, redeliveries bigint, acks_individual bigint,"
     " acks_cumulative bigint, acknowledged bigint, starvations bigint, starved_us bigint,"
     " longest_starved_us bigint, available_permits int, unacked_messages int, unacked_most int,"
-    " first_seen timestamp, last_seen timestamp",
+    " first_seen timestamp, last_seen timestamp, acknowledged_least bigint, untold_acks bigint,"
+    " certain boolean",
     "gaps": "trace_id string, incarnation int, topic string, subscription string,"
     " consumer_name string, measure string, count bigint, p50_us bigint, p90_us bigint,"
-    " p99_us bigint, max_us bigint, error double",
+    " p99_us bigint, max_us bigint, error double, untold bigint",
     "stalls": "trace_id string, incarnation int, topic string, subscription string,"
     " consumer_name string, start timestamp, end timestamp, duration_us bigint, ended_by string,"
     " unacked_at_start int, available_lowest int, acknowledged bigint, code string,"
-    " severity string",
+    " severity string, acknowledged_least bigint",
     "timeline": "trace_id string, topic string, start timestamp, bucket_us bigint,"
     " delivered bigint, acknowledged bigint, flows bigint, lowest_available int,"
-    " starved_consumers bigint",
+    " starved_consumers bigint, acknowledged_least bigint, certain boolean",
     "subscriptions": "topic string, subscription string, consumers bigint,"
     " starved_consumers bigint, starved_share double, starved_us bigint, stalls bigint,"
     " messages bigint, acknowledged bigint, redeliveries bigint, unacked_messages bigint,"
-    " hoarder string, hoarder_share double, skew double",
+    " hoarder string, hoarder_share double, skew double, acknowledged_least bigint,"
+    " unacked_least bigint, certain boolean",
     "holes": "trace_id string, topic string, subscription string, entries bigint,"
     " acknowledged_entries bigint, holes bigint, partly_acknowledged bigint, oldest_hole string,"
-    " highest_acknowledged string",
+    " highest_acknowledged string, certain boolean",
 }
 PER_TRACE = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
 MADE = [maker.__name__ for maker in made_traces.MAKERS]
@@ -193,6 +195,8 @@ def test_the_traces_have_what_they_are_made_for(made: Both) -> None:
     assert any(stall["unacked_at_start"] is None for stall in stalls)
     consumers = twin.consumers(made.rows)
     assert {consumer["acknowledged"] is None for consumer in consumers} == {True, False}
+    assert any(c["acknowledged"] is None and c["acknowledged_least"] for c in consumers)
+    assert {consumer["certain"] for consumer in consumers} == {True, False}
     assert any(row["incarnation"] and row["available_permits"] is None for row in made.rows)
     holes = twin.holes(made.rows)
     assert sum(row["holes"] for row in holes) > 100
@@ -248,6 +252,10 @@ def test_the_twin_agrees_with_the_ledgers(paths: list[Path]) -> None:
         for consumer in open_trace(path).timeline().consumers:
             ledger, row = consumer.ledger, said[consumer.incarnation]
             if ledger.uncertain:
+                assert not row["certain"]
+                continue
+            if not row["certain"]:
+                assert not row["flow_count"]  # one that was refused before commands were lost
                 continue
             compared += 1
             assert row["permits_granted"] == ledger.granted

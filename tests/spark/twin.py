@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pulsar_doctor.trace.reading import Trace
-from pulsar_doctor.wire.columns import NAMES
+from pulsar_doctor.wire.columns import CLOSE, GAP, NAMES, UNPARSED
 from tests.spark.twin_stalls import (
     IDENTITY,
     Values,
     acknowledged_by,
+    acknowledged_least,
     grouped,
     incarnation_of,
     known,
@@ -71,18 +72,59 @@ def granted(flow: Values) -> bool:
 
 def consumers(rows: list[Values]) -> list[Values]:
     """One for each incarnation."""
-    episodes = grouped(stalls(rows), incarnation_of)
-    return [_consumer(of_one, episodes.get(key, [])) for key, of_one in of_consumers(rows).items()]
+    episodes, doubts = grouped(stalls(rows), incarnation_of), doubted(rows)
+    return [
+        _consumer(of_one, episodes.get(key, []), doubts.get(key))
+        for key, of_one in of_consumers(rows).items()
+    ]
 
 
-def _consumer(rows: list[Values], episodes: list[Values]) -> Values:
+def doubted(rows: list[Values]) -> dict[tuple[str, int], int]:
+    """Incarnations of which commands are missing -> the seq behind the last that are.
+
+    What begins without its SUBSCRIBE misses those before its first row.
+    """
+    found: dict[tuple[str, int], int] = {}
+    for of_trace in grouped(rows, lambda row: row["trace_id"]).values():
+        living: dict[int, Values] = {}  # incarnation -> its first row
+        closing: set[int] = set()
+        before = None
+        for row in sorted(of_trace, key=lambda row: row["seq"]):
+            incarnation, command = row["incarnation"], row["command"]
+            if command == GAP or (before is not None and row["seq"] != before + 1):
+                found |= {incarnation_of(first): row["seq"] for first in living.values()}
+            before = row["seq"]
+            here = {n for n, first in living.items() if first["conn_id"] == row["conn_id"]}
+            if command == UNPARSED:
+                found |= {incarnation_of(living[n]): row["seq"] for n in here}
+            elif command == CLOSE:
+                living = {n: first for n, first in living.items() if n not in here}
+            elif command == "SUBSCRIBE":
+                gone = [n for n in here if living[n]["consumer_id"] == row["consumer_id"]]
+                living = {n: first for n, first in living.items() if n not in gone}
+            if incarnation is None:
+                continue
+            if incarnation not in living and incarnation not in closing:
+                living[incarnation] = row
+                if command != "SUBSCRIBE":
+                    found[incarnation_of(row)] = row["seq"]
+            if command in ("CLOSE_CONSUMER", "UNSUBSCRIBE"):
+                closing.add(incarnation)
+                living.pop(incarnation, None)
+            elif command != "SUCCESS" and incarnation in closing:  # it stays
+                closing.discard(incarnation)
+                living[incarnation] = row
+    return found
+
+
+def _consumer(rows: list[Values], episodes: list[Values], doubt: int | None) -> Values:
     flows = [row for row in rows if named(row, "FLOW") and granted(row)]
     messages = [row for row in rows if named(row, "MESSAGE")]
     acks = [row for row in rows if named(row, "ACK")]
     batches = [row["messages"] for row in messages]
     spent = sum(row["permits"] for row in messages)
     unacked = known(row["unacked_messages"] for row in rows)
-    available = known(row["available_permits"] for row in rows)
+    at_the_end = _last_told(rows, doubt)
     durations = [episode["duration_us"] for episode in episodes]
     identity = (*IDENTITY, "subscription_type", "client_version")
     return {
@@ -105,12 +147,23 @@ def _consumer(rows: list[Values], episodes: list[Values]) -> Values:
         "starvations": len(durations),
         "starved_us": sum(durations),
         "longest_starved_us": max(durations, default=None),
-        "available_permits": available[-1] if available else None,
-        "unacked_messages": unacked[-1] if unacked else None,
+        "available_permits": at_the_end.get("available_permits"),
+        "unacked_messages": at_the_end.get("unacked_messages"),
         "unacked_most": max(unacked, default=None),
         "first_seen": min(row["ts"] for row in rows),
         "last_seen": max(row["ts"] for row in rows),
+        "acknowledged_least": acknowledged_least(acks),
+        "untold_acks": sum(ack.get("acknowledged_messages") is None for ack in acks),
+        "certain": doubt is None,
     }
+
+
+def _last_told(rows: list[Values], doubt: int | None) -> Values:
+    """The last row that tells how it stands, if nothing is missing since then."""
+    told = [row for row in rows if row["available_permits"] is not None]
+    if not told or (doubt is not None and doubt > told[-1]["seq"]):
+        return {}
+    return told[-1]
 
 
 def _receiver_queue_size(rows: list[Values]) -> int | None:
@@ -127,6 +180,18 @@ def gaps(rows: list[Values], *, exact: bool = True) -> list[Values]:
     found = []
     episodes = grouped(stalls(rows), incarnation_of)
     for key, of_one in of_consumers(rows).items():
+        flows = [row for row in of_one if named(row, "FLOW") and granted(row)]
+        first = any(named(row, "SUBSCRIBE") for row in of_one)  # whose first FLOW has none before
+        without = sum(flow["flow_gap_us"] is None for flow in flows)
+        untold = {
+            "between_flows": max(0, without - first),
+            "delivery_to_ack": sum(
+                row["ack_delay_us"] is None for row in of_one if named(row, "ACK")
+            ),
+            "without_permits": sum(
+                each["ended_by"] in ("not_known", "end_of_trace") for each in episodes.get(key, [])
+            ),
+        }
         measures = {
             "between_flows": known(row["flow_gap_us"] for row in of_one if named(row, "FLOW")),
             "delivery_to_ack": known(row["ack_delay_us"] for row in of_one if named(row, "ACK")),
@@ -135,7 +200,14 @@ def gaps(rows: list[Values], *, exact: bool = True) -> list[Values]:
         for measure, values in measures.items():
             if values:
                 identity = {name: of_one[0][name] for name in IDENTITY}
-                found.append({**identity, "measure": measure, **percentiles(values, exact=exact)})
+                found.append(
+                    {
+                        **identity,
+                        "measure": measure,
+                        **percentiles(values, exact=exact),
+                        "untold": untold[measure],
+                    }
+                )
     return found
 
 
@@ -170,6 +242,7 @@ def timeline(rows: list[Values], bucket_us: int) -> list[Values]:
             key = (row["trace_id"], row["topic"], bucket_of(row["ts"]))
             buckets.setdefault(key, []).append(row)
     starved: dict[tuple[str, str, int], set[int]] = {}
+    doubts = doubted(rows)
     for episode in stalls(rows):
         last = bucket_of(max(episode["start"], episode["end"] - 1))
         for start in range(bucket_of(episode["start"]), last + 1, bucket_us):
@@ -189,6 +262,8 @@ def timeline(rows: list[Values], bucket_us: int) -> list[Values]:
                 known(row["available_permits"] for row in inside), default=None
             ),
             "starved_consumers": len(starved.get(key, ())),
+            "acknowledged_least": acknowledged_least([row for row in inside if named(row, "ACK")]),
+            "certain": not any(incarnation_of(row) in doubts for row in inside),
         }
         for key, inside in buckets.items()
     ]
@@ -210,7 +285,7 @@ def _subscription(members: list[Values]) -> Values:
     """starved_consumers: for a second at a stretch. Who hoards is told by each name's peak."""
     starved = sum((member["longest_starved_us"] or 0) >= SECOND_US for member in members)
     acknowledged = [member["acknowledged"] for member in members]
-    held = known(member["unacked_messages"] for member in members)
+    held = [0 if _idle(member) else member["unacked_messages"] for member in members]
     peaks: dict[str, int] = {}
     for member in members:
         name = member["consumer_name"]
@@ -218,6 +293,8 @@ def _subscription(members: list[Values]) -> Values:
         if member["unacked_most"] is not None:
             peaks[label] = max(peaks.get(label, 0), member["unacked_most"])
     most, hoarder = max(((peak, label) for label, peak in peaks.items()), default=(0, None))
+    if any(member["unacked_most"] is None and member["messages"] for member in members):
+        most = 0
     return {
         "consumers": len(members),
         "starved_consumers": starved,
@@ -227,11 +304,20 @@ def _subscription(members: list[Values]) -> Values:
         "messages": sum(member["messages"] for member in members),
         "acknowledged": None if None in acknowledged else sum(acknowledged),
         "redeliveries": sum(member["redeliveries"] for member in members),
-        "unacked_messages": sum(held) if held else None,
+        "unacked_messages": None if None in held else sum(known(held)),
         "hoarder": hoarder if most else None,
         "hoarder_share": most / sum(peaks.values()) if most else None,
         "skew": most * len(peaks) / sum(peaks.values()) if most else None,
+        "acknowledged_least": sum(member["acknowledged_least"] for member in members),
+        "unacked_least": sum(known(held)),
+        "certain": all(member["certain"] for member in members),
     }
+
+
+def _idle(member: Values) -> bool:
+    """Whether it was sent nothing, of all that there was: then it holds nothing."""
+    unknown = member["unacked_messages"] is None
+    return bool(unknown and member["certain"] and not member["messages"])
 
 
 # --- holes ---
@@ -243,9 +329,10 @@ def holes(rows: list[Values]) -> list[Values]:
         (row for row in rows if row["incarnation"] is not None),
         lambda row: (row["trace_id"], row["topic"], row["subscription"]),
     )
-    found = []
+    found, doubts = [], doubted(rows)
     for (trace_id, topic, subscription), inside in of_subscriptions.items():
         counts = _holes(inside)
+        counts["certain"] = not any(incarnation_of(row) in doubts for row in inside)
         if counts["entries"]:
             identity = {"trace_id": trace_id, "topic": topic, "subscription": subscription}
             found.append({**identity, **counts})

@@ -18,13 +18,6 @@ def known(values: Iterable[int | None]) -> list[int]:
     return [value for value in values if value is not None]
 
 
-def total(values: Sequence[int | None]) -> int | None:
-    """The sum of what is known; None where there is something and nothing of it is known."""
-    if values and not known(values):
-        return None
-    return sum(known(values))
-
-
 def grouped(rows: Iterable[Values], key: Callable[[Values], Any]) -> dict[Any, list[Values]]:
     groups: dict[Any, list[Values]] = {}
     for row in rows:
@@ -41,7 +34,13 @@ def named(row: Values, command: str) -> bool:
 
 
 def acknowledged_by(acks: Sequence[Values]) -> int | None:
-    return total([ack.get("acknowledged_messages") for ack in acks])
+    """Messages; None where one of these ACKs does not tell how many: a part is not the sum."""
+    told = [ack.get("acknowledged_messages") for ack in acks]
+    return None if None in told else acknowledged_least(acks)
+
+
+def acknowledged_least(acks: Sequence[Values]) -> int:
+    return sum(known(ack.get("acknowledged_messages") for ack in acks))
 
 
 @dataclass
@@ -77,6 +76,7 @@ class Episode:
             "unacked_at_start": self.unacked_at_start,
             "available_lowest": self.lowest,
             "acknowledged": acknowledged_by(self.acks),
+            "acknowledged_least": acknowledged_least(self.acks),
         }
 
 

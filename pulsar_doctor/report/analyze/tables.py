@@ -23,6 +23,19 @@ def _number(title: str, column: str, rank: int) -> TableColumn:
     return TableColumn(title, rank, lambda row, view: count(row[column]), right=True)
 
 
+def _least(title: str, column: str, rank: int) -> TableColumn:
+    """A number that is a bound where commands are missing, or not all tell."""
+
+    def cell(row: TableRow, view: View) -> str:
+        value, least = row[column], row.get(f"{column}_least")
+        if value is None and not least:
+            return NOT_TOLD
+        bound = value is None or row.get("certain") is False
+        return f"{view.signs.at_least if bound else ''}{count(least if value is None else value)}"
+
+    return TableColumn(title, rank, cell, right=True)
+
+
 def _time(title: str, column: str, rank: int) -> TableColumn:
     return TableColumn(title, rank, lambda row, view: view.lasting(row[column]), right=True)
 
@@ -128,7 +141,7 @@ STALLS = (
     TableColumn("lasted,\nended by", 0, _lasted, right=True),
     TableColumn("when", 4, _when),
     _number("unacked\nat start", "unacked_at_start", 5),
-    _number("acked\nmeanwhile", "acknowledged", 6),
+    _least("acked\nmeanwhile", "acknowledged", 6),
     _number("lowest\npermits", "available_lowest", 7),
     TRACE,
 )
@@ -138,9 +151,9 @@ SUBSCRIPTIONS = (
     TableColumn("consumers\nstarved", 1, _starved_of, right=True),
     TableColumn("", 4, lambda row, view: bar(row["starved_share"], BAR_WIDTH, view.signs)),
     _number("times", "stalls", 5),
-    _number("messages", "messages", 6),
-    _number("acked", "acknowledged", 7),
-    _number("redelivered", "redeliveries", 2),
+    _least("messages", "messages", 6),
+    _least("acked", "acknowledged", 7),
+    _least("redelivered", "redeliveries", 2),
     _number("unacked", "unacked_messages", 3),
     TableColumn("who holds most", 3, _hoarder, least=16),
     TableColumn("skew", 8, _skew, right=True),
@@ -154,14 +167,14 @@ CONSUMERS = (
     _number("permits\nnow", "available_permits", 1),
     _number("unacked\nnow", "unacked_messages", 3),
     _number("queue", "receiver_queue_size", 5),
-    _number("FLOWs", "flow_count", 6),
+    _least("FLOWs", "flow_count", 6),
     TableColumn("FLOW size\np50 / p99", 7, _flow_sizes, right=True),
-    _number("messages", "messages", 4),
-    _number("acked", "acknowledged", 6),
-    _number("redelivered", "redeliveries", 7),
+    _least("messages", "messages", 4),
+    _least("acked", "acknowledged", 6),
+    _least("redelivered", "redeliveries", 7),
     TableColumn("ACKs single\n+ cumulative", 9, _acks, right=True),
-    _number("entries", "entries", 10),
-    _number("bytes", "bytes", 10),
+    _least("entries", "entries", 10),
+    _least("bytes", "bytes", 10),
     TRACE,
 )
 GAPS = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pulsar_doctor.spark.aggregations.histogram import percentiles
-from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS
+from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS, acknowledged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,9 +21,11 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
     mean 0 or 1; flow_count, flow_p50, flow_p99 (permits of a FLOW); permits_granted, permits_spent;
     messages, entries, bytes (headers and payload), batch_mean, batch_most (messages of an entry),
     redeliveries (messages that came again, as the broker counts); acks_individual, acks_cumulative
-    (commands), acknowledged (messages, by its ACKs); starvations, starved_us,
-    longest_starved_us; available_permits and unacked_messages at its end, unacked_most;
-    first_seen, last_seen.
+    (commands), acknowledged (messages, by its ACKs; null where not all of these tell);
+    starvations, starved_us, longest_starved_us; available_permits and unacked_messages at its end
+    (null where commands are missing before it), unacked_most; first_seen, last_seen;
+    acknowledged_least (by the ACKs that tell), untold_acks (that do not); certain: nothing of it is
+    missing; otherwise all that is counted is at least so much.
     """
     flows = counted.where("command = 'FLOW'").select(
         *CONSUMER, F.col("permits").alias("value"), "count"
@@ -36,7 +38,6 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
         F.max("duration_us").alias("longest_starved_us"),
     )
     one_by_one = (F.col("first_flow") == 1) & (F.col("flow_most") == 1)
-    acks = F.col("acks_individual") + F.col("acks_cumulative")
     whole = lives.join(sizes, [*CONSUMER], "left").join(starved, [*CONSUMER], "left")
     return whole.select(
         *CONSUMER,
@@ -55,7 +56,7 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
         "redeliveries",
         "acks_individual",
         "acks_cumulative",
-        F.when(acks == 0, F.lit(0)).otherwise(F.col("acknowledged")).alias("acknowledged"),
+        acknowledged().alias("acknowledged"),
         F.coalesce("starvations", F.lit(0)).alias("starvations"),
         F.coalesce("starved_us", F.lit(0)).alias("starved_us"),
         "longest_starved_us",
@@ -64,4 +65,7 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
         "unacked_most",
         F.timestamp_micros("opened_us").alias("first_seen"),
         F.timestamp_micros("last_us").alias("last_seen"),
+        "acknowledged_least",
+        "untold_acks",
+        "certain",
     )

@@ -34,8 +34,9 @@ SLOW_WAIT_US = _microseconds(SLOW, "slow_wait")
 def judged() -> tuple[Column, Column]:
     """Code and severity of an episode, null where it is nothing to speak of.
 
-    Needs duration_us, quiet_us (since its last sign of work), ended_by, acknowledged (messages),
-    unacked_at_end, available_lowest, first_flow, flow_most.
+    Needs duration_us, quiet_us (since its last sign of work), ended_by, acknowledged_least
+    (messages), untold_acks (which may have acknowledged any number), unacked_at_end,
+    available_lowest, first_flow, flow_most.
 
     permits-exhausted: it held messages and its FLOW was further away than refill_wait, or it was
     quiet for so long; a warning where it never asked again and was quiet for slow_wait.
@@ -48,7 +49,8 @@ def judged() -> tuple[Column, Column]:
     asked = F.coalesce(F.col("flow_most").isNotNull(), F.lit(False))
     long, slow = (F.col("duration_us") > each for each in (REFILL_WAIT_US, SLOW_WAIT_US))
     silent = F.col("quiet_us") >= REFILL_WAIT_US
-    works = (F.col("ended_by") == "flow") | (F.coalesce("acknowledged", F.lit(0)) > 0)
+    acks = (F.col("acknowledged_least") > 0) | (F.col("untold_acks") > 0)
+    works = (F.col("ended_by") == "flow") | acks
     exhausted = asked & holds & ~one_by_one & (long | silent)
     negative = asked & ~one_by_one & (F.col("unacked_at_end") == 0) & silent
     negative = negative & (F.col("available_lowest") < 0) & (F.col("ended_by") != "flow")

@@ -17,6 +17,8 @@ from pulsar_doctor.spark.aggregations.profile import (
     CONSUMER,
     LABELS,
     WORK,
+    acknowledged,
+    acknowledged_by,
     count_of,
     figures,
     flow_that_counts,
@@ -47,7 +49,8 @@ def totals(rows: DataFrame) -> DataFrame:
     # A SUBSCRIBE that replaces a consumer ends the starvation of the one before.
     own_us = F.when(known & ~is_a("SUBSCRIBE"), F.col("starved_us"))
     at_us = F.unix_micros("ts")
-    acked = is_a("ACK") & (F.col("acknowledged_messages") > 0)
+    # One that does not tell may have acknowledged any number.
+    acked = is_a("ACK") & (F.coalesce("acknowledged_messages", F.lit(1)) > 0)
     return rows.groupBy(*CONSUMER, *keys, F.when(event, F.col("seq")).alias("event_seq")).agg(
         *figures(),
         F.count(F.lit(1)).alias("events"),
@@ -109,14 +112,35 @@ def standing(counted: DataFrame) -> DataFrame:
         .otherwise(F.col("trace_us"))
     )
     waits, lost = (F.coalesce(each, F.lit(False)) for each in (waits, lost))
-    waiting = joined.withColumn("until_us", F.when(waits, until_us))
+    waiting = _as_far_as_known(joined).withColumn("until_us", F.when(waits, until_us))
     waiting = waiting.withColumn("since_us", F.when(waits, F.col("since_us")))
     waiting = waiting.withColumn("goes_on", waits & ~lost & end_seq.isNull())
     return _judged(waiting.withColumn("open_us", F.col("until_us") - F.col("since_us")))
 
 
+def _as_far_as_known(joined: DataFrame) -> DataFrame:
+    """With `certain`, and without what was told before commands went missing: as in `lives`."""
+    own_end = F.when(F.col("ending_seq") > F.col("spoke_seq"), F.col("ending_seq"))
+    end_seq = F.coalesce(F.least("again_seq", "conn_seq", own_end), F.lit(FOREVER))
+    missing, since = (
+        F.coalesce(F.col(name) < end_seq, F.lit(False)) for name in ("doubt_seq", "since_seq")
+    )
+    return joined.withColumns(
+        {
+            "certain": (F.col("subscribed") > 0) & ~missing,
+            **{
+                name: F.when(~since, F.col(name))
+                for name in ("available_permits", "unacked_messages")
+            },
+        }
+    )
+
+
 def _ends(consumers: DataFrame, counted: DataFrame) -> DataFrame:
-    """By consumer, behind the last row that shows it starved: the first close, the first loss."""
+    """By consumer, behind the last row that shows it starved: the first close, the first loss.
+
+    Behind its first row: conn_seq, doubt_seq likewise; since_seq: behind the last row that tells.
+    """
     # Spark cannot join its table in memory with itself, unless its columns have other names there.
     events = counted.where(F.col("event_seq").isNotNull()).select(
         F.col("trace_id").alias("in_trace"),
@@ -127,18 +151,23 @@ def _ends(consumers: DataFrame, counted: DataFrame) -> DataFrame:
     )
     concerns = (
         (F.col("trace_id") == F.col("in_trace"))
-        & (F.col("at_seq") > F.col("starved_seq"))
+        & (F.col("at_seq") > F.col("first_seq"))
         & (F.col("on_conn").isNull() | (F.col("on_conn") == F.col("conn_id")))
     )
-    close_seq = F.when(F.col("closes"), F.col("at_seq"))
+    at_seq, doubts = F.col("at_seq"), ~F.col("closes")
+    starved = at_seq > F.col("starved_seq")
+    close_seq = F.when(F.col("closes") & starved, at_seq)
     ends = consumers.join(events, concerns).groupBy(*CONSUMER)
-    return ends.agg(
-        F.min(close_seq).alias("close_seq"),
-        F.min_by("at_us", close_seq).alias("close_us"),
-        F.min(F.when(~F.col("closes"), F.col("at_seq"))).alias("lost_seq"),
-    ).select(
-        *(F.col(name).alias(name) for name in (*CONSUMER, "close_seq", "close_us", "lost_seq"))
-    )
+    found = {
+        "close_seq": F.min(close_seq),
+        "close_us": F.min_by("at_us", close_seq),
+        "lost_seq": F.min(F.when(doubts & starved, at_seq)),
+        "conn_seq": F.min(F.when(F.col("closes"), at_seq)),
+        "doubt_seq": F.min(F.when(doubts, at_seq)),
+        "since_seq": F.min(F.when(doubts & (at_seq > F.coalesce("told_seq", F.lit(-1))), at_seq)),
+    }
+    first = ends.agg(*(column.alias(name) for name, column in found.items()))
+    return first.select(*(F.col(name).alias(name) for name in (*CONSUMER, *found)))
 
 
 def _judged(waiting: DataFrame) -> DataFrame:
@@ -147,18 +176,20 @@ def _judged(waiting: DataFrame) -> DataFrame:
     worked_us = F.greatest("worked_us", "since_us")
     episodes = waiting.withColumns(
         {
-            "told_acknowledged": F.col("acknowledged"),
+            "all_acknowledged": acknowledged(),
+            "in_all_least": F.col("acknowledged_least"),
+            "in_all_untold": F.col("untold_acks"),
             "duration_us": F.col("open_us"),
             "quiet_us": F.col("until_us") - worked_us,
             "ended_by": F.lit("end_of_trace"),
             "unacked_at_end": F.col("unacked_messages"),
             "available_lowest": F.col("available_permits"),
-            "acknowledged": F.when(acked, F.lit(1)).otherwise(F.lit(0)),
+            "acknowledged_least": F.when(acked, F.lit(1)).otherwise(F.lit(0)),
+            "untold_acks": F.lit(0),
         }
     )
     code, severity = (F.when(F.col("goes_on"), each) for each in judged())
     one_by_one = (F.col("first_flow") == 1) & (F.col("flow_most") == 1)
-    acks = F.col("acks_individual") + F.col("acks_cumulative")
     open_us = F.coalesce("open_us", F.lit(0))
     return episodes.select(
         *CONSUMER,
@@ -177,7 +208,7 @@ def _judged(waiting: DataFrame) -> DataFrame:
         "redeliveries",
         "acks_individual",
         "acks_cumulative",
-        F.when(acks == 0, F.lit(0)).otherwise(F.col("told_acknowledged")).alias("acknowledged"),
+        F.col("all_acknowledged").alias("acknowledged"),
         (F.col("ended_starvations") + F.col("since_us").isNotNull().cast("int")).alias(
             "starvations"
         ),
@@ -188,6 +219,9 @@ def _judged(waiting: DataFrame) -> DataFrame:
         "unacked_most",
         F.col("first_us").alias("first_seen_us"),
         F.col("last_us").alias("last_seen_us"),
+        F.col("in_all_least").alias("acknowledged_least"),
+        F.col("in_all_untold").alias("untold_acks"),
+        "certain",
         "since_us",
         "until_us",
         "goes_on",
@@ -199,7 +233,7 @@ def _judged(waiting: DataFrame) -> DataFrame:
 def steps(rows: DataFrame, bucket_us: int, late_us: int) -> DataFrame:
     """One row for each step of time, of all traces together; a stream gives it once it is over.
 
-    Columns: the key `window`; delivered, acks (commands), told_acknowledged, flows,
+    Columns: the key `window`; delivered, acknowledged_least, untold_acks, flows,
     lowest_available, events. A step is over when a row comes that is younger than its end by
     late_us; what comes of it after that is dropped.
     """
@@ -209,8 +243,7 @@ def steps(rows: DataFrame, bucket_us: int, late_us: int) -> DataFrame:
         .groupBy(F.window("ts", f"{bucket_us} microseconds"))
         .agg(
             sum_of(is_a("MESSAGE"), "permits").alias("delivered"),
-            count_of(ack).alias("acks"),
-            F.sum(F.when(ack, F.col("acknowledged_messages"))).alias("told_acknowledged"),
+            *(column.alias(name) for name, column in acknowledged_by(ack).items()),
             count_of(flow_that_counts()).alias("flows"),
             F.min("available_permits").alias("lowest_available"),
             F.count(F.lit(1)).alias("events"),
@@ -220,23 +253,23 @@ def steps(rows: DataFrame, bucket_us: int, late_us: int) -> DataFrame:
 
 # What a stream keeps of `steps` while they are not over, in its order, and their columns.
 KEPT = (
-    "struct<delivered: bigint, acks: bigint, told_acknowledged: bigint, flows: bigint,"
+    "struct<delivered: bigint, acknowledged_least: bigint, untold_acks: bigint, flows: bigint,"
     " lowest_available: int, events: bigint>"
 )
 STEP = (
-    "start_us bigint, delivered bigint, acknowledged bigint, flows bigint, lowest_available int,"
-    " events bigint, hour bigint"
+    "start_us bigint, delivered bigint, acknowledged bigint, acknowledged_least bigint,"
+    " flows bigint, lowest_available int, events bigint, hour bigint"
 )
 
 
 def timed(stepped: DataFrame) -> DataFrame:
-    """Of `steps`: the columns of STEP. acknowledged: null where not told; hour: since 1970."""
+    """Of `steps`: the columns of STEP; acknowledged: null where not all tell; hour: since 1970."""
     start_us = F.unix_micros("window.start")
-    told = F.when(F.col("acks") == 0, F.lit(0)).otherwise(F.col("told_acknowledged"))
     return stepped.select(
         start_us.alias("start_us"),
         "delivered",
-        told.alias("acknowledged"),
+        acknowledged().alias("acknowledged"),
+        "acknowledged_least",
         "flows",
         "lowest_available",
         "events",

@@ -26,7 +26,8 @@ def holes(rows: DataFrame, lives: DataFrame) -> DataFrame:
     Columns: trace_id, topic, subscription; entries (delivered), acknowledged_entries (of these),
     holes (delivered, not acknowledged in this trace, with a later position that is),
     partly_acknowledged (only some indexes of the batch are: not judged); oldest_hole and
-    highest_acknowledged as "ledger:entry", null where there is none.
+    highest_acknowledged as "ledger:entry", null where there is none; certain: nothing is missing of
+    any consumer of it; otherwise an entry that seems to be a hole may be acknowledged.
     """
     touched = _touched(rows)
     highest = _highest(touched)
@@ -46,7 +47,8 @@ def holes(rows: DataFrame, lives: DataFrame) -> DataFrame:
         F.min(F.when(F.col("hole"), F.col("entry_id"))).alias("oldest"),
     )
     holed = F.when(F.col("oldest").isNotNull(), F.col("ledger_id"))
-    names = lives.select(*SUBSCRIPTION).distinct().withColumn("number", _number())
+    names = lives.groupBy(*SUBSCRIPTION).agg(F.min("certain").alias("certain"))
+    names = names.withColumn("number", _number())
     return (
         by_ledger.groupBy("number", *reach)
         .agg(
@@ -66,6 +68,7 @@ def holes(rows: DataFrame, lives: DataFrame) -> DataFrame:
             "partly_acknowledged",
             _position("oldest_ledger", "oldest").alias("oldest_hole"),
             _position(*reach).alias("highest_acknowledged"),
+            "certain",
         )
     )
 

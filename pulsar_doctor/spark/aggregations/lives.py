@@ -26,7 +26,10 @@ SUMS = (
     "redeliveries",
     "acks_individual",
     "acks_cumulative",
-    "acknowledged",
+    "acknowledged_least",
+    "untold_acks",
+    "untold_delays",
+    "untold_gaps",
 )
 MOST = (
     "batch_most",
@@ -34,8 +37,11 @@ MOST = (
     "first_flow",
     "flow_most",
     "last_us",
+    "told_seq",
     "seen_seq",
     "ended_untold_seq",
+    "ending_seq",
+    "spoke_seq",
 )
 
 
@@ -47,7 +53,10 @@ def lives(rows: DataFrame, profiled: DataFrame, breaks: Breaks | None = None) ->
     a row of its own: closed_seq, closed_us (its connection was closed, or a successor has its
     number there) and to_the_end_us (how long it had no permits by then, if told); lost_seq: the
     last row before that, before which rows of the trace are missing. back_seq: where the last
-    consumer of its topic, subscription and name begins. breaks: as in `aggregate`.
+    consumer of its topic, subscription and name begins. certain: its SUBSCRIBE is in the trace and
+    nothing is missing since then; otherwise what is counted of it is at least so much.
+    available_permits and unacked_messages: null where rows are missing since the last that tells.
+    breaks: as in `aggregate`.
     """
     of_trace = Window.partitionBy("trace_id")
     whole = (
@@ -71,7 +80,19 @@ def lives(rows: DataFrame, profiled: DataFrame, breaks: Breaks | None = None) ->
     named = whole.join(_labels(rows, whole, breaks), [*CONSUMER])
     ended = named.join(closes, ["trace_id", "conn_id"], "left").withColumns(_end())
     doubted = ended.join(F.broadcast(_doubts(rows, breaks)), ["trace_id"], "left")
-    return doubted.withColumn("lost_seq", F.expr(LOST_SEQ)).drop("doubts", "conn_us", "conn_seq")
+    own_end = F.when(F.col("ending_seq") > F.col("spoke_seq"), F.col("ending_seq"))
+    found = doubted.withColumn("lost_seq", _last_doubt("closed_seq"))
+    found = found.withColumn("end_seq", F.least("closed_seq", own_end))
+    found = found.withColumn("missing_seq", _last_doubt("end_seq")).withColumns(_as_far_as_known())
+    return found.drop("doubts", "conn_us", "conn_seq", "end_seq", "missing_seq")
+
+
+def _as_far_as_known() -> dict[str, Column]:
+    since = F.coalesce(F.col("missing_seq") > F.col("told_seq"), F.lit(False))
+    return {
+        "certain": (F.col("subscribed") > 0) & F.col("missing_seq").isNull(),
+        **{name: F.when(~since, F.col(name)) for name in ("available_permits", "unacked_messages")},
+    }
 
 
 def _labels(rows: DataFrame, whole: DataFrame, breaks: Breaks | None) -> DataFrame:
@@ -117,10 +138,11 @@ def _doubts(rows: DataFrame, breaks: Breaks | None) -> DataFrame:
     )
 
 
-# The last of its doubts that concerns an incarnation.
-LOST_SEQ = """
-    array_max(transform(
-        filter(doubts, d -> d.seq > opened_seq and d.seq < coalesce(closed_seq, d.seq + 1)
-            and (d.conn_id is null or d.conn_id = conn_id)),
-        d -> d.seq))
-"""
+def _last_doubt(end_seq: str) -> Column:
+    """The last of its doubts that concerns an incarnation, before that row."""
+    return F.expr(f"""
+        array_max(transform(
+            filter(doubts, d -> d.seq > opened_seq and d.seq < coalesce({end_seq}, d.seq + 1)
+                and (d.conn_id is null or d.conn_id = conn_id)),
+            d -> d.seq))
+    """)

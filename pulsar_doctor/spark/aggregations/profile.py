@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 CONSUMER = ("trace_id", "incarnation")
 LABELS = ("topic", "subscription", "subscription_type", "consumer_name", "client_version")
 REDELIVER = "REDELIVER_UNACKNOWLEDGED_MESSAGES"
+ENDING = ("CLOSE_CONSUMER", "UNSUBSCRIBE")
 WORK = ("MESSAGE", "ACK", REDELIVER, "TAKEN")
 
 
@@ -30,12 +31,15 @@ def figures() -> list[Column]:
 
     Counts: subscribed, flow_count, granted, messages (as the broker debits them), entries, bytes,
     batched (messages of the entries as they were published), redeliveries, acks_individual,
-    acks_cumulative (commands), acknowledged (null where no ACK tells). Extremes: batch_most,
+    acks_cumulative (commands), acknowledged_least (messages, by the ACKs that tell). Commands that
+    do not tell: untold_acks (how many messages), untold_delays (ACKs: since when they were held),
+    untold_gaps (FLOWs: since the one before; the first has none). Extremes: batch_most,
     unacked_most, available_lowest, first_flow (where the first FLOW is in the trace), flow_most,
     first_us, last_us, first_seq. As of the last row that tells: told_seq, available_permits,
     unacked_messages. seen_seq: the last row that says whether it is starved, which an ERROR does
     not. ended_untold_seq: the last end of a time without permits that does not say since when it
-    lasted (older programs).
+    lasted (older programs). ending_seq: the last command that ends a consumer; spoke_seq: the last
+    that neither ends it nor says that this is done.
     """
     flow, message, ack = is_a("FLOW"), is_a("MESSAGE"), is_a("ACK")
     told_seq = F.when(F.col("available_permits").isNotNull(), F.col("seq"))
@@ -53,7 +57,9 @@ def figures() -> list[Column]:
         "redeliveries": sum_of(message & (F.col("redelivery_count") > 0), "permits"),
         "acks_individual": count_of(ack & (F.col("ack_type") == "individual")),
         "acks_cumulative": count_of(ack & (F.col("ack_type") == "cumulative")),
-        "acknowledged": F.sum(F.when(ack, F.col("acknowledged_messages"))),
+        **acknowledged_by(ack),
+        "untold_delays": count_of(ack & F.col("ack_delay_us").isNull()),
+        "untold_gaps": count_of(granted & F.col("flow_gap_us").isNull()),
         "batch_most": F.max(F.when(message, F.col("messages"))),
         "unacked_most": F.max("unacked_messages"),
         "available_lowest": F.min("available_permits"),
@@ -68,8 +74,26 @@ def figures() -> list[Column]:
         "unacked_messages": F.max_by("unacked_messages", told_seq),
         "seen_seq": F.max(F.when(~is_a("ERROR"), F.col("seq"))),
         "ended_untold_seq": F.max(F.when(ended_untold, F.col("seq"))),
+        "ending_seq": F.max(F.when(F.col("command").isin(*ENDING), F.col("seq"))),
+        "spoke_seq": F.max(F.when(~F.col("command").isin(*ENDING, "SUCCESS"), F.col("seq"))),
     }
     return [column.alias(name) for name, column in columns.items()]
+
+
+def acknowledged_by(ack: Column) -> dict[str, Column]:
+    """What the ACKs of a group acknowledged: messages at least, and how many ACKs do not tell.
+
+    An older program's segments do not tell it, nor does what comes behind missing commands.
+    """
+    return {
+        "acknowledged_least": sum_of(ack, "acknowledged_messages"),
+        "untold_acks": count_of(ack & F.col("acknowledged_messages").isNull()),
+    }
+
+
+def acknowledged() -> Column:
+    """Messages, of the columns of `acknowledged_by`: null where not every ACK tells."""
+    return F.when(F.col("untold_acks") == 0, F.col("acknowledged_least"))
 
 
 def ends_here() -> Column:

@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pulsar_doctor.spark.aggregations.findings import judged
-from pulsar_doctor.spark.aggregations.profile import CONSUMER, REDELIVER, WORK, ends_here
+from pulsar_doctor.spark.aggregations.profile import (
+    CONSUMER,
+    REDELIVER,
+    WORK,
+    acknowledged,
+    acknowledged_by,
+    ends_here,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SHADOWED = ("acknowledged",)  # of a whole life: an episode has its own
+SHADOWED = ("acknowledged_least", "untold_acks")  # of a whole life: an episode has its own
 
 
 def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
@@ -28,8 +35,8 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
 
     Columns: trace_id, incarnation, topic, subscription, consumer_name, start, end, duration_us,
     ended_by, unacked_at_start (null where the start is not in the trace), available_lowest,
-    acknowledged (messages, by its ACKs meanwhile; null where not told), code and severity of the
-    finding, null where there is none.
+    acknowledged (messages, by its ACKs meanwhile; null where not all of these tell), code and
+    severity of the finding, null where there is none; acknowledged_least (by the ACKs that tell).
     ended_by: flow; ack or redelivery (FLOWs that the unacked limit had set aside count again);
     close; reconnect: closed, and a consumer of that topic, subscription and name came later;
     not_known: commands are missing, `end` is the last moment that is known; end_of_trace.
@@ -72,9 +79,10 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
         "ended_by",
         "unacked_at_start",
         "available_lowest",
-        F.when(F.col("acks") == 0, F.lit(0)).otherwise(F.col("acknowledged")).alias("acknowledged"),
+        acknowledged().alias("acknowledged"),
         code.alias("code"),
         severity.alias("severity"),
+        "acknowledged_least",
     )
 
 
@@ -101,8 +109,7 @@ def _episodes(rows: DataFrame) -> DataFrame:
             ),
             F.max_by("unacked_messages", F.when(starved, F.col("seq"))).alias("unacked_at_end"),
             F.min(F.when(starved, F.col("available_permits"))).alias("available_lowest"),
-            F.sum(F.when(ack, F.lit(1)).otherwise(F.lit(0))).alias("acks"),
-            F.sum(F.when(ack, F.col("acknowledged_messages"))).alias("acknowledged"),
+            *(column.alias(name) for name, column in acknowledged_by(ack).items()),
         )
         .withColumn("ending", _ending_name())
     )

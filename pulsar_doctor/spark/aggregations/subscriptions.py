@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SUBSCRIPTION = ("topic", "subscription")
-SUMS = ("starved_us", "messages", "acknowledged", "redeliveries", "unacked_messages")
+SUMS = ("starved_us", "messages", "redeliveries")
+LEAST = ("acknowledged_least", "unacked_least")
+COUNTS = ("consumers", "told", "held", "starved_consumers", "stalls")
 STARVED_US = 1_000_000  # without permits at a stretch, before a consumer counts as starved
 
 
@@ -18,30 +20,44 @@ def subscriptions(consumers: DataFrame, keys: tuple[str, ...] = SUBSCRIPTION) ->
     """One row for each subscription, over all traces unless `keys` begin with trace_id.
 
     Columns: the keys, consumers, starved_consumers (incarnations; starved: for a second at a
-    stretch), starved_share (of 1), starved_us, stalls, messages, acknowledged (null where not
-    told), redeliveries, unacked_messages (at the end of each; null where none is known); hoarder:
-    the consumer that held most unacknowledged messages at its peak, hoarder_share: of the peaks of
-    all (of 1), skew: its peak by their mean; null where nobody held any.
+    stretch), starved_share (of 1), starved_us, stalls (times without permits), messages,
+    acknowledged (null where it is not told of each consumer), redeliveries, unacked_messages (at
+    the end of each, together; null likewise); hoarder: the consumer that held most unacknowledged
+    messages at its peak, hoarder_share: of the peaks of all (of 1), skew: its peak by their mean;
+    null where nobody held any, and where it is not told of one that was sent something.
+    acknowledged_least, unacked_least: what is told of these two; certain: nothing is missing of any
+    consumer; otherwise all that is counted is at least so much.
     """
     starved = F.coalesce(F.col("longest_starved_us"), F.lit(0)) >= STARVED_US
+    # Whoever was sent nothing, and of whom nothing is missing, holds nothing.
+    nothing = F.col("certain") & (F.col("messages") == 0)
+    unacked = F.coalesce("unacked_messages", F.when(nothing, F.lit(0)))
+    unknown_peak = F.col("unacked_most").isNull() & (F.col("messages") > 0)
+    consumers = consumers.withColumn("unacked_least", unacked)
     label = F.coalesce("consumer_name", F.concat(F.lit("#"), F.col("incarnation").cast("string")))
     by_label = consumers.groupBy(*keys, label.alias("label")).agg(
         F.count(F.lit(1)).alias("consumers"),
         F.count("acknowledged").alias("told"),
+        F.count("unacked_least").alias("held"),
+        F.max(unknown_peak).alias("unknown"),
+        F.min("certain").alias("certain"),
         F.sum(starved.cast("long")).alias("starved_consumers"),
         F.sum("starvations").alias("stalls"),
-        *(F.sum(name).alias(name) for name in SUMS),
+        *(F.sum(name).alias(name) for name in (*SUMS, *LEAST)),
         F.max("unacked_most").alias("peak"),
     )
     in_all = by_label.groupBy(*keys).agg(
-        *(F.sum(name).alias(name) for name in ("consumers", "told", "starved_consumers", "stalls")),
-        *(F.sum(name).alias(name) for name in SUMS),
+        *(F.sum(name).alias(name) for name in COUNTS),
+        *(F.sum(name).alias(name) for name in (*SUMS, *LEAST)),
+        F.max("unknown").alias("unknown"),
+        F.min("certain").alias("certain"),
         F.max("peak").alias("most"),
         F.sum("peak").alias("peaks"),
         F.avg("peak").alias("mean"),
         F.max_by("label", F.struct("peak", "label")).alias("hoarder"),
     )
-    somebody = F.col("most") > 0
+    somebody = (F.col("most") > 0) & ~F.col("unknown")
+    told, held = (F.col(name) == F.col("consumers") for name in ("told", "held"))
     return in_all.select(
         *keys,
         "consumers",
@@ -50,12 +66,15 @@ def subscriptions(consumers: DataFrame, keys: tuple[str, ...] = SUBSCRIPTION) ->
         "starved_us",
         "stalls",
         "messages",
-        F.when(F.col("told") == F.col("consumers"), F.col("acknowledged")).alias("acknowledged"),
+        F.when(told, F.col("acknowledged_least")).alias("acknowledged"),
         "redeliveries",
-        "unacked_messages",
+        F.when(held, F.col("unacked_least")).alias("unacked_messages"),
         F.when(somebody, F.col("hoarder")).alias("hoarder"),
         F.when(somebody, F.try_divide("most", "peaks")).alias("hoarder_share"),
         F.when(somebody, F.try_divide("most", "mean")).alias("skew"),
+        "acknowledged_least",
+        F.coalesce("unacked_least", F.lit(0)).alias("unacked_least"),
+        "certain",
     )
 
 
