@@ -29,6 +29,7 @@ class AnalyzeRequest:
     master: str | None
     remote: str | None
     conf: tuple[str, ...]
+    strict: bool
     fail_on: FailOn
     output: Literal["table", "json"]
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.spark.reading import Looked
     from pulsar_doctor.spark.session import Where
 
+LEFT_OUT_CODE = 4
 STEP_US = 60_000_000  # of the timeline of --follow, whose end is not known
 EPILOG = """\b
 Examples:
@@ -47,7 +48,8 @@ Examples:
 
 \b
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no trace;
-3 could not be examined: no Spark, no Java, an unreachable master, a full disk.
+3 could not be examined: no Spark, no Java, an unreachable master, a full disk;
+4 nothing stalled in what was analyzed, but a trace was left out.
 """
 
 
@@ -61,6 +63,10 @@ Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usag
     "--top", type=click.IntRange(min=1), default=10, show_default=True,
     help="Rows of each table that a terminal shows.",
 )  # fmt: skip
+@click.option(
+    "--strict", is_flag=True,
+    help="Refuse all where one trace is damaged, instead of leaving it out.",
+)  # fmt: skip
 @save_options
 @follow_options
 @spark_options
@@ -72,7 +78,9 @@ def command(asked: AnalyzeRequest) -> int:
     """Aggregates traces in Spark, on this machine or on any cluster of Spark 3.5 or 4.
 
     DIR is a trace, a folder of traces, a glob, or what Spark reads (s3a://, hdfs://). A trace that
-    is there twice is counted once. The executors need nothing of pulsar-doctor.
+    is there twice is counted once. One that is damaged (a segment that is not as it was sealed, is
+    missing, or is not in the list) is left out and named, and the exit code is 4, unless --strict
+    is given or it is the only one. The executors need nothing of pulsar-doctor.
 
     \b
     consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks, starved time
@@ -120,7 +128,7 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
 
 def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
     with ExitStack() as stack:
-        looked = _looked(asked.traces, where)
+        looked = _looked(asked, where)
         spark = _session(stack, where)
         from pulsar_doctor.spark import reading, running
         from pulsar_doctor.spark.saving import save, saved_files
@@ -131,7 +139,9 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
         if asked.save_dir:
             saved_files(spark, asked.save_dir)  # what cannot be saved to is said at once
         with progress("reading the traces"):
-            source = reading.read_traces(spark, asked.traces, looked)
+            source = reading.read_traces(spark, asked.traces, looked, strict=asked.strict)
+        for each in source.left_out:
+            say(f"pulsar-doctor: left out: {each.why}")
         for note in source.notes:
             say(f"pulsar-doctor: {note}")
         step = bucket_us or running.bucket_of(source)
@@ -157,13 +167,13 @@ def _session(stack: ExitStack, where: Where) -> SparkSession:
             return stack.enter_context(session(where))
 
 
-def _looked(traces: tuple[str, ...], where: Where) -> Looked:
+def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
     """What this machine can read of the traces is refused before Spark is waited for."""
     with _phase("looking at the traces"), needing("spark", "analyzing traces"):
         from pulsar_doctor.spark.reading import look
         from pulsar_doctor.spark.session import will_be_here
 
-        return look(traces, here=will_be_here(where))
+        return look(asked.traces, here=will_be_here(where), strict=asked.strict)
 
 
 def _phase(what: str) -> AbstractContextManager[None]:
@@ -258,4 +268,6 @@ def _code(analysis: Analysis, fail_on: FailOn) -> int:
 
     if analysis.verdict in FAILS[fail_on]:
         return 1
-    return DoctorError.exit_code if analysis.verdict == "unknown" else 0
+    if analysis.verdict == "unknown":
+        return DoctorError.exit_code
+    return LEFT_OUT_CODE if analysis.left_out else 0

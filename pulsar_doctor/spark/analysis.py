@@ -17,6 +17,14 @@ TableRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A trace that was not analyzed. trace: where it is; why: a sentence, with the file."""
+
+    trace: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """A finished analysis, or how one that goes on stands. Nobody changes it or its rows.
 
@@ -31,6 +39,7 @@ class Analysis:
     totals: table -> how many rows it has in all; a table that is not named has no more than here.
     percentile_error: a percentile of `gaps` is at most this share above the exact one; 0.0: exact.
     notes: sentences about what could not be read or is not certain.
+    left_out: traces that are damaged, or none; nothing here is of them.
     """
 
     events: int
@@ -47,6 +56,7 @@ class Analysis:
     totals: Mapping[str, int] = field(default_factory=dict)
     percentile_error: float = 0.0
     notes: Sequence[str] = ()
+    left_out: Sequence[LeftOut] = ()
 
     def rows(self, table: str) -> Sequence[TableRow]:
         """The rows that are here of one of TABLES; none where it was not made."""

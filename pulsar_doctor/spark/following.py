@@ -30,9 +30,10 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.spark.aggregations import growing
 from pulsar_doctor.spark.analysis import Analysis
 from pulsar_doctor.spark.checkpoint import OTHERWISE, Terms, in_use, taken
+from pulsar_doctor.spark.elsewhere import LITERALLY, SEGMENTS
 from pulsar_doctor.spark.failures import cause, full_text, told_in_one_sentence
 from pulsar_doctor.spark.followed import notes_of, standing
-from pulsar_doctor.spark.reading import LITERALLY, OPTIONS, SCHEMA, SEGMENTS
+from pulsar_doctor.spark.reading import OPTIONS, SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

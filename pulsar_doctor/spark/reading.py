@@ -2,10 +2,11 @@
 
 On this machine the traces are looked at first: what a crash left is sealed, what is no trace or is
 not as it was sealed (by its SHA-256) is refused, and the list of segments tells which rows are
-there twice (a copy, a ring and what was kept of it). Where only Spark can look (s3a://, hdfs://,
-the disk of a Spark Connect server) a pass over three columns tells that: a segment never changes,
-so copies of it hold the same rows, and of two that begin with the same row one is the other, cut
-short.
+there twice (a copy, a ring and what was kept of it): a segment never changes, so copies of it hold
+the same rows, and of two that begin with the same row one is the other, cut short. Where only Spark
+can look (s3a://, hdfs://, the disk of a Spark Connect server) it does it in the same way.
+
+One bad trace does not stop the others: it is left out by name, unless all is asked for (strict).
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pulsar_doctor.errors import InputError, needing
+from pulsar_doctor.errors import InputError, TraceError, needing
+from pulsar_doctor.spark.analysis import LeftOut
+from pulsar_doctor.spark.elsewhere import LITERALLY, look_elsewhere
 from pulsar_doctor.spark.failures import told_in_one_sentence
+from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 if TYPE_CHECKING:
@@ -35,39 +39,21 @@ TYPES = {
     IDS: "array<struct<ledger_id: bigint, entry_id: bigint, ack_set: binary>>",
 }
 SCHEMA = ", ".join(f"{column.name} {TYPES[column.type]}" for column in COLUMNS)
-SEGMENTS = "seg-*.parquet"
 OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
 MAGIC = set("*?[")
-LITERALLY = str.maketrans({char: f"\\{char}" for char in "\\*?[]{}"})  # Spark takes all for globs
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One file of rows. first_us, last_us: of its rows' `ts`, UTC."""
-
-    path: str
-    trace_id: str
-    first_seq: int
-    last_seq: int
-    first_us: int
-    last_us: int
-
-    @property
-    def rows(self) -> int:
-        """How many it has."""
-        return self.last_seq - self.first_seq + 1
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSource:
     """Traces that were found. rows: the columns of TRACE(5). segments: of which, none twice.
 
-    notes: what whoever reads the result should be told.
+    notes: what whoever reads the result should be told. left_out: traces that are damaged or none.
     """
 
     rows: DataFrame
     segments: Sequence[Segment]
     notes: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
 
     @property
     def events(self) -> int:
@@ -109,46 +95,81 @@ class Looked:
     segments: Sequence[Segment]
     elsewhere: Sequence[str]
     notes: Sequence[str] = ()
+    left_out: Sequence[LeftOut] = ()
 
 
-def look(paths: Sequence[str], *, here: bool | None) -> Looked:
+def look(paths: Sequence[str], *, here: bool | None, strict: bool = False) -> Looked:
     """Looks at the traces that this machine can read; what crashed ones left is sealed.
 
     here: whether Spark runs in this machine's process; False: on a cluster, whose file system may
     have what is not found here; None: a Spark Connect server, which reads its own disk.
-    Raises TraceError or InputError for what is no trace, is damaged, or holds no row.
+    strict: what is no trace or is damaged is not left out, but refused.
+    Raises TraceError or InputError for what is not there, and where no trace with a row is left.
     """
     notes: list[str] = []
+    left_out: list[LeftOut] = []
     local = [path for path in paths if is_local(path, here=here)]
     elsewhere = [path for path in paths if path not in local]
-    segments = list(_on_this_machine(local, notes))
+    segments = list(_on_this_machine(local, notes, None if strict else left_out))
     if not elsewhere:
-        _kept(paths, segments)
-    return Looked(segments, elsewhere, notes)
+        _kept(paths, segments, list(left_out), strict=strict)
+    return Looked(segments, elsewhere, notes, left_out)
 
 
 def read_traces(
-    spark: SparkSession, paths: Sequence[str], looked: Looked | None = None
+    spark: SparkSession,
+    paths: Sequence[str],
+    looked: Looked | None = None,
+    *,
+    strict: bool = False,
 ) -> TraceSource:
     """The rows of traces: folders of a trace, folders of such folders, globs, URIs.
 
     looked: what `look` found at these paths; None: it is looked for. Raises as `look` does.
     """
-    looked = looked or look(paths, here=is_here(spark))
+    looked = looked or look(paths, here=is_here(spark), strict=strict)
     notes, segments = list(looked.notes), list(looked.segments)
+    left_out = list(looked.left_out)
+
+    def rows_in(files: Sequence[str]) -> DataFrame:
+        return spark.read.schema(SCHEMA).options(**OPTIONS).parquet(*files)
+
     if looked.elsewhere:
-        segments += _where_spark_looks(spark, looked.elsewhere)
-    kept = _kept(paths, segments)
-    twice = sum(segment.rows for segment in segments) - sum(segment.rows for segment in kept)
+        with told_in_one_sentence("reading the traces"):
+            found = look_elsewhere(spark, looked.elsewhere, rows_in)
+        segments += found.segments
+        notes += found.notes
+        left_out += found.left_out
+    kept = _kept(paths, segments, left_out, strict=strict)
+    names = {each.trace for each in left_out}
+    counted = [segment for segment in segments if segment.trace not in names]
+    twice = sum(each.rows for each in counted) - sum(each.rows for each in kept)
     if twice:
         notes.append(f"{twice:,} rows are there twice and counted once")
-    files = (each.path.translate(LITERALLY) for each in kept)
-    rows = spark.read.schema(SCHEMA).options(**OPTIONS).parquet(*files)
-    return TraceSource(rows, kept, notes)
+    rows = rows_in([each.path.translate(LITERALLY) for each in kept])
+    return TraceSource(rows, kept, notes, left_out)
 
 
-def _kept(paths: Sequence[str], segments: Iterable[Segment]) -> list[Segment]:
-    kept = each_once(segments)
+def _kept(
+    paths: Sequence[str], segments: Iterable[Segment], left_out: list[LeftOut], *, strict: bool
+) -> list[Segment]:
+    """Each row once. Adds to left_out the traces that contradict each other."""
+    if strict and left_out:
+        raise TraceError(left_out[0].why)
+    left = list(segments)
+    while True:
+        try:
+            kept = each_once(left)
+            break
+        except OverlapError as error:
+            if strict:
+                raise
+            bad = {each.trace for each in left if each.trace_id == error.trace_id}
+            left_out += [LeftOut(trace, str(error)) for trace in sorted(bad)]
+            left = [each for each in left if each.trace_id != error.trace_id]
+    if not kept and left_out:
+        more = f"; and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        raise TraceError(left_out[0].why + more)
     if not kept:
         raise InputError(f"{', '.join(paths)}: no command was recorded there yet")
     return kept
@@ -169,25 +190,10 @@ def is_local(path: str, *, here: bool | None) -> bool:
     return here or scheme == "file" or bool(_matches(path))
 
 
-def each_once(segments: Iterable[Segment]) -> list[Segment]:
-    """Leaves out what is there twice, so that each row of a trace comes once.
-
-    Raises InputError where two segments share some rows and neither has all of the other's.
-    """
-    kept: list[Segment] = []
-    for segment in sorted(segments, key=lambda s: (s.trace_id, s.first_seq, -s.last_seq)):
-        before = kept[-1] if kept and kept[-1].trace_id == segment.trace_id else None
-        if before is None or segment.first_seq > before.last_seq:
-            kept.append(segment)
-        elif segment.last_seq > before.last_seq:
-            raise InputError(
-                f"{segment.path} has rows of {before.path} and others: one of them is damaged; "
-                "`pulsar-doctor trace verify` tells which"
-            )
-    return kept
-
-
-def _on_this_machine(paths: Sequence[str], notes: list[str]) -> Iterator[Segment]:
+def _on_this_machine(
+    paths: Sequence[str], notes: list[str], left_out: list[LeftOut] | None
+) -> Iterator[Segment]:
+    """left_out: None where a trace that is damaged stops all."""
     if not paths:
         return
     with needing("trace", "reading a trace"):
@@ -197,7 +203,12 @@ def _on_this_machine(paths: Sequence[str], notes: list[str]) -> Iterator[Segment
         for trace in traces_at(path):
             if trace.resolve() not in seen:
                 seen.add(trace.resolve())
-                yield from _of_trace(trace, notes)
+                try:
+                    yield from list(_of_trace(trace, notes))
+                except TraceError as error:
+                    if left_out is None or not trace.exists():
+                        raise
+                    left_out.append(LeftOut(str(trace), str(error)))
 
 
 def traces_at(path: str) -> list[Path]:
@@ -240,6 +251,7 @@ def _of_trace(path: Path, notes: list[str]) -> Iterator[Segment]:
     trace = open_trace(path)
     if trace.live:
         notes.append(f"{path} still grows: what is not sealed yet is left out (see --follow)")
+    empty = True
     for part in trace.proved_parts():
         if part.name is None or part.first_seq is None or part.last_seq is None:
             continue
@@ -252,33 +264,9 @@ def _of_trace(path: Path, notes: list[str]) -> Iterator[Segment]:
             part.last_seq,
             first_us,
             last_us,
+            str(path),
         )
+        empty = False
+    if empty and not trace.live:
+        notes.append(f"{path}: no command was recorded there yet")
     notes += trace.notes
-
-
-def _where_spark_looks(spark: SparkSession, paths: Sequence[str]) -> list[Segment]:
-    from pyspark.sql import functions as F
-
-    with told_in_one_sentence("reading the traces"):
-        files = (
-            spark.read.schema(SCHEMA)
-            .options(pathGlobFilter=SEGMENTS, recursiveFileLookup="true", **OPTIONS)
-            .parquet(*paths)
-            .groupBy(F.col("_metadata.file_path").alias("path"), "trace_id")
-            .agg(
-                F.min("seq").alias("first_seq"),
-                F.max("seq").alias("last_seq"),
-                F.min(F.unix_micros("ts")).alias("first_us"),
-                F.max(F.unix_micros("ts")).alias("last_us"),
-                F.count(F.lit(1)).alias("rows"),
-            )
-            .collect()
-        )
-    segments = []
-    for file in files:
-        whole = file["rows"] == (file["last_seq"] or 0) - (file["first_seq"] or 0) + 1
-        if file["trace_id"] is None or not whole:
-            raise InputError(f"{file['path']} is no segment of a trace of pulsar-doctor")
-        values = (file[name] for name in ("first_seq", "last_seq", "first_us", "last_us"))
-        segments.append(Segment(file["path"], file["trace_id"], *values))
-    return segments

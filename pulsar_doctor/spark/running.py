@@ -70,6 +70,7 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         totals=totals,
         percentile_error=0.0 if exact else ERROR,
         notes=notes,
+        left_out=source.left_out,
         **rows,
     )
 

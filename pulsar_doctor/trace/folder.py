@@ -105,12 +105,21 @@ class Meta:
 def read_meta(folder: Path) -> Meta:
     """The description of a trace; TraceError where this is none, or one for a newer program."""
     try:
-        text = read_bytes(folder / META).decode()
+        content = read_bytes(folder / META)
     except FileNotFoundError:
         what = "has no _meta.json" if folder.is_dir() else "is no folder"
         raise TraceError(f"{folder} is no trace of pulsar-doctor: it {what}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise TraceError(f"{folder / META} cannot be read: {error}") from None
+    return meta_of(content, folder)
+
+
+def meta_of(content: bytes, folder: Path | str) -> Meta:
+    """The description in the content of its file; folder: of the trace. Raises as read_meta."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{folder}/{META} cannot be read: {error}") from None
     try:
         values = json.loads(text)
         version, trace_id = values["schema_version"], values["trace_id"]
@@ -121,7 +130,7 @@ def read_meta(folder: Path) -> Meta:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
     if not sound:
-        raise TraceError(f"{folder / META} is damaged, or the file of another program")
+        raise TraceError(f"{folder}/{META} is damaged, or the file of another program")
     if version > SCHEMA_VERSION:
         raise TraceError(
             f"{folder} has schema version {version}, this program reads {SCHEMA_VERSION}: "

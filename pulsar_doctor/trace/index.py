@@ -90,11 +90,15 @@ def read_index(trace_dir: Path) -> Index:
     """
     path = trace_dir / INDEX
     try:
-        lines = folder.read_bytes(path, folder.INDEX_BYTES_MOST).split(b"\n")
+        return index_of(folder.read_bytes(path, folder.INDEX_BYTES_MOST), path)
     except FileNotFoundError:
         return Index(Expired(), [])
+
+
+def index_of(content: bytes, path: Path | str) -> Index:
+    """The list in the content of its file, wherever that lies. Raises TraceError."""
     expired, parts = Expired(), list[Part]()
-    for at, line in enumerate(lines[:-1], 1):
+    for at, line in enumerate(content.split(b"\n")[:-1], 1):
         try:
             values = _checked(json.loads(line))
             if at == 1 and "expired" in values:

@@ -270,6 +270,21 @@ def test_what_is_no_trace_or_damaged_is_one_sentence(
     assert "at org." not in err
 
 
+def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze) -> None:
+    made_traces.slow(tmp_path / "good.ptrace")
+    missing(tmp_path / "bad.ptrace")
+    code, out, err = analyze(tmp_path / "*.ptrace", "-o", "json")
+    (left_out,) = document(out)["left_out"]
+    assert code == 4
+    assert left_out["trace"] == str(tmp_path / "bad.ptrace")
+    assert f"{segment_name(1)} is missing" in left_out["why"]
+    assert f"left out: {left_out['why']}" in err
+    assert document(out)["traces"] == 1
+    code, out, err = analyze(tmp_path / "*.ptrace", "--strict", "-q")
+    assert (code, out) == (2, "")
+    assert f"{segment_name(1)} is missing" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

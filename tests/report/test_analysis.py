@@ -16,7 +16,7 @@ from pulsar_doctor.report.analyze.analysis import Drawing, analysis_json, glance
 from pulsar_doctor.report.analyze.over_time import steps
 from pulsar_doctor.report.charts import ASCII, NOTHING, UNICODE, UNKNOWN, bar, blocks, stretch
 from pulsar_doctor.report.paper import console_on
-from pulsar_doctor.spark.analysis import TABLES, Analysis
+from pulsar_doctor.spark.analysis import TABLES, Analysis, LeftOut
 
 START = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SECOND = 1_000_000
@@ -414,6 +414,11 @@ def with_nulls() -> Analysis:
     )
 
 
+def test_a_trace_that_was_left_out_is_told_on_top() -> None:
+    lines = drawn(report(analysis(left_out=[LeftOut("/t/x.ptrace", "/t/x.ptrace is damaged")])))
+    assert "left out: /t/x.ptrace is damaged" in lines[:4]
+
+
 def test_what_is_told_of_a_part_only_is_at_least_so_much() -> None:
     partly = subscription(acknowledged=None, acknowledged_least=467, certain=False)
     lines = drawn(report(analysis(subscriptions=[partly])), 250)
@@ -536,7 +541,7 @@ def test_a_document_has_the_stated_columns_and_types() -> None:
         document = json.loads(json.dumps(analysis_json(found), allow_nan=False))
         assert list(document) == [
             "schema", "events", "traces", "first", "last", "bucket_seconds", "percentile_error",
-            "totals", *TABLES, "notes",
+            "totals", *TABLES, "notes", "left_out",
         ]  # fmt: skip
         for table in TABLES:
             assert len(document[table]) == len(found.rows(table))
@@ -589,6 +594,7 @@ def test_a_document_word_for_word() -> None:
         "subscriptions": [],
         "holes": [],
         "notes": ["one segment of t1 is torn"],
+        "left_out": [],
     }
 
 

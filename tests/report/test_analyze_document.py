@@ -201,6 +201,7 @@ WHOLE = {
         },
     ],
     "notes": [],
+    "left_out": [],
 }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from tests.spark.cluster import (
     wheel,
 )
 from tests.spark.made_traces import batches, limits, redeliveries, restarts, slow
+from tests.spark.planted import PLANTED
 from tests.support.cluster import Node
 from tests.support.processes import linux, listening
 from tests.support.wanting import wanting
@@ -141,6 +142,44 @@ def test_analyze_through_a_connect_server_shows_how_far_it_is(
             shown = reading.result(60)
     assert (json.loads(said), process.returncode) == document
     assert re.search(r"\w+ .* stage \d+ of \d+ .* tasks", shown)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Good traces, each kind of bad one, and one that a crash left, sealed to be counted alike."""
+    folder = tmp_path_factory.mktemp("mixed")
+    slow(folder / "good.ptrace")
+    for plant in PLANTED:
+        plant(folder / f"{plant}.ptrace")
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def of_mixed(mixed: str) -> Any:
+    return analyzed("-m", "pulsar_doctor", "analyze", "--master", "local[2]", mixed)
+
+
+def test_a_cluster_leaves_out_the_same_bad_traces(
+    cluster: SparkCluster, mixed: str, of_mixed: Any
+) -> None:
+    asked = ("--master", cluster.url, *as_options(cluster.conf), mixed)
+    assert analyzed("-m", "pulsar_doctor", "analyze", *asked) == of_mixed
+    assert len(of_mixed[0]["left_out"]) == len(PLANTED)
+
+
+@connects
+def test_a_connect_server_leaves_out_the_same_bad_traces(
+    cluster: SparkCluster, mixed: str, of_mixed: Any, tmp_path: Path
+) -> None:
+    with connect_server(tmp_path / "connect", master=cluster.url, conf=cluster.conf) as server:
+        asked = ("--remote", server.url, *as_options(SMALL), mixed)
+        said, code = analyzed("-m", "pulsar_doctor", "analyze", *asked)
+    for document in (said, of_mixed[0]):
+        for each in document["left_out"]:  # there it has a scheme
+            for name, text in each.items():
+                each[name] = re.sub(r"file:/+", "/", text)
+        document["left_out"].sort(key=lambda each: each["trace"])
+    assert (said, code) == of_mixed
 
 
 def everything(terminal: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -43,6 +43,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "totals": {table: analysis.total(table) for table in TABLES if analysis.is_made(table)},
         **{table: _rows_json(analysis, table) for table in TABLES},
         "notes": list(analysis.notes),
+        "left_out": [asdict(each) for each in analysis.left_out],
     }
 
 
@@ -117,6 +118,8 @@ def _headline(analysis: Analysis, view: View) -> Iterator[Text]:
         yield _verdict(analysis, view)
     else:
         yield Text("nothing was recorded, so nothing can be said")
+    for each in analysis.left_out:
+        yield Text(f"left out: {printable(each.why)}", style="red")
     for note in analysis.notes:
         yield Text(f"note: {printable(note)}", style="yellow")
 

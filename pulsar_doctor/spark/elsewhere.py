@@ -1,0 +1,272 @@
+"""Traces where only Spark can look: s3a://, hdfs://, the disk of a Spark Connect server.
+
+They are judged there as on this machine: by the list of segments, whose SHA-256 each of these must
+have. Spark lists no file whose name begins with _ or ., so _segments.jsonl and _meta.json are read
+under names of their own, as links in a file system of Hadoop's that is nothing but links (viewfs);
+nothing is written for that. What is not sealed cannot be sealed there; it is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from pulsar_doctor.errors import DoctorError, TraceError
+from pulsar_doctor.spark.analysis import LeftOut
+from pulsar_doctor.spark.failures import full_text
+from pulsar_doctor.spark.segments import Segment
+from pulsar_doctor.trace.folder import INDEX, META, journal_name, meta_of
+from pulsar_doctor.trace.index import Expired, Index, Part, index_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SEGMENTS = "seg-*.parquet"
+NUMBER = re.compile(r"seg-(\d+)\.parquet")
+LINKS = "viewfs://pulsar-doctor"
+MAGIC = set("*?[{")
+LITERALLY = str.maketrans({char: f"\\{char}" for char in "\\*?[]{}"})  # Spark takes all for globs
+UNSEALED = (
+    "{}: what is not sealed is left out; whoever opens it on its machine seals what a crash left, "
+    "a tap that still runs does it by itself"
+)
+
+RowsOf = Callable[[Sequence[str]], "DataFrame"]  # files, patterns escaped -> the rows in them
+
+
+@dataclass
+class There:
+    """What Spark sees of a trace: name of a segment -> its URI. Changes in place."""
+
+    folder: str
+    files: dict[str, str] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    trace_id: str = ""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What was found there."""
+
+    segments: list[Segment]
+    left_out: list[LeftOut]
+    notes: list[str]
+
+
+def look_elsewhere(spark: SparkSession, paths: Sequence[str], rows: RowsOf) -> Elsewhere:
+    """The segments of the traces at these paths, as Spark takes paths.
+
+    left_out: traces that are damaged, or none. Raises whatever Spark raises.
+    """
+    left_out: list[LeftOut] = []
+    notes: list[str] = []
+    judged = _judged(spark, _found(spark, paths), notes)
+    if any(isinstance(each, LeftOut) for each in judged):  # a ring may have gone on meanwhile
+        notes.clear()
+        judged = _judged(spark, _found(spark, paths), notes)
+    good = [each for each in judged if isinstance(each, There)]
+    left_out += [each for each in judged if isinstance(each, LeftOut)]
+    segments = []
+    proved = _sha256(spark, [uri for each in good for uri in each.files.values()])
+    good = _kept(good, left_out, lambda there: _prove(there, proved))
+    told = _told(rows, [uri for each in good for uri in each.files.values()])
+    for each in _kept(good, left_out, lambda there: _agree(there, told)):
+        segments += [_segment(each, part, told) for part in each.parts]
+    return Elsewhere(segments, left_out, notes)
+
+
+def _found(spark: SparkSession, paths: Sequence[str]) -> list[There]:
+    """The folders that hold segments, and those that were named, by their addresses."""
+    listing = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    uris = listing.option("pathGlobFilter", SEGMENTS).load(list(paths)).inputFiles()
+    found: dict[str, There] = {}
+    for uri in map(unquote, uris):
+        folder, _, name = uri.rpartition("/")
+        found.setdefault(folder, There(folder)).files[name] = uri
+    there = {_path(folder) for folder in found}
+    for path in paths:
+        plain = path.rstrip("/")
+        if not MAGIC.intersection(path) and _path(plain) not in there:
+            found[plain] = There(plain)  # one without any segment, or a folder of traces
+    return list(found.values())
+
+
+def _judged(spark: SparkSession, found: Sequence[There], notes: list[str]) -> list[There | LeftOut]:
+    """Each with the parts that its list names, or why not. What is no trace and empty: neither."""
+    names = [f"{each.folder}/{name}" for each in found for name in (INDEX, META)]
+    contents = _contents(spark, names)
+    judged: list[There | LeftOut] = []
+    for each in found:
+        meta = contents.get(f"{each.folder}/{META}")
+        if meta is None and not each.files:
+            continue
+        try:
+            index = _as_listed(spark, each, meta, contents.get(f"{each.folder}/{INDEX}"))
+        except TraceError as error:
+            judged.append(LeftOut(each.folder, str(error)))
+            continue
+        judged.append(each)
+        if _is_there(spark, f"{each.folder}/{journal_name(index.through + 1)}"):
+            notes.append(UNSEALED.format(each.folder))
+        elif not each.parts:
+            notes.append(f"{each.folder}: no command was recorded there yet")
+        if index.expired.rows:
+            notes.append(f"{each.folder} starts later: {index.expired.rows:,} rows have expired")
+    return judged
+
+
+def _as_listed(
+    spark: SparkSession, there: There, meta: bytes | None, listed: bytes | None
+) -> Index:
+    """Takes the parts of a trace from its list; TraceError where it does not fit what is there."""
+    if meta is None:
+        raise TraceError(f"{there.folder} is no trace of pulsar-doctor: it has no {META}")
+    there.trace_id = meta_of(meta, there.folder).trace_id
+    path = f"{there.folder}/{INDEX}"
+    index = Index(Expired(), []) if listed is None else index_of(listed, path)
+    there.parts = [part for part in index.parts if part.name]
+    names = {part.name for part in there.parts}
+    for name in sorted(there.files.keys() - names):
+        number = NUMBER.fullmatch(name)
+        at = int(number[1]) if number else 0
+        being_sealed = number and _is_there(spark, f"{there.folder}/{journal_name(at)}")
+        if at > index.expired.through and not being_sealed:
+            raise TraceError(
+                f"{there.folder}/{name} is not in {INDEX}; `pulsar-doctor trace verify` tells more"
+            )
+        del there.files[name]
+    for part in there.parts:
+        if part.name not in there.files:
+            raise TraceError(
+                f"{there.folder}/{part.name} is missing; `pulsar-doctor trace verify` tells more"
+            )
+    return index
+
+
+def _kept(
+    found: Sequence[There], left_out: list[LeftOut], check: Callable[[There], None]
+) -> list[There]:
+    """Those that pass; the others are left out."""
+    kept = []
+    for each in found:
+        try:
+            check(each)
+            kept.append(each)
+        except TraceError as error:
+            left_out.append(LeftOut(each.folder, str(error)))
+    return kept
+
+
+def _prove(there: There, sha256: Mapping[str, str]) -> None:
+    for part in there.parts:
+        uri = there.files[part.name or ""]
+        if uri not in sha256:
+            raise TraceError(f"{uri} is missing; `pulsar-doctor trace verify` tells more")
+        if part.sha256 is not None and sha256[uri] != part.sha256:
+            raise TraceError(f"{uri} is damaged: it does not agree with its SHA-256")
+
+
+def _agree(there: There, told: Mapping[str, tuple[int, ...]]) -> None:
+    for part in there.parts:
+        uri = there.files[part.name or ""]
+        if uri not in told or told[uri][:2] != (part.first_seq, part.last_seq):
+            raise TraceError(f"{uri} does not have the rows that it should have")
+
+
+def _segment(there: There, part: Part, told: Mapping[str, tuple[int, ...]]) -> Segment:
+    uri = there.files[part.name or ""]
+    first_seq, last_seq, first_us, last_us = told[uri]
+    return Segment(uri, there.trace_id, first_seq, last_seq, first_us, last_us, there.folder)
+
+
+# --- what Spark is asked ---
+
+
+def _sha256(spark: SparkSession, uris: Sequence[str]) -> dict[str, str]:
+    """Of each file that is there."""
+    from pyspark.sql import functions as F
+
+    if not uris:
+        return {}
+    reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
+    files = reader.load([uri.translate(LITERALLY) for uri in uris])
+    proved = files.select("path", F.sha2("content", 256).alias("sha256")).collect()
+    return {_same(row["path"], uris): row["sha256"] for row in proved}
+
+
+def _told(rows: RowsOf, uris: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """By file: first and last seq, first and last moment in µs."""
+    from pyspark.sql import functions as F
+
+    if not uris:
+        return {}
+    at_us = F.unix_micros("ts")
+    files = rows([uri.translate(LITERALLY) for uri in uris])
+    found = files.groupBy(F.col("_metadata.file_path").alias("path")).agg(
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
+        F.min(at_us).alias("first_us"),
+        F.max(at_us).alias("last_us"),
+    )
+    return {_same(row["path"], uris): tuple(row[1:]) for row in found.collect()}
+
+
+def _same(path: str, uris: Sequence[str]) -> str:
+    """The address as it was given; Spark may tell it as a URI, and with any number of slashes."""
+    by_path = {_path(uri): uri for uri in uris}
+    told = _path(path)
+    return by_path.get(told) or by_path.get(unquote(told)) or path
+
+
+def _path(uri: str) -> str:
+    """The path of a URI, or a path as it is."""
+    return re.sub(r"^[A-Za-z][\w+.-]*:(//[^/]*)?(?=/|$)", "", uri)
+
+
+def _is_there(spark: SparkSession, path: str) -> bool:
+    """Whether a file is there, also one that Spark does not list."""
+    try:
+        spark.read.format("binaryFile").load(path.translate(LITERALLY)).inputFiles()
+    except Exception as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return False
+        raise
+    return True
+
+
+def _contents(spark: SparkSession, paths: Sequence[str]) -> dict[str, bytes]:
+    """The content of small files, by path; of those that are there."""
+    left = dict(enumerate(paths))
+    links = {
+        f"fs.viewfs.mounttable.pulsar-doctor.link./{at}": quote(path, safe=":/")
+        for at, path in left.items()
+    }
+    reader = spark.read.format("binaryFile").options(**links)
+    reader = reader.option("fs.viewfs.impl.disable.cache", "true")  # or the first links stay
+    while left:
+        try:
+            files = reader.load([f"{LINKS}/{at}" for at in left])
+            rows = files.select("path", "content").collect()
+        except Exception as error:
+            gone = _number_in(full_text(error))
+            if "PATH_NOT_FOUND" not in str(error) or gone not in left:
+                raise
+            del left[gone]
+            continue
+        return {left[_linked(row["path"])]: bytes(row["content"]) for row in rows}
+    return {}
+
+
+def _number_in(text: str) -> int:
+    number = re.search(rf"{LINKS}/(\d+)", text)
+    return int(number[1]) if number else -1
+
+
+def _linked(path: str) -> int:
+    number = _number_in(path)
+    if number < 0:
+        raise DoctorError(f"Spark read {path}, which was not asked for")
+    return number
