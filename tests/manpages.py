@@ -120,6 +120,7 @@ def _trace_format() -> str:
         _section("FILES", files),
         _section("COLUMNS", [*_wrapped(f"Version {SCHEMA_VERSION} of the schema."), *columns]),
         _section("LEDGER", _paragraphs(told["Ledger"])),
+        _section("WRITING", _paragraphs(told["Writing"])),
         _section("RECOVERY", _paragraphs(told["Recovery"])),
         _section("EXAMPLES", _verbatim(told["Examples"].splitlines()[1:-1])),
         _section("SEE ALSO", _references([(PROGRAM, 1), (f"{PROGRAM}-tap", 1), (name, 1)])),
