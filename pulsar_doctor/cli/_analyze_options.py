@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeRequest:
-    """One call, as it was typed; bucket, every and late in seconds."""
+    """One call, as it was typed; its times in seconds."""
 
     traces: tuple[str, ...]
     bucket: float | None
@@ -30,6 +30,7 @@ class AnalyzeRequest:
     remote: str | None
     conf: tuple[str, ...]
     strict: bool
+    stall_floor: float
     fail_on: FailOn
     output: Literal["table", "json"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -64,6 +65,10 @@ Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usag
     help="Rows of each table that a terminal shows.",
 )  # fmt: skip
 @click.option(
+    "--stall-floor", type=DURATION, default="1s", show_default=True,
+    help="Shorter times without permits are counted and not listed, unless with a finding.",
+)  # fmt: skip
+@click.option(
     "--strict", is_flag=True,
     help="Refuse all where one trace is damaged, instead of leaving it out.",
 )  # fmt: skip
@@ -85,7 +90,8 @@ def command(asked: AnalyzeRequest) -> int:
     \b
     consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks, starved time
     gaps           time between FLOWs, from delivery to ack, without permits: p50, p90, p99, most
-    stalls         each time without permits: since when, how long, what ended it, the finding
+    stalls         times without permits: since when, how long, what ended it, the finding; those
+                   from --stall-floor on or with a finding, the others counted in "brief_stalls"
     timeline       delivered, acknowledged, FLOWs, lowest permits, consumers without any
     subscriptions  which are in trouble, and who hoards in them
     holes          entries never acknowledged while later ones were
@@ -145,8 +151,12 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
         for note in source.notes:
             say(f"pulsar-doctor: {note}")
         step = bucket_us or running.bucket_of(source)
-        with running.aggregated(source, step) as tables:
-            analysis = running.analyzed(source, tables, step, progress)
+        floor_us = round(asked.stall_floor * 1e6)
+        with running.aggregated(source, step, floor_us) as tables:
+            analysis = replace(
+                running.analyzed(source, tables, step, progress),
+                stall_floor_seconds=asked.stall_floor,
+            )
             if asked.save_dir:
                 with progress("saving"):
                     save(
@@ -225,7 +235,7 @@ def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analy
                 checkpoint=checkpoint,
                 every_seconds=asked.every,
                 late_seconds=asked.late,
-                on_update=show,
+                on_update=lambda analysis: show(analysis.from_floor(asked.stall_floor)),
                 stop=lambda: bool(stopped),
             )
     finally:

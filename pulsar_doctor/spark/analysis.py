@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,6 +36,8 @@ class Analysis:
         there; of the stalls, the worst by severity and then by duration. `timeline` is over all
         traces and topics (start, delivered, acknowledged, flows, lowest_available,
         starved_consumers), `subscriptions` over all traces. A table that is None was not made.
+    stall_floor_seconds: times without permits from so long on are rows of `stalls`, and those with
+        a finding; None: all. brief_stalls: the others, counted: below_us, count, total_us.
     totals: table -> how many rows it has in all; a table that is not named has no more than here.
     percentile_error: a percentile of `gaps` is at most this share above the exact one; 0.0: exact.
     notes: sentences about what could not be read or is not certain.
@@ -57,11 +59,20 @@ class Analysis:
     percentile_error: float = 0.0
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
+    stall_floor_seconds: float | None = None
+    brief_stalls: Sequence[TableRow] = ()
 
     def rows(self, table: str) -> Sequence[TableRow]:
         """The rows that are here of one of TABLES; none where it was not made."""
         rows: Sequence[TableRow] | None = getattr(self, table)
         return rows or ()
+
+    def from_floor(self, seconds: float) -> Analysis:
+        """Without the stalls that are shorter and have no finding; they are not counted here."""
+        rows = [row for row in self.rows("stalls") if _is_long(row, seconds)]
+        return replace(
+            self, stalls=None if self.stalls is None else rows, stall_floor_seconds=seconds
+        )
 
     def is_made(self, table: str) -> bool:
         """Whether one of TABLES was made; where it was, no row means that there is none."""
@@ -80,6 +91,10 @@ class Analysis:
         if "stalled" in found:
             return "stalled"
         return "warning" if "warning" in found else "healthy"
+
+
+def _is_long(stall: TableRow, seconds: float) -> bool:
+    return bool(stall["code"]) or stall["duration_us"] >= seconds * 1e6
 
 
 def moment(us: int | None) -> datetime | None:

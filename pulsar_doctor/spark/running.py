@@ -36,10 +36,15 @@ def bucket_of(source: TraceSource) -> int:
 
 
 @contextmanager
-def aggregated(source: TraceSource, bucket_us: int) -> Iterator[Tables]:
+def aggregated(source: TraceSource, bucket_us: int, stall_floor_us: int = 0) -> Iterator[Tables]:
     """The aggregates of these traces; Spark forgets them afterwards."""
-    exact = source.events <= EXACT_EVENTS_MOST
-    tables = aggregate(source.rows, bucket_us=bucket_us, exact=exact, breaks=source.breaks)
+    tables = aggregate(
+        source.rows,
+        bucket_us=bucket_us,
+        exact=source.events <= EXACT_EVENTS_MOST,
+        breaks=source.breaks,
+        stall_floor_us=stall_floor_us,
+    )
     try:
         yield tables
     finally:
@@ -51,7 +56,7 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
 
     progress: is told what runs, and left when it is done. Raises DoctorError where Spark fails.
     """
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, Any] = {}
     notes = list(source.notes)
     totals: dict[str, int] = {}
     with told_in_one_sentence("analyzing the traces"):
@@ -60,6 +65,10 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
                 rows[name] = _collected(worst.limit(ROWS_MOST))
                 totals[name] = len(rows[name]) if len(rows[name]) < ROWS_MOST else table.count()
         notes += _what_is_not_told(tables.consumers)
+        short = tables.brief_stalls.groupBy("below_us").agg(
+            F.sum("count").alias("count"), F.sum("total_us").alias("total_us")
+        )
+        brief = _collected(short.orderBy("below_us"))
     exact = source.events <= EXACT_EVENTS_MOST
     return Analysis(
         events=source.events,
@@ -71,6 +80,7 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         percentile_error=0.0 if exact else ERROR,
         notes=notes,
         left_out=source.left_out,
+        brief_stalls=brief,
         **rows,
     )
 
@@ -110,6 +120,7 @@ def dated(tables: Tables) -> dict[str, DataFrame]:
         "timeline": tables.timeline.withColumn("date", day("start")),
         "subscriptions": by_trace.join(first, ["trace_id"]),
         "holes": tables.holes.join(first, ["trace_id"]),
+        "brief_stalls": tables.brief_stalls.join(started, ["trace_id", "incarnation"]),
     }
 
 

@@ -91,7 +91,7 @@ def found(path: Path, spark: SparkSession) -> dict[str, Any]:
     """The document about it. Its exit code says that there is a stall."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        code = run(["analyze", str(path), "-o", "json", "--bucket", "1m"])
+        code = run(["analyze", str(path), "-o", "json", "--bucket", "1m", "--stall-floor", "0"])
     assert code == 1
     return document(out.getvalue())
 

@@ -414,6 +414,14 @@ def with_nulls() -> Analysis:
     )
 
 
+def test_times_too_short_to_be_rows_are_told_in_a_line() -> None:
+    brief = [{"below_us": 1000, "count": 18_829, "total_us": 9}, {"below_us": 10**6, "count": 1}]
+    told = "18,830 times shorter than 1 s without a finding (18,829 below 1 ms, 1 below 1 s)"
+    for stalls in ([], [stall()]):
+        found = analysis(stalls=stalls, brief_stalls=brief, stall_floor_seconds=1.0)
+        assert any(told in line for line in drawn(report(found), 200))
+
+
 def test_a_trace_that_was_left_out_is_told_on_top() -> None:
     lines = drawn(report(analysis(left_out=[LeftOut("/t/x.ptrace", "/t/x.ptrace is damaged")])))
     assert "left out: /t/x.ptrace is damaged" in lines[:4]
@@ -541,7 +549,7 @@ def test_a_document_has_the_stated_columns_and_types() -> None:
         document = json.loads(json.dumps(analysis_json(found), allow_nan=False))
         assert list(document) == [
             "schema", "events", "traces", "first", "last", "bucket_seconds", "percentile_error",
-            "totals", *TABLES, "notes", "left_out",
+            "totals", *TABLES, "stall_floor_seconds", "brief_stalls", "notes", "left_out",
         ]  # fmt: skip
         for table in TABLES:
             assert len(document[table]) == len(found.rows(table))
@@ -593,6 +601,8 @@ def test_a_document_word_for_word() -> None:
         ],
         "subscriptions": [],
         "holes": [],
+        "stall_floor_seconds": None,
+        "brief_stalls": [],
         "notes": ["one segment of t1 is torn"],
         "left_out": [],
     }

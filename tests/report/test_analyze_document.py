@@ -23,7 +23,7 @@ WHOLE = {
     "bucket_seconds": 40.0,
     "percentile_error": 0.0,
     "totals": {
-        "consumers": 3, "gaps": 6, "stalls": 5, "timeline": 2, "subscriptions": 2, "holes": 2,
+        "consumers": 3, "gaps": 6, "stalls": 2, "timeline": 2, "subscriptions": 2, "holes": 2,
     },
     "consumers": [
         {
@@ -130,33 +130,6 @@ WHOLE = {
             "severity": None,
             "acknowledged_least": 6,
         },
-        {
-            "trace_id": "trace-1", "incarnation": 1,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "slow", "start": "2026-09-21T14:13:20.003000Z",
-            "end": "2026-09-21T14:13:20.004000Z", "duration_us": 1000, "ended_by": "flow",
-            "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
-            "severity": None,
-            "acknowledged_least": 0,
-        },
-        {
-            "trace_id": "trace-1", "incarnation": 2,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "third", "start": "2026-09-21T14:13:22.013000Z",
-            "end": "2026-09-21T14:13:22.014000Z", "duration_us": 1000, "ended_by": "flow",
-            "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
-            "severity": None,
-            "acknowledged_least": 0,
-        },
-        {
-            "trace_id": "trace-1", "incarnation": 3,
-            "topic": "persistent://public/default/orders", "subscription": "audit",
-            "consumer_name": "quick", "start": "2026-09-21T14:13:22.019000Z",
-            "end": "2026-09-21T14:13:22.020000Z", "duration_us": 1000, "ended_by": "flow",
-            "unacked_at_start": 0, "available_lowest": 0, "acknowledged": 0, "code": None,
-            "severity": None,
-            "acknowledged_least": 0,
-        },
     ],
     "timeline": [
         {
@@ -200,6 +173,8 @@ WHOLE = {
             "certain": True,
         },
     ],
+    "stall_floor_seconds": 1.0,
+    "brief_stalls": [{"below_us": 10_000, "count": 3, "total_us": 3000}],
     "notes": [],
     "left_out": [],
 }  # fmt: skip

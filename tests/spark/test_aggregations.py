@@ -15,6 +15,7 @@ import pytest
 
 from pulsar_doctor.consume import attach
 from pulsar_doctor.spark.aggregations import aggregate
+from pulsar_doctor.spark.aggregations.stalls import brief, long_or_found
 from pulsar_doctor.spark.aggregations.subscriptions import ranked
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
 from pulsar_doctor.spark.reading import read_traces
@@ -108,6 +109,9 @@ def both(spark: SparkSession, paths: Sequence[Path]) -> Both:
                 **{name: collected(frame) for name, frame in named.items()},
                 "subscriptions": collected(subscriptions_by(tables.consumers, IN_TRACE)),
                 "over all traces": collected(ranked(tables.subscriptions)),
+                "long or found": collected(long_or_found(tables.stalls, BUCKET_US)),
+                "brief": collected(brief(tables.stalls, BUCKET_US)),
+                "none is brief": collected(tables.brief_stalls),
             },
             types={name: frame.dtypes for name, frame in named.items()},
             plans={
@@ -178,6 +182,25 @@ def test_subscriptions_are_over_all_traces_and_the_worst_come_first(made: Both) 
     assert_same(said, twin.subscriptions(made.rows, ("topic", "subscription")))
     worst = [(row["starved_us"], row["starved_share"], row["redeliveries"]) for row in said]
     assert worst == sorted(worst, reverse=True)
+
+
+def test_what_is_too_short_for_a_stall_is_counted(made: Both) -> None:
+    every = made.spark["stalls"]
+    short = [row for row in every if row["duration_us"] < BUCKET_US and not row["code"]]
+    assert_same(made.spark["long or found"], [row for row in every if row not in short])
+    expected: Counter[tuple[Any, ...]] = Counter()
+    total_us: Counter[tuple[Any, ...]] = Counter()
+    for row in short:
+        below_us = next(10**n for n in range(3, 7) if row["duration_us"] < 10**n)
+        expected[row["trace_id"], row["incarnation"], below_us] += 1
+        total_us[row["trace_id"], row["incarnation"], below_us] += row["duration_us"]
+    said = {
+        (row["trace_id"], row["incarnation"], row["below_us"]): (row["count"], row["total_us"])
+        for row in made.spark["brief"]
+    }
+    assert said == {key: (expected[key], total_us[key]) for key in expected}
+    assert len({below_us for _, _, below_us in said}) >= 3
+    assert made.spark["none is brief"] == []
 
 
 @pytest.mark.parametrize("table", list(COLUMNS))

@@ -24,6 +24,7 @@ from pulsar_doctor.report.analyze.tables import (
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.tables import TableColumn, View, counted, drawn, indented
 from pulsar_doctor.spark.analysis import TABLES, Analysis
+from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
 SCHEMA = "pulsar-doctor/analyze/1"
@@ -42,6 +43,8 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "percentile_error": analysis.percentile_error,
         "totals": {table: analysis.total(table) for table in TABLES if analysis.is_made(table)},
         **{table: _rows_json(analysis, table) for table in TABLES},
+        "stall_floor_seconds": analysis.stall_floor_seconds,
+        "brief_stalls": [dict(row) for row in analysis.brief_stalls],
         "notes": list(analysis.notes),
         "left_out": [asdict(each) for each in analysis.left_out],
     }
@@ -143,12 +146,27 @@ def _verdict(analysis: Analysis, view: View) -> Text:
 def _stalls_in_words(analysis: Analysis) -> str:
     total, rows = analysis.total("stalls"), analysis.rows("stalls")
     if not total:
-        return _if_made(analysis, "stalls", NO_STALL)
+        return _if_made(analysis, "stalls", _no_stall(analysis))
     counts = Counter(row["severity"] or "without a finding" for row in rows)
     kinds = ("stalled", "warning", "info", "without a finding")
     told = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind])
     which = "" if len(rows) == total else f" (of the worst {len(rows):,})"
-    return f"{counted(total, 'time')} without permits: {told}{which}"
+    return f"{counted(total, 'time')} without permits: {told}{which}{_brief(analysis, ', and ')}"
+
+
+def _no_stall(analysis: Analysis) -> str:
+    return _brief(analysis, "") or NO_STALL
+
+
+def _brief(analysis: Analysis, before: str) -> str:
+    """How many there were that are no rows, and how long they were."""
+    rows = analysis.brief_stalls
+    if not rows:
+        return ""
+    floor = duration(analysis.stall_floor_seconds or 0)
+    kinds = (f"{row['count']:,} below {duration(row['below_us'] / 1e6)}" for row in rows)
+    in_all = counted(sum(row["count"] for row in rows), "time")
+    return f"{before}{in_all} shorter than {floor} without a finding ({', '.join(kinds)})"
 
 
 class Section(NamedTuple):
@@ -203,8 +221,9 @@ def _section(
     section: Section, analysis: Analysis, top: int, view: View
 ) -> Iterator[RenderableType]:
     rows, total = analysis.rows(section.table)[:top], analysis.total(section.table)
+    empty = _no_stall(analysis) if section is STALLS_SECTION else section.empty
     yield from _title(
-        section.title, section.means if total else _if_made(analysis, section.table, section.empty)
+        section.title, section.means if total else _if_made(analysis, section.table, empty)
     )
     if rows:
         yield from drawn(rows, _columns(section.columns, analysis), view)

@@ -22,7 +22,7 @@ from pulsar_doctor.spark.aggregations.histogram import histogram
 from pulsar_doctor.spark.aggregations.holes import holes
 from pulsar_doctor.spark.aggregations.lives import Breaks, lives
 from pulsar_doctor.spark.aggregations.profile import profile
-from pulsar_doctor.spark.aggregations.stalls import stalls
+from pulsar_doctor.spark.aggregations.stalls import brief, long_or_found, stalls
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
 from pulsar_doctor.spark.aggregations.timeline import timeline
 
@@ -43,6 +43,7 @@ class Tables:
     timeline: DataFrame
     subscriptions: DataFrame
     holes: DataFrame
+    brief_stalls: DataFrame
     passes: tuple[DataFrame, ...]
 
     def forget(self) -> None:
@@ -52,14 +53,20 @@ class Tables:
 
 
 def aggregate(
-    rows: DataFrame, *, bucket_us: int, exact: bool, breaks: Breaks | None = None
+    rows: DataFrame,
+    *,
+    bucket_us: int,
+    exact: bool,
+    breaks: Breaks | None = None,
+    stall_floor_us: int = 0,
 ) -> Tables:
     """All aggregates of these rows, each (trace_id, seq) of which comes once.
 
     bucket_us: length of a step of the timeline. exact: percentiles are of the values themselves,
     for traces of some million rows; otherwise of their buckets, see `histogram`.
     breaks: trace_id and seq of rows before which some are missing that no GAP tells of, also of the
-    first of a trace; None: not known, which takes longer.
+    first of a trace; None: not known, which takes longer. stall_floor_us: shorter times without
+    permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them.
     """
     profiled = profile(rows, bucket_us).persist()
     lived = lives(rows, profiled, breaks).persist()
@@ -69,9 +76,10 @@ def aggregate(
     return Tables(
         consumers=each,
         gaps=gaps(counted, stood, lived, exact=exact),
-        stalls=stood,
+        stalls=long_or_found(stood, stall_floor_us),
         timeline=timeline(profiled, lived, stood, bucket_us),
         subscriptions=subscriptions(each),
         holes=holes(rows, lived),
+        brief_stalls=brief(stood, stall_floor_us),
         passes=(profiled, lived, counted, stood, each),
     )

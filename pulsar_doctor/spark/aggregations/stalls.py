@@ -86,6 +86,28 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
     )
 
 
+def long_or_found(stalls: DataFrame, floor_us: int) -> DataFrame:
+    """Those that a person would call one: from a length on, or with a finding."""
+    return stalls.where((F.col("duration_us") >= floor_us) | F.col("code").isNotNull())
+
+
+def brief(stalls: DataFrame, floor_us: int) -> DataFrame:
+    """The others, counted: a queue of 1 has one after each message, for microseconds.
+
+    Columns: trace_id, incarnation, topic, subscription, consumer_name, below_us (a power of ten
+    from a millisecond on, at most the floor: so long they were not), count, total_us (of these).
+    """
+    duration_us = F.col("duration_us")
+    below_us = F.lit(floor_us)
+    for power in reversed([10**n for n in range(3, 13) if 10**n < floor_us]):
+        below_us = F.when(duration_us < power, F.lit(power)).otherwise(below_us)
+    short = stalls.where((duration_us < floor_us) & F.col("code").isNull())
+    who = (*CONSUMER, "topic", "subscription", "consumer_name")
+    return short.groupBy(*who, below_us.cast("long").alias("below_us")).agg(
+        F.count(F.lit(1)).alias("count"), F.sum("duration_us").alias("total_us")
+    )
+
+
 def _episodes(rows: DataFrame) -> DataFrame:
     """By trace_id, incarnation and start: what the rows of an episode say of it."""
     starved = F.col("starved_since").isNotNull()
