@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.support.command_line import environment
 # A finder in front of all others that knows no package of the extras.
 WITHOUT = """
 import sys
+__file__ = "program"  # pyspark takes a program without a file for its doctests
 class Without:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {missing!r}:
@@ -51,6 +54,29 @@ def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
     assert f"pulsar-doctor[{extra}]" in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
     assert run.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra"),
+    [({"pandas"}, "all"), ({"grpc", "grpc_status"}, "all"), ({"zstandard"}, "all"),
+     ({"py4j", "pandas"}, "connect"), ({"py4j", "pyspark"}, "connect")],
+    ids=str,
+)  # fmt: skip
+def test_what_spark_connect_wants_is_in_the_extra_that_is_named(missing, extra):
+    """`connect` brings the thin client, which beside a whole Spark overwrites it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        remote = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        run = without(missing, "analyze", "-q", "--remote", remote, "/t.ptrace")
+    assert run.returncode == 3
+    assert f"pip install 'pulsar-doctor[{extra}]'" in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
+
+
+def test_all_brings_what_spark_connect_wants():
+    brought = metadata.requires("pulsar-doctor") or []
+    of_all = {each.partition(";")[0].strip() for each in brought if "'all'" in each}
+    assert any(each.startswith("pyspark[connect]") for each in of_all), of_all
+    subprocess.run([sys.executable, "-c", "import pyspark.sql.connect.session"], check=True)
 
 
 def test_the_base_explains_its_rules_without_any_extra():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.spark.configuration import QUERIES, UTC
 from pulsar_doctor.spark.failures import cause, told_in_one_sentence
 from pulsar_doctor.spark.masters import check_remote
@@ -50,14 +51,13 @@ def connected(remote: str) -> Iterator[SparkSession]:
 
 
 def _require_packages() -> None:
-    """DoctorError where the client of Spark Connect is not whole."""
-    try:
+    """MissingExtra where the client of Spark Connect is not whole.
+
+    Beside a whole Spark the thin client must not be installed: its files are the same.
+    """
+    whole = importlib.util.find_spec("py4j") is not None
+    with needing("all" if whole else "connect", "Spark Connect"):
         import pyspark.sql.connect.session  # noqa: F401
-    except ImportError as error:
-        raise DoctorError(
-            f"Spark Connect needs more: {cause(error)}; pip install pyspark-client, "
-            "or 'pyspark[connect]'"
-        ) from None
 
 
 def _require_answer(remote: str) -> None:

@@ -95,7 +95,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 def running(where: Where) -> SparkSession | None:
     """The session that this process has already, where it is not told another place."""
-    with needing("spark", WHAT_FOR):
+    with needing("connect" if where.remote else "spark", WHAT_FOR):
         from pyspark.sql import SparkSession
     return None if where.master or where.remote else SparkSession.getActiveSession()
 

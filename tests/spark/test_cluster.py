@@ -7,7 +7,6 @@ at all, so that a job that needs one cannot end well.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import pty
@@ -36,16 +35,11 @@ from tests.spark.made_traces import batches, limits, redeliveries, restarts, slo
 from tests.spark.planted import PLANTED
 from tests.support.cluster import Node
 from tests.support.processes import linux, listening
-from tests.support.wanting import wanting
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 JOB = Path(__file__).with_name("job.py")
 MAKERS = (slow, batches, limits, redeliveries, restarts)
 SMALL = {"spark.sql.shuffle.partitions": "2"}  # or small traces make a thousand tasks
-connects = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("pandas", "grpc", "grpc_status", "zstandard"))),
-    reason=wanting("what Spark Connect needs (pandas, grpcio-status, zstandard)"),
-)
 # A job that needs Python on the executors.
 WITH_PYTHON = """
 import sys
@@ -89,7 +83,6 @@ def test_no_executor_could_have_run_python(cluster: SparkCluster) -> None:
     assert "pyspark.daemon" in run.stderr
 
 
-@connects
 def test_the_aggregates_of_this_machine_are_those_of_a_connect_server(
     cluster: SparkCluster, traces: list[str], here: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -125,7 +118,6 @@ def test_spark_submit(cluster: SparkCluster, traces: list[str], document: Any) -
 
 
 @linux
-@connects
 def test_analyze_through_a_connect_server_shows_how_far_it_is(
     traces: list[str], document: Any, tmp_path: Path
 ) -> None:
@@ -167,7 +159,6 @@ def test_a_cluster_leaves_out_the_same_bad_traces(
     assert len(of_mixed[0]["left_out"]) == len(PLANTED)
 
 
-@connects
 def test_a_connect_server_leaves_out_the_same_bad_traces(
     cluster: SparkCluster, mixed: str, of_mixed: Any, tmp_path: Path
 ) -> None:
