@@ -49,7 +49,8 @@ Examples:
 
 \b
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no trace;
-3 could not be examined: no Spark, no Java, an unreachable master, a full disk;
+3 could not be examined: no Spark, no Java, an unreachable master, a full disk, or with --follow
+it was ended before anything was read;
 4 nothing stalled in what was analyzed, but a trace was left out.
 """
 
@@ -228,16 +229,25 @@ def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analy
             say(
                 f"following {', '.join(asked.traces)}; Ctrl-C ends it; counted so far: {checkpoint}"
             )
-            return follow(
+            shown: list[Analysis] = []
+
+            def tell(analysis: Analysis) -> None:
+                shown[:] = [analysis.from_floor(asked.stall_floor)]
+                show(shown[0])
+
+            last = follow(
                 spark,
                 asked.traces,
                 bucket_us=step,
                 checkpoint=checkpoint,
                 every_seconds=asked.every,
                 late_seconds=asked.late,
-                on_update=lambda analysis: show(analysis.from_floor(asked.stall_floor)),
+                on_update=tell,
                 stop=lambda: bool(stopped),
             )
+            if [last.from_floor(asked.stall_floor)] != shown:
+                tell(last)
+            return last
     finally:
         for number, before in handlers.items():
             signal.signal(number, before)

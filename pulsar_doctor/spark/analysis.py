@@ -84,8 +84,11 @@ class Analysis:
 
     @property
     def verdict(self) -> Status:
-        """The worst that a stall was found to be; healthy where none is worse than `info`."""
-        if self.stalls is None:
+        """The worst that a stall was found to be; healthy where none is worse than `info`.
+
+        unknown where nothing was read.
+        """
+        if self.stalls is None or not self.events:
             return "unknown"
         found = {row["severity"] for row in self.stalls}
         if "stalled" in found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pulsar_doctor.spark.aggregations import growing
-from pulsar_doctor.spark.analysis import Analysis, moment
+from pulsar_doctor.spark.analysis import EPOCH, Analysis, moment
 from pulsar_doctor.spark.checkpoint import Terms
 from pulsar_doctor.wording.durations import duration
 
@@ -27,7 +27,10 @@ Values = dict[str, Any]
 def standing(
     spark: SparkSession, table: str | None, place: str, terms: Terms, notes: Sequence[str]
 ) -> Analysis:
-    """How things stand. table: of growing.totals, None before there is one; place: checkpoint."""
+    """How things stand, without the timeline. table: of growing.totals, None before there is one.
+
+    place: the checkpoint.
+    """
     traces: list[Values] = []
     consumers: list[Values] = []
     if table is not None:
@@ -36,7 +39,6 @@ def standing(
         consumers = [row.asDict() for row in _worst(growing.standing(counted)).collect()]
         notes = [*notes, *_notes_of_traces(traces, terms)]
     last_us = max((trace["last_us"] for trace in traces), default=None)
-    timeline = [] if last_us is None else _timeline(spark, place, terms, last_us)
     return Analysis(
         events=sum(trace["events"] for trace in traces),
         traces=len(traces),
@@ -46,12 +48,20 @@ def standing(
         consumers=[_consumer(row) for row in consumers],
         gaps=None,
         stalls=[_stall(row) for row in consumers if row["goes_on"]],
-        timeline=[_step(row) for row in timeline],
+        timeline=None,
         subscriptions=None,
         holes=None,
         totals={"consumers": sum(trace["consumers"] for trace in traces)},
         notes=notes,
     )
+
+
+def timeline_of(spark: SparkSession, place: str, terms: Terms, found: Analysis) -> list[Values]:
+    """The newest steps of what was found, once the query that makes them has begun."""
+    if found.last is None:
+        return []
+    last_us = round((found.last - EPOCH).total_seconds() * 1e6)
+    return [_step(row) for row in _timeline(spark, place, terms, last_us)]
 
 
 def notes_of(spark: SparkSession, terms: Terms, late: int) -> Iterator[str]:

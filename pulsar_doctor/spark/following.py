@@ -22,7 +22,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from pulsar_doctor.spark.analysis import Analysis
 from pulsar_doctor.spark.checkpoint import OTHERWISE, Terms, in_use, taken
 from pulsar_doctor.spark.elsewhere import LITERALLY, SEGMENTS
 from pulsar_doctor.spark.failures import cause, full_text, told_in_one_sentence
-from pulsar_doctor.spark.followed import notes_of, standing
+from pulsar_doctor.spark.followed import notes_of, standing, timeline_of
 from pulsar_doctor.spark.reading import OPTIONS, SCHEMA
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def follow(
     paths: traces, folders of traces, globs. checkpoint: a folder, which is made; with a scheme or
     through Spark Connect as Spark sees it. every_seconds: how often it looks; late_seconds: by how
     much rows may be younger than others that come first. on_update: told how things stand, when
-    they have changed. Its consumers are as in aggregations.consumers, without the sizes of FLOWs;
-    its stalls are the times without permits that go on.
+    they have changed, first without a timeline. Its consumers are as in aggregations.consumers,
+    without the sizes of FLOWs; its stalls are the times without permits that go on.
     Raises InputError for a checkpoint of something else, DoctorError where Spark fails.
     """
     terms = Terms.of(paths, bucket_us=bucket_us, late_seconds=late_seconds)
@@ -125,9 +125,9 @@ class Follower:
             if not query.isActive:
                 raise query.exception() or DoctorError(f"{WHAT}: a query of Spark was stopped")
         done = [query.lastProgress for query in self.queries]
-        if not all(done):
+        if not done[0]:
             return False
-        batches = [progress["batchId"] for progress in done if progress]
+        batches = [progress and progress["batchId"] for progress in done]
         if batches == self.shown:
             return False
         self.shown, self.began = batches, True
@@ -198,9 +198,13 @@ class Follower:
         """How the traces stand."""
         notes = [f"waits for {self.waits_for}, which is not there yet"] if self.waits_for else []
         if not self.began:
+            notes += [] if self.waits_for else ["nothing has been read yet, so nothing is known"]
             return standing(self.spark, None, self.place, self.terms, notes)
         notes += notes_of(self.spark, self.terms, self.late)
-        return standing(self.spark, self.table, self.place, self.terms, notes)
+        found = standing(self.spark, self.table, self.place, self.terms, notes)
+        if self.queries[1].lastProgress is None:  # the timeline comes a little later
+            return found
+        return replace(found, timeline=timeline_of(self.spark, self.place, self.terms, found))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.spark.analysis import EPOCH, Analysis
 from pulsar_doctor.spark.checkpoint import Terms, checkpoint_of, taken
@@ -121,8 +123,7 @@ def differences(said: Mapping[Any, Values], expected: Mapping[Any, Values]) -> d
 
 def timeline(analysis: Analysis) -> dict[int, tuple[Any, ...]]:
     names = ("delivered", "acknowledged", "flows", "lowest_available")
-    assert analysis.timeline is not None
-    return {us(row["start"]): tuple(row[name] for name in names) for row in analysis.timeline}
+    return {us(row["start"]): tuple(row[name] for name in names) for row in analysis.timeline or ()}
 
 
 def expected_timeline(rows: list[Values]) -> dict[int, tuple[Any, ...]]:
@@ -202,7 +203,9 @@ def test_running_totals_are_what_python_counts_also_after_a_start_with_nothing_n
     assert last.traces == len({row["trace_id"] for row in rows})
     assert differences(consumers(last), expected_consumers(rows)) == {}
     assert timeline(last) == expected_timeline(rows)
-    assert followed(spark, [place], checkpoint, lambda analysis: True) == last
+    again = followed(spark, [place], checkpoint, lambda analysis: analysis.timeline is not None)
+    assert again == last
+    assert last.verdict != "unknown"
 
 
 def rows_of_segments(place: Path) -> int:
@@ -323,6 +326,34 @@ def test_it_waits_for_a_folder_and_says_so(
     waiting = followed(spark, [trace], tmp_path / "checkpoint", lambda analysis: True)
     assert waiting.events == 0
     assert waiting.notes == [f"waits for {trace}, which is not there yet"]
+    assert waiting.verdict == "unknown"
+
+
+def test_ended_before_anything_was_read_it_is_unknown(
+    spark: SparkSession,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By a SIGTERM that comes as soon as it listens; one last document says so."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    real = signal.signal
+
+    def ended_at_once(number: Any, handler: Any) -> Any:
+        before = real(number, handler)
+        if number == signal.SIGTERM and callable(handler) and not seen:
+            seen.append(number)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return before
+
+    seen: list[Any] = []
+    monkeypatch.setattr(signal, "signal", ended_at_once)
+    code = run(["analyze", "--follow", str(whole), "-o", "json", "-q"])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert code == 3
+    assert json.loads(line)["events"] == 0
+    assert json.loads(line)["notes"] == ["nothing has been read yet, so nothing is known"]
 
 
 def test_a_checkpoint_serves_what_it_was_begun_for(
