@@ -136,7 +136,7 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
 def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
     with ExitStack() as stack:
         looked = _looked(asked, where)
-        spark = _session(stack, where)
+        spark = _session(stack, replace(where, few=looked.few))
         from pulsar_doctor.spark import reading, running
         from pulsar_doctor.spark.saving import save, saved_files
 

@@ -41,6 +41,7 @@ TYPES = {
 SCHEMA = ", ".join(f"{column.name} {TYPES[column.type]}" for column in COLUMNS)
 OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
 MAGIC = set("*?[")
+FEW_ROWS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,11 @@ class Looked:
     elsewhere: Sequence[str]
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
+
+    @property
+    def few(self) -> bool:
+        """Whether these are all, and so few that Spark takes longer to plan than to count."""
+        return not self.elsewhere and sum(each.rows for each in self.segments) <= FEW_ROWS
 
 
 def look(paths: Sequence[str], *, here: bool | None, strict: bool = False) -> Looked:

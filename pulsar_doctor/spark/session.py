@@ -41,11 +41,13 @@ class Where:
     """Where Spark runs. Told neither a master nor a server: what Spark's settings say, else here.
 
     master: as Spark takes it; remote: sc://…, a Spark Connect server; conf: settings of Spark.
+    few: so few rows are to be read that starting takes longer than counting.
     """
 
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    few: bool = False
 
 
 @contextlib.contextmanager
@@ -170,7 +172,7 @@ def settings(where: Where, scratch: Path) -> dict[str, str]:
     check_master(master)
     ours = {"spark.app.name": APP, **QUIET, **QUERIES, **java_options(scratch)}
     if is_local(master):
-        ours |= of_this_machine(scratch)
+        ours |= of_this_machine(scratch, few=where.few)
     ours = {key: value for key, value in ours.items() if key not in elsewhere}
     return {**ours, **UTC, **where.conf, "spark.master": master}
 

@@ -121,6 +121,23 @@ def test_here_spark_gets_little_memory_and_listens_on_the_loopback(untold, tmp_p
     assert found["spark.sql.shuffle.partitions"] == "3"
 
 
+def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path):
+    few = settings(Where(few=True), tmp_path)
+    assert few["spark.sql.shuffle.partitions"] == "1"
+    assert few["spark.sql.adaptive.enabled"] == "false"
+    assert "TieredStopAtLevel=1" in few["spark.driver.defaultJavaOptions"]
+    many = settings(Where(), tmp_path)
+    assert int(many["spark.sql.shuffle.partitions"]) > 1
+    assert many["spark.sql.adaptive.enabled"] == "true"
+    assert "TieredStopAtLevel" not in many["spark.driver.defaultJavaOptions"]
+    untold.write_text("spark.sql.adaptive.enabled true\n")
+    assert "spark.sql.adaptive.enabled" not in settings(Where(few=True), tmp_path)
+    untold.write_text("spark.master yarn\n")
+    cluster = settings(Where(few=True), tmp_path)
+    assert "spark.sql.shuffle.partitions" not in cluster
+    assert "TieredStopAtLevel" not in cluster["spark.driver.defaultJavaOptions"]
+
+
 def test_on_a_cluster_what_belongs_to_its_owner_is_not_set(untold, tmp_path):
     untold.write_text(
         "spark.master yarn\nspark.ui.enabled true\nspark.sql.session.timeZone Asia/Tokyo\n"
