@@ -14,6 +14,7 @@ from pulsar_doctor.spark.aggregations.profile import CONSUMER
 from pulsar_doctor.spark.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
 from pulsar_doctor.spark.aggregations.timeline import in_all
 from pulsar_doctor.spark.analysis import Analysis, moment
+from pulsar_doctor.spark.configuration import APP
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.reading import TraceSource
 
@@ -61,7 +62,7 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
     totals: dict[str, int] = {}
     with told_in_one_sentence("analyzing the traces"):
         for name, (table, worst) in _worst_first(tables).items():
-            with progress(name):
+            with _described(source.rows, name), progress(name):
                 rows[name] = _collected(worst.limit(ROWS_MOST))
                 totals[name] = len(rows[name]) if len(rows[name]) < ROWS_MOST else table.count()
         notes += _what_is_not_told(tables.consumers)
@@ -83,6 +84,20 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         brief_stalls=brief,
         **rows,
     )
+
+
+@contextmanager
+def _described(rows: DataFrame, what: str) -> Iterator[None]:
+    """Names the jobs for whoever looks at the cluster's web pages; Spark Connect cannot."""
+    spark = rows.sparkSession
+    if "connect" in type(spark).__module__:
+        yield
+        return
+    spark.sparkContext.setJobDescription(f"{APP}: {what}")
+    try:
+        yield
+    finally:
+        spark.sparkContext.setJobDescription(None)  # type: ignore[arg-type]
 
 
 def _what_is_not_told(consumers: DataFrame) -> Iterator[str]:

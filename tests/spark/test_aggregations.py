@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,9 @@ from pulsar_doctor.spark.aggregations import aggregate
 from pulsar_doctor.spark.aggregations.stalls import brief, long_or_found
 from pulsar_doctor.spark.aggregations.subscriptions import ranked
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
+from pulsar_doctor.spark.analysis import TABLES
 from pulsar_doctor.spark.reading import read_traces
-from pulsar_doctor.spark.running import aggregated
+from pulsar_doctor.spark.running import aggregated, analyzed
 from pulsar_doctor.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import open_trace
 from tests.spark import made_traces, twin
@@ -318,6 +320,21 @@ def test_the_twin_counts_the_times_without_permits_that_the_ledgers_count(
 
 
 # --- plans ---
+
+
+def test_each_job_says_which_table_it_makes(spark: SparkSession, paths: list[Path]) -> None:
+    said: dict[str, str | None] = {}
+
+    @contextmanager
+    def looking(what: str) -> Iterator[None]:
+        yield
+        said[what] = spark.sparkContext.getLocalProperty("spark.job.description")
+
+    source = read_traces(spark, [str(path) for path in paths])
+    with aggregated(source, 1_000_000) as tables:
+        analyzed(source, tables, 1_000_000, looking)
+    assert said == {table: f"pulsar-doctor analyze: {table}" for table in TABLES}
+    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
 
 
 @pytest.mark.parametrize("table", ["consumers", "gaps", "stalls", "timeline", "subscriptions"])
