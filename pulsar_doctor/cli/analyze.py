@@ -92,7 +92,8 @@ def command(asked: AnalyzeRequest) -> int:
     consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks, starved time
     gaps           time between FLOWs, from delivery to ack, without permits: p50, p90, p99, most
     stalls         times without permits: since when, how long, what ended it, the finding; those
-                   from --stall-floor on or with a finding, the others counted in "brief_stalls"
+                   from --stall-floor on or with a finding, the others counted in "brief_stalls";
+                   where a trace ends in one, the finding is that of stall-check --trace
     timeline       delivered, acknowledged, FLOWs, lowest permits, consumers without any
     subscriptions  which are in trouble, and who hoards in them
     holes          entries never acknowledged while later ones were

@@ -18,7 +18,16 @@ from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.spark.analysis import LeftOut
 from pulsar_doctor.spark.failures import full_text
 from pulsar_doctor.spark.segments import Segment
-from pulsar_doctor.trace.folder import INDEX, META, journal_name, meta_of
+from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
+from pulsar_doctor.trace.folder import (
+    INDEX,
+    META,
+    Meta,
+    journal_name,
+    meta_of,
+    state_name,
+    state_of,
+)
 from pulsar_doctor.trace.index import Expired, Index, Part, index_of
 
 if TYPE_CHECKING:
@@ -44,7 +53,8 @@ class There:
     folder: str
     files: dict[str, str] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    trace_id: str = ""
+    meta: Meta | None = None
+    through: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class Elsewhere:
     segments: list[Segment]
     left_out: list[LeftOut]
     notes: list[str]
+    ends: dict[str, list[AtTheEnd]]
 
 
 def look_elsewhere(spark: SparkSession, paths: Sequence[str], rows: RowsOf) -> Elsewhere:
@@ -73,9 +84,21 @@ def look_elsewhere(spark: SparkSession, paths: Sequence[str], rows: RowsOf) -> E
     proved = _sha256(spark, [uri for each in good for uri in each.files.values()])
     good = _kept(good, left_out, lambda there: _prove(there, proved))
     told = _told(rows, [uri for each in good for uri in each.files.values()])
-    for each in _kept(good, left_out, lambda there: _agree(there, told)):
+    good = _kept(good, left_out, lambda there: _agree(there, told))
+    for each in good:
         segments += [_segment(each, part, told) for part in each.parts]
-    return Elsewhere(segments, left_out, notes)
+    return Elsewhere(segments, left_out, notes, _ends(spark, good))
+
+
+def _ends(spark: SparkSession, good: Sequence[There]) -> dict[str, list[AtTheEnd]]:
+    """What the rules say by the ledgers that lie beside the last segments."""
+    names = {f"{each.folder}/{state_name(each.through)}": each for each in good if each.parts}
+    found = {}
+    for path, content in _contents(spark, list(names)).items():
+        each = names[path]
+        assert each.meta is not None
+        found[each.folder] = at_the_end(each.meta, state_of(content))
+    return found
 
 
 def _found(spark: SparkSession, paths: Sequence[str]) -> list[There]:
@@ -124,9 +147,10 @@ def _as_listed(
     """Takes the parts of a trace from its list; TraceError where it does not fit what is there."""
     if meta is None:
         raise TraceError(f"{there.folder} is no trace of pulsar-doctor: it has no {META}")
-    there.trace_id = meta_of(meta, there.folder).trace_id
+    there.meta = meta_of(meta, there.folder)
     path = f"{there.folder}/{INDEX}"
     index = Index(Expired(), []) if listed is None else index_of(listed, path)
+    there.through = index.through
     there.parts = [part for part in index.parts if part.name]
     names = {part.name for part in there.parts}
     for name in sorted(there.files.keys() - names):
@@ -179,7 +203,8 @@ def _agree(there: There, told: Mapping[str, tuple[int, ...]]) -> None:
 def _segment(there: There, part: Part, told: Mapping[str, tuple[int, ...]]) -> Segment:
     uri = there.files[part.name or ""]
     first_seq, last_seq, first_us, last_us = told[uri]
-    return Segment(uri, there.trace_id, first_seq, last_seq, first_us, last_us, there.folder)
+    assert there.meta is not None
+    return Segment(uri, there.meta.trace_id, first_seq, last_seq, first_us, last_us, there.folder)
 
 
 # --- what Spark is asked ---

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from pulsar_doctor.spark.analysis import LeftOut
 from pulsar_doctor.spark.elsewhere import LITERALLY, look_elsewhere
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
+from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ class TraceSource:
     """Traces that were found. rows: the columns of TRACE(5). segments: of which, none twice.
 
     notes: what whoever reads the result should be told. left_out: traces that are damaged or none.
+    ends: what the rules say of consumers where a trace ends, by its folder.
     """
 
     rows: DataFrame
     segments: Sequence[Segment]
     notes: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
 
     @property
     def events(self) -> int:
@@ -79,6 +82,15 @@ class TraceSource:
         return found
 
     @property
+    def at_the_end(self) -> list[AtTheEnd]:
+        """What the rules say, of each trace as of the last row that there is."""
+        newest: dict[str, Segment] = {}
+        for segment in self.segments:
+            if segment.trace in self.ends:
+                newest[segment.trace_id] = segment  # they are in order
+        return [each for segment in newest.values() for each in self.ends[segment.trace]]
+
+    @property
     def first_us(self) -> int | None:
         """The `ts` of the earliest row."""
         return min((segment.first_us for segment in self.segments), default=None)
@@ -97,6 +109,7 @@ class Looked:
     elsewhere: Sequence[str]
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
+    ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
 
     @property
     def few(self) -> bool:
@@ -116,10 +129,11 @@ def look(paths: Sequence[str], *, here: bool | None, strict: bool = False) -> Lo
     left_out: list[LeftOut] = []
     local = [path for path in paths if is_local(path, here=here)]
     elsewhere = [path for path in paths if path not in local]
-    segments = list(_on_this_machine(local, notes, None if strict else left_out))
+    ends: dict[str, list[AtTheEnd]] = {}
+    segments = list(_on_this_machine(local, notes, None if strict else left_out, ends))
     if not elsewhere:
         _kept(paths, segments, list(left_out), strict=strict)
-    return Looked(segments, elsewhere, notes, left_out)
+    return Looked(segments, elsewhere, notes, left_out, ends)
 
 
 def read_traces(
@@ -135,7 +149,7 @@ def read_traces(
     """
     looked = looked or look(paths, here=is_here(spark), strict=strict)
     notes, segments = list(looked.notes), list(looked.segments)
-    left_out = list(looked.left_out)
+    left_out, ends = list(looked.left_out), dict(looked.ends)
 
     def rows_in(files: Sequence[str]) -> DataFrame:
         return spark.read.schema(SCHEMA).options(**OPTIONS).parquet(*files)
@@ -146,6 +160,7 @@ def read_traces(
         segments += found.segments
         notes += found.notes
         left_out += found.left_out
+        ends |= found.ends
     kept = _kept(paths, segments, left_out, strict=strict)
     names = {each.trace for each in left_out}
     counted = [segment for segment in segments if segment.trace not in names]
@@ -153,7 +168,7 @@ def read_traces(
     if twice:
         notes.append(f"{twice:,} rows are there twice and counted once")
     rows = rows_in([each.path.translate(LITERALLY) for each in kept])
-    return TraceSource(rows, kept, notes, left_out)
+    return TraceSource(rows, kept, notes, left_out, ends)
 
 
 def _kept(
@@ -197,7 +212,10 @@ def is_local(path: str, *, here: bool | None) -> bool:
 
 
 def _on_this_machine(
-    paths: Sequence[str], notes: list[str], left_out: list[LeftOut] | None
+    paths: Sequence[str],
+    notes: list[str],
+    left_out: list[LeftOut] | None,
+    ends: dict[str, list[AtTheEnd]],
 ) -> Iterator[Segment]:
     """left_out: None where a trace that is damaged stops all."""
     if not paths:
@@ -210,7 +228,7 @@ def _on_this_machine(
             if trace.resolve() not in seen:
                 seen.add(trace.resolve())
                 try:
-                    yield from list(_of_trace(trace, notes))
+                    yield from list(_of_trace(trace, notes, ends))
                 except TraceError as error:
                     if left_out is None or not trace.exists():
                         raise
@@ -249,14 +267,18 @@ def _below(root: Path, name: str) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _of_trace(path: Path, notes: list[str]) -> Iterator[Segment]:
+def _of_trace(path: Path, notes: list[str], ends: dict[str, list[AtTheEnd]]) -> Iterator[Segment]:
     """What is sealed of a trace; what a crash left of it is sealed first."""
+    from pulsar_doctor.trace.folder import read_state
+    from pulsar_doctor.trace.index import read_index
     from pulsar_doctor.trace.sealing import open_trace
     from pulsar_doctor.trace.segments import times_of
 
     trace = open_trace(path)
     if trace.live:
         notes.append(f"{path} still grows: what is not sealed yet is left out (see --follow)")
+    through = read_index(path).through
+    ends[str(path)] = at_the_end(trace.meta, read_state(path, through))
     empty = True
     for part in trace.proved_parts():
         if part.name is None or part.first_seq is None or part.last_seq is None:

@@ -45,6 +45,7 @@ def aggregated(source: TraceSource, bucket_us: int, stall_floor_us: int = 0) -> 
         exact=source.events <= EXACT_EVENTS_MOST,
         breaks=source.breaks,
         stall_floor_us=stall_floor_us,
+        ends=source.at_the_end,
     )
     try:
         yield tables

@@ -200,12 +200,19 @@ def read_state(folder: Path, number: int) -> dict[str, Any] | None:
     another version, which may keep its ledgers differently.
     """
     try:
-        content = read_bytes(folder / state_name(number), STATE_BYTES_MOST)
+        return state_of(read_bytes(folder / state_name(number), STATE_BYTES_MOST))
+    except (OSError, TraceError):
+        return None
+
+
+def state_of(content: bytes) -> dict[str, Any] | None:
+    """The ledgers in the content of their file; None where they are not to be relied on."""
+    try:
         head, _, body = content.partition(b"\n")
         if json.loads(head) != {"program_version": __version__, "crc32": zlib.crc32(body)}:
             return None
         state = json.loads(body)
-    except (OSError, ValueError, RecursionError, TraceError):
+    except (ValueError, RecursionError):
         return None
     return state if isinstance(state, dict) else None
 

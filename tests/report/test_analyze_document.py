@@ -118,7 +118,7 @@ WHOLE = {
             "consumer_name": "slow", "start": "2026-09-21T14:13:22.011000Z",
             "end": "2026-09-21T14:14:25.031000Z", "duration_us": 63_020_000,
             "ended_by": "end_of_trace", "unacked_at_start": 12, "available_lowest": -2,
-            "acknowledged": 4, "code": "slow-but-progressing", "severity": "warning",
+            "acknowledged": 4, "code": "permit-leak", "severity": "stalled",
             "acknowledged_least": 4,
         },
         {
@@ -183,4 +183,4 @@ WHOLE = {
 def test_the_whole_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trace(tmp_path / "t.ptrace")
     code = run(["analyze", str(path), "-o", "json", "--bucket", "40s"])
-    assert (code, json.loads(capsys.readouterr().out)) == (0, WHOLE)
+    assert (code, json.loads(capsys.readouterr().out)) == (1, WHOLE)

@@ -13,6 +13,7 @@ name says otherwise, and null means "not told".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,14 @@ from pulsar_doctor.spark.aggregations.histogram import histogram
 from pulsar_doctor.spark.aggregations.holes import holes
 from pulsar_doctor.spark.aggregations.lives import Breaks, lives
 from pulsar_doctor.spark.aggregations.profile import profile
-from pulsar_doctor.spark.aggregations.stalls import brief, long_or_found, stalls
+from pulsar_doctor.spark.aggregations.stalls import as_the_rules_say, brief, long_or_found, stalls
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
 from pulsar_doctor.spark.aggregations.timeline import timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from pulsar_doctor.spark.verdicts import AtTheEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ def aggregate(
     exact: bool,
     breaks: Breaks | None = None,
     stall_floor_us: int = 0,
+    ends: Sequence[AtTheEnd] = (),
 ) -> Tables:
     """All aggregates of these rows, each (trace_id, seq) of which comes once.
 
@@ -66,12 +70,13 @@ def aggregate(
     for traces of some million rows; otherwise of their buckets, see `histogram`.
     breaks: trace_id and seq of rows before which some are missing that no GAP tells of, also of the
     first of a trace; None: not known, which takes longer. stall_floor_us: shorter times without
-    permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them.
+    permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them. ends: what
+    the rules say of those that go on where a trace ends.
     """
     profiled = profile(rows, bucket_us).persist()
     lived = lives(rows, profiled, breaks).persist()
     counted = histogram(rows, exact=exact).persist()
-    stood = stalls(rows, lived).persist()
+    stood = as_the_rules_say(stalls(rows, lived), ends).persist()
     each = consumers(lived, counted, stood).persist()
     return Tables(
         consumers=each,

@@ -1,10 +1,11 @@
 """What the rules on permits say of an episode, looking back on it, written on columns.
 
-The rules judge a consumer at one moment and must forecast its next FLOW; here the whole episode is
-known, and with it how far away that FLOW was. Not on columns, and so not judged: the rhythm of an
-application (a silence shorter than `refill_wait` is told from `slow_wait` on only), whether a
-backlog waited, what neighbours did meanwhile (`subscriptions` shows who hoards), and what the
-application was told to have as its queue.
+Where a trace ends in an episode the rules judge it themselves, if its ledgers lie beside it; see
+spark.verdicts. The rules judge a consumer at one moment and must forecast its next FLOW; here the
+whole episode is known, and with it how far away that FLOW was. Not on columns, and so not judged:
+the rhythm of an application (a silence shorter than `refill_wait` is told from `slow_wait` on
+only), whether a backlog waited, what neighbours did meanwhile (`subscriptions` shows who hoards),
+and what the application was told to have as its queue.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ connection; and one that nothing has ended goes on to the end of the trace.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -24,6 +25,8 @@ from pulsar_doctor.spark.aggregations.profile import (
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from pulsar_doctor.spark.verdicts import AtTheEnd
 
 SHADOWED = ("acknowledged_least", "untold_acks")  # of a whole life: an episode has its own
 
@@ -84,6 +87,22 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
         severity.alias("severity"),
         "acknowledged_least",
     )
+
+
+def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
+    """With the code and severity of the rules where the trace ends before the episode does."""
+    if not ends:
+        return stalls
+    schema = "trace_id string, incarnation int, end_code string, end_severity string"
+    said = stalls.sparkSession.createDataFrame([tuple(each) for each in ends], schema)
+    said = said.withColumn("said", F.lit(True))
+    joined = stalls.join(F.broadcast(said), [*CONSUMER], "left")
+    goes_on = F.coalesce("said", F.lit(False)) & (F.col("ended_by") == "end_of_trace")
+    judged = {
+        name: F.when(goes_on, F.col(f"end_{name}")).otherwise(F.col(name))
+        for name in ("code", "severity")
+    }
+    return joined.withColumns(judged).select(*stalls.columns)
 
 
 def long_or_found(stalls: DataFrame, floor_us: int) -> DataFrame:

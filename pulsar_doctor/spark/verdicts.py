@@ -1,0 +1,56 @@
+"""What the rules say of consumers that have no permits where a trace ends: as `stall-check` does.
+
+On columns an episode is judged by what it became. One that goes on is judged by the rules
+themselves, with the ledgers as they stood at the end, which lie beside the last segment (.state-N).
+Where these are not to be had (an older program's, a copy without them) the columns judge it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import diagnose_wire
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.rules import load
+from pulsar_doctor.trace.folder import Meta
+
+# Findings that say nothing of permits.
+OTHERS = frozenset({"ack-hole", "holes-over-limit", "redelivery-storm"})
+
+
+class AtTheEnd(NamedTuple):
+    """A consumer without permits, and the worst that is found of it; None where nothing is."""
+
+    trace_id: str
+    incarnation: int
+    code: str | None
+    severity: str | None
+
+
+def at_the_end(meta: Meta, state: dict[str, Any] | None) -> list[AtTheEnd]:
+    """Of all consumers without permits in these saved ledgers; none where they do not tell."""
+    if state is None:
+        return []
+    with suppress(ValueError, TypeError, KeyError, AttributeError, IndexError):  # it is damaged
+        return list(_judged(Timeline.restore(state, meta.trace_id, meta.told)))
+    return []
+
+
+def _judged(timeline: Timeline) -> Iterator[AtTheEnd]:
+    rules = load()
+    subscriptions = list(timeline.subscriptions())
+    diagnoses = diagnose_wire(subscriptions, rules, limits_of(rules))
+    for wire, diagnosis in zip(subscriptions, diagnoses, strict=True):
+        worst = {
+            found.consumer: (found.code, found.severity)
+            for found in reversed(diagnosis.findings)
+            if found.code not in OTHERS
+        }
+        for consumer in wire.consumers:
+            ledger = consumer.ledger
+            if ledger.starved_since_ns is not None and not ledger.uncertain:
+                code, severity = worst.get(consumer.label, (None, None))
+                yield AtTheEnd(timeline.trace_id, consumer.incarnation, code, severity)
