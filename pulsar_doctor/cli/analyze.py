@@ -109,6 +109,8 @@ def command(asked: AnalyzeRequest) -> int:
     where = _where(asked)
     if asked.follow and asked.save_dir:
         raise InputError("--save keeps a finished analysis, --follow has none; leave one out")
+    if asked.follow and asked.strict:
+        raise InputError("--strict judges whole traces, --follow none as a whole; leave one out")
     if asked.follow:
         analysis = _follow(where, bucket_us, asked)
     else:

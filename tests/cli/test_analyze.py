@@ -294,6 +294,7 @@ def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze
         (("--conf", "spark.x"), "write it as KEY=VALUE"),
         (("--bucket", "1us"), "is no duration"),
         (("--follow", "--save", "x"), "leave one out"),
+        (("--follow", "--strict"), "leave one out"),
         (("--master", "local", "--remote", "sc://localhost"), "give one of them"),
     ],
 )
