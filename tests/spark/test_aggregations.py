@@ -348,6 +348,11 @@ def test_nor_in_what_the_aggregates_share(made: Both) -> None:
     assert [name for name in passes if moved_unreduced(made.plans[name])] == []
 
 
+def test_no_executor_needs_python_for_what_the_driver_knows(made: Both) -> None:
+    """What createDataFrame makes of rows is pickled, and read by a Python of the executor's."""
+    assert [name for name, plan in made.plans.items() if "ExistingRDD" in plan] == []
+
+
 def test_the_check_of_plans_sees_what_it_is_for(spark: SparkSession, paths: list[Path]) -> None:
     from pyspark.sql import Window
     from pyspark.sql import functions as F

@@ -9,6 +9,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS
+from pulsar_doctor.spark.aggregations.told import told
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -130,9 +131,9 @@ def _doubts(rows: DataFrame, breaks: Breaks | None) -> DataFrame:
         "trace_id", "conn_id", "seq"
     )
     if breaks:
-        values = [(trace_id, None, seq) for trace_id, seq in breaks]
-        schema = "trace_id string, conn_id int, seq bigint"
-        missing = missing.unionByName(rows.sparkSession.createDataFrame(values, schema))
+        values = [{"trace_id": trace_id, "seq": seq} for trace_id, seq in breaks]
+        columns = "trace_id: string, conn_id: int, seq: bigint"
+        missing = missing.unionByName(told(rows.sparkSession, values, columns))
     return missing.groupBy("trace_id").agg(
         F.collect_list(F.struct("conn_id", "seq")).alias("doubts")
     )

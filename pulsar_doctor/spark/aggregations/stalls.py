@@ -22,6 +22,7 @@ from pulsar_doctor.spark.aggregations.profile import (
     acknowledged_by,
     ends_here,
 )
+from pulsar_doctor.spark.aggregations.told import told
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -93,9 +94,17 @@ def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
     """With the code and severity of the rules where the trace ends before the episode does."""
     if not ends:
         return stalls
-    schema = "trace_id string, incarnation int, end_code string, end_severity string"
-    said = stalls.sparkSession.createDataFrame([tuple(each) for each in ends], schema)
-    said = said.withColumn("said", F.lit(True))
+    columns = "trace_id: string, incarnation: int, end_code: string, end_severity: string"
+    values = [
+        {
+            "trace_id": each.trace_id,
+            "incarnation": each.incarnation,
+            "end_code": each.code,
+            "end_severity": each.severity,
+        }
+        for each in ends
+    ]
+    said = told(stalls.sparkSession, values, columns).withColumn("said", F.lit(True))
     joined = stalls.join(F.broadcast(said), [*CONSUMER], "left")
     goes_on = F.coalesce("said", F.lit(False)) & (F.col("ended_by") == "end_of_trace")
     judged = {
