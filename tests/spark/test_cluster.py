@@ -111,8 +111,8 @@ def test_spark_submit(cluster: SparkCluster, traces: list[str], document: Any) -
     program = python("-m", "pulsar_doctor.spark", "--path").stdout.strip()
     submit = str(wheel() / "bin" / "spark-submit")
     conf = as_options(cluster.conf | SMALL)
-    asked = ("--master", cluster.url, *conf, program, *traces, "-o", "json")
-    run = ran("bash", submit, *asked)
+    asked = ("--master", cluster.url, *conf, program, *traces, "-q", "-o", "json")
+    run = ran("bash", submit, *asked)  # it makes one stream of both, so: -q
     assert read(run) == document
     assert both_worked(cluster, before)
 
