@@ -15,7 +15,7 @@ file), token_file, transactions. Then `do` names one of
     close
 
 pulsar-flex of npm is here for what it does not know, proxies above all: it subscribes, produces
-one by one, receives with ack individual or none, and closes. pulsar-rs of crates.io is here for
+one by one, receives with ack individual or none, and closes. pulsar-rs of cargo is here for
 its own way to ask for permits: queue is what it asks for at a time, `held` (1000) what it holds for
 the application. It does what pulsar-flex does, and nack. Its first build takes a minute or two.
 
@@ -219,7 +219,7 @@ def flex_program() -> Path:
 
 @functools.cache
 def rust_program() -> Path:
-    """The program for pulsar-rs of crates.io, built where a tool chain is at hand, and kept."""
+    """The program for pulsar-rs of cargo, built where a tool chain is at hand, and kept."""
     if not shutil.which("cargo") or not shutil.which("cc"):
         pytest.skip(wanting("cargo and a C compiler"))
     with tempfile.TemporaryDirectory() as folder:
@@ -227,7 +227,7 @@ def rust_program() -> Path:
         protoc.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grpc_tools.protoc "$@"\n')
         protoc.chmod(0o700)
         built = subprocess.run(
-            ["cargo", "build", "--locked"], cwd=HERE / "rust", env=os.environ | {"PROTOC": protoc},
+            ["cargo", "build"], cwd=HERE / "rust", env=os.environ | {"PROTOC": protoc},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     if re.search(
