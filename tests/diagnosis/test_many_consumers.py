@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
 from typing import Any
 
 from tests.diagnosis.test_stall_check_documents import verdicts
+from tests.support.counting import counting
 
 FEW, MANY = 40, 160
 NOW_MS = 1_790_000_000_000
@@ -30,21 +29,10 @@ def stats_of(consumers: int) -> dict[str, Any]:
 def lines_run(consumers: int) -> int:
     """Lines of code that run until so many are judged."""
     samples = [{"date_ms": NOW_MS, "stats": stats_of(consumers)}]
-    run = 0
-
-    def count(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal run
-        run += event == "line"
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
+    with counting() as lines:
         (diagnosis,) = verdicts(samples)
-    finally:
-        sys.settrace(before)
     assert "exclusive-zombie" in {each.code for each in diagnosis.ruled_out}
-    return run
+    return lines.run
 
 
 def test_each_costs_the_same_however_many_there_are():

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterator
 from copy import deepcopy
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -37,6 +35,7 @@ from tests.ledger.rows import (
     to_client,
 )
 from tests.ledger.test_timeline import OFTEN, RARE, TOLD, command, traffic, written
+from tests.support.counting import counting
 
 
 def churn(seed: int) -> list[Row]:
@@ -137,21 +136,10 @@ def lines_run(standing: int, turns: int) -> int:
     paced(come + rows, 0.01)
     for row in come:
         timeline.apply(row)
-    run = 0
-
-    def count(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal run
-        run += event == "line"
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
+    with counting() as lines:
         for row in rows:
             timeline.apply(row)
-    finally:
-        sys.settrace(before)
-    return run
+    return lines.run
 
 
 def test_a_row_costs_the_same_however_many_stand_by() -> None:

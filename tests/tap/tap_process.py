@@ -97,6 +97,11 @@ class Tap:
 
         return eventually(found)
 
+    def pids(self) -> dict[str, int]:
+        """Of all its processes."""
+        found = {name: self.child(f"pulsar_doctor.tap.{name}") for name in ("relay", "observer")}
+        return {"parent": self.process.pid, **found}
+
     def send(self, number: int) -> None:
         self.process.send_signal(number)
 

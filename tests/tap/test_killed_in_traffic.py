@@ -22,7 +22,7 @@ from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import ENDED, TORN, verify
-from pulsar_doctor.wire.columns import COLUMN_NAMES, Row
+from pulsar_doctor.wire.columns import COLUMN_NAMES, Row, values_of
 from pulsar_doctor.wire.commands import rows_of
 from pulsar_doctor.wire.framing import Cutter
 from pulsar_doctor.wire.journal import pack_block, read_blocks
@@ -30,7 +30,7 @@ from pulsar_doctor.wire.masking import Mask
 from tests.support import eventually
 from tests.support.processes import linux
 from tests.tap.tapped import message
-from tests.tap.test_killed import OBSERVER, RELAY, _again, played
+from tests.tap.test_killed import RELAY, _again, played
 from tests.tap.test_watching import Played
 
 pytestmark = linux
@@ -102,11 +102,6 @@ def told(row: Row, by: Row) -> dict[str, Any]:
     }
 
 
-def all_of(row: Row) -> dict[str, Any]:
-    """Its columns."""
-    return {name: getattr(row, name) for name in COLUMN_NAMES}
-
-
 def undisturbed(rows: list[Row], own: list[Row]) -> Iterator[Row]:
     """The same rows with the ledger of one timeline that nobody has interrupted.
 
@@ -124,12 +119,8 @@ def undisturbed(rows: list[Row], own: list[Row]) -> Iterator[Row]:
 
 def kill(who: str, talk: Played) -> None:
     """SIGKILL for the relay, the observer, the parent, or all of them at once."""
-    pids = {
-        "relay": talk.tap.child(RELAY),
-        "observer": talk.tap.child(OBSERVER),
-        "parent": talk.tap.process.pid,
-    }
-    for name in pids if who == "all" else (who,):
+    pids = talk.tap.pids()
+    for name in ("relay", "observer", "parent") if who == "all" else (who,):
         os.kill(pids[name], signal.SIGKILL)
 
 
@@ -171,7 +162,7 @@ def test_half_a_second_is_lost_at_most_and_what_is_there_is_true(tmp_path, who, 
     for row, (_, own) in zip(seen[:both], came[:both], strict=True):
         assert told(row, own) == told(own, own)
     for row, whole in zip(rows, undisturbed(rows, [row for _, row in came]), strict=True):
-        assert all_of(row) == all_of(whole)
+        assert values_of(row) == values_of(whole)
     assert [row.entry_id for row in seen] == list(range(1, len(seen) + 1)), "only the end is lost"
     lost_seconds = came[-1][0] - came[both - 1][0]
     lost_ms, rate = 1000 * lost_seconds, len(came) / (came[-1][0] - began)

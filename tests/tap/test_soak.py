@@ -22,7 +22,7 @@ from pulsar_doctor.trace.ring import MIB
 from pulsar_doctor.trace.verifying import verify
 from tests.support.looking import Looking
 from tests.support.processes import descriptors, linux, resident_bytes
-from tests.tap.tap_process import Tap, running
+from tests.tap.tap_process import running
 
 SECONDS = float(os.environ.get("PULSAR_DOCTOR_SOAK_SECONDS", "7200"))
 pytestmark = [linux, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(SECONDS + 600)]
@@ -76,21 +76,12 @@ def ended(process: subprocess.Popen[str]) -> dict[str, int]:
     return told
 
 
-def pids_of(tap: Tap) -> dict[str, int]:
-    """All processes of a tap."""
-    return {
-        "parent": tap.process.pid,
-        "relay": tap.child("pulsar_doctor.tap.relay"),
-        "observer": tap.child("pulsar_doctor.tap.observer"),
-    }
-
-
 def test_memory_is_flat(broker, topic, tmp_path):
     trace = tmp_path / "t"
     options = ("-o", "jsonl", "--trace", str(trace), "--max-bytes", "64MiB", "--compare-broker")
     with running(*options, broker=broker) as tap, traffic(tap.service_url, topic) as clients:
         tap.wait_for("snapshot")
-        with Memory(pids_of(tap), tmp_path / "memory.csv") as memory:
+        with Memory(tap.pids(), tmp_path / "memory.csv") as memory:
             time.sleep(SECONDS)
         done = ended(clients)
         code = tap.end()
