@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pulsar_doctor.broker.settings import state_folder
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.spark.failures import full_text
+from pulsar_doctor.spark.masters import is_connect
 from pulsar_doctor.spark.reading import traces_at
 from pulsar_doctor.trace.folder import META, for_owner, read_meta, write_file
 
@@ -102,11 +103,6 @@ def in_use(checkpoint: str) -> str:
         f"another process follows with the checkpoint {checkpoint}: "
         "stop it, or name another folder with --checkpoint"
     )
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether Spark's files are those of a server."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _check_place(folder: Path, terms: Terms) -> None:

@@ -21,6 +21,11 @@ _MASTERS = (
 )
 
 
+def is_connect(spark: object) -> bool:
+    """Whether this session is that of a Spark Connect server, whose files and jobs are its own."""
+    return "connect" in type(spark).__module__
+
+
 def is_local(master: str) -> bool:
     """Whether this master runs Spark within this machine's process."""
     return re.match(r"local(\[|$)", master) is not None

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from pulsar_doctor.printing.consoles import GatedConsole
 from pulsar_doctor.printing.gate import warn
+from pulsar_doctor.spark.masters import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +93,7 @@ def described(what: str, stages: list[Stage]) -> str:
 
 
 def _followed(spark: SparkSession, show: Show) -> contextlib.AbstractContextManager[None]:
-    if "connect" not in type(spark).__module__:
+    if not is_connect(spark):
         return _asked(spark, show)
     if hasattr(spark, "registerProgressHandler"):
         return _told_by_server(spark, show)

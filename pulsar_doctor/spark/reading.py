@@ -23,6 +23,7 @@ from pulsar_doctor.errors import InputError, TraceError, needing
 from pulsar_doctor.spark.analysis import LeftOut
 from pulsar_doctor.spark.elsewhere import LITERALLY, look_elsewhere
 from pulsar_doctor.spark.failures import told_in_one_sentence
+from pulsar_doctor.spark.masters import is_connect
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
@@ -198,7 +199,7 @@ def _kept(
 
 def is_here(spark: SparkSession) -> bool | None:
     """Where a session runs, as `look` wants it."""
-    if "connect" in type(spark).__module__:
+    if is_connect(spark):
         return None
     return (spark.conf.get("spark.master", "local") or "").startswith("local")
 

@@ -16,6 +16,7 @@ from pulsar_doctor.spark.aggregations.timeline import in_all
 from pulsar_doctor.spark.analysis import Analysis, moment
 from pulsar_doctor.spark.configuration import APP
 from pulsar_doctor.spark.failures import told_in_one_sentence
+from pulsar_doctor.spark.masters import is_connect
 from pulsar_doctor.spark.reading import TraceSource
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
 def _described(rows: DataFrame, what: str) -> Iterator[None]:
     """Names the jobs for whoever looks at the cluster's web pages; Spark Connect cannot."""
     spark = rows.sparkSession
-    if "connect" in type(spark).__module__:
+    if is_connect(spark):
         yield
         return
     spark.sparkContext.setJobDescription(f"{APP}: {what}")

@@ -27,7 +27,7 @@ from pulsar_doctor.spark.configuration import (
     told_elsewhere,
 )
 from pulsar_doctor.spark.java import spark_java_home
-from pulsar_doctor.spark.masters import check_master, is_local
+from pulsar_doctor.spark.masters import check_master, is_connect, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def session(where: Where) -> Iterator[SparkSession]:
     with contextlib.ExitStack() as stack:
         there = running(where)
         spark = there or stack.enter_context(started(where))
-        own = there is None and "connect" not in type(spark).__module__
+        own = there is None and not is_connect(spark)
         apply_settings(spark, where.conf, given_at_start=own)
         yield spark
 
