@@ -37,6 +37,8 @@ LOCK_RETRY_SECONDS = 0.05
 SMALL_BYTES_MOST = 16 << 20
 INDEX_BYTES_MOST = 256 << 20
 STATE_BYTES_MOST = 1 << 30
+PACKED_LEVEL = 1
+PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
 NO_WAY_OUT = os.O_NOFOLLOW | os.O_NONBLOCK  # no link out of the folder, no pipe that is waited for
 
 
@@ -187,8 +189,12 @@ def read_bytes(path: Path, bytes_most: int = SMALL_BYTES_MOST) -> bytes:
 
 
 def state_bytes(state: Mapping[str, Any]) -> bytes:
-    """The ledgers as the file of them holds them: a line with a checksum, and then they."""
-    body = json.dumps(state, separators=(",", ":")).encode()
+    """The ledgers as the file of them holds them: a line with a checksum, and then they, packed.
+
+    Those of consumers that came and went differ little from each other: a ring of few bytes has
+    room for those of a thousand too. Without them its end is read anew, and knows less.
+    """
+    body = zlib.compress(json.dumps(state, separators=(",", ":")).encode(), PACKED_LEVEL)
     head = {"program_version": __version__, "crc32": zlib.crc32(body)}
     return json.dumps(head).encode() + b"\n" + body
 
@@ -211,8 +217,9 @@ def state_of(content: bytes) -> dict[str, Any] | None:
         head, _, body = content.partition(b"\n")
         if json.loads(head) != {"program_version": __version__, "crc32": zlib.crc32(body)}:
             return None
-        state = json.loads(body)
-    except (ValueError, RecursionError):
+        bytes_most = min(STATE_BYTES_MOST, max(SMALL_BYTES_MOST, PACKED_MOST * len(body)))
+        state = json.loads(zlib.decompressobj().decompress(body, bytes_most))
+    except (ValueError, RecursionError, zlib.error):
         return None
     return state if isinstance(state, dict) else None
 

@@ -6,11 +6,14 @@ import json
 import os
 import shutil
 import time
+import uuid
+import zlib
 from pathlib import Path
 
 import pytest
 
 from pulsar_doctor.errors import InputError, TraceError
+from pulsar_doctor.ledger.incarnations import ENDED_KEPT_MOST
 from pulsar_doctor.trace import folder, ring
 from pulsar_doctor.trace.keeping import kept_in
 from pulsar_doctor.trace.reading import Trace
@@ -155,6 +158,37 @@ def test_without_some_of_the_saved_ledgers_they_come_from_those_before(
     for number in folder.numbers(trace, ".state-*")[-lost:]:
         (trace / folder.state_name(number)).write_bytes(b"{")
     assert Trace(trace).timeline().state() == whole.timeline().state()
+
+
+def test_a_small_ring_has_room_for_the_ledgers_of_a_thousand_who_came_and_went(
+    tmp_path: Path,
+) -> None:
+    """Where it has not, each end reads all of it anew, and knows nothing of who came before."""
+    said = slow_consumer(40)
+    for number in range(1, 1100):
+        said.open(number).subscribe(2, uuid.uuid4().hex, conn_id=number).flow(1000, 2, number)
+        said.messages(range(number, number + 3), 2, conn_id=number).close(number).wait(0.1)
+    limits = shares(None, 16 * MIB, 60)
+    path = write_trace(tmp_path / "t.ptrace", said.blocks, parts=4)
+    ring.begin(path, limits)
+    with Sealer(path) as sealer:
+        sealer.finish()
+        exact = sealer.timeline.state()
+    assert len(exact["ended"]) == ENDED_KEPT_MOST
+    assert folder.numbers(path, ".state-*")[-1] == 4
+    assert folder.read_state(path, 4) == json.loads(json.dumps(exact))
+
+
+def test_ledgers_that_unpack_to_more_than_ledgers_do_are_not_relied_on() -> None:
+    there = {"next_seq": 7}
+    assert folder.state_of(folder.state_bytes(there)) == there
+    swollen = folder.state_bytes({"next_seq": 7, "a": " " * 2 * folder.SMALL_BYTES_MOST})
+    assert len(swollen) < folder.SMALL_BYTES_MOST // 100
+    assert folder.state_of(swollen) is None
+    head, _, body = folder.state_bytes(there).partition(b"\n")
+    for broken in (body[:-6], b"", b"{}"):
+        whole = json.loads(head) | {"crc32": zlib.crc32(broken)}
+        assert folder.state_of(json.dumps(whole).encode() + b"\n" + broken) is None
 
 
 def test_without_any_of_them_nothing_is_known_of_who_subscribed_before(trace: Path) -> None:
