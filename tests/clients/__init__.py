@@ -46,6 +46,7 @@ import pytest
 
 from pulsar_doctor.sandbox import distribution
 from tests.support.looking import Looking
+from tests.support.processes import remote_ports
 from tests.support.wanting import wanting
 
 HERE = Path(__file__).parent
@@ -252,22 +253,3 @@ class Watch(Looking):
         for pid in self.pids:
             self.ports |= remote_ports(pid)
         super().look()
-
-
-def remote_ports(pid: int) -> set[int]:
-    """The ports at the other end of all TCP connections of a process, as the kernel lists them."""
-    inodes = set()
-    with contextlib.suppress(OSError):
-        for descriptor in os.scandir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                target = os.readlink(descriptor.path)  # noqa: PTH115
-                if target.startswith("socket:["):
-                    inodes.add(target[8:-1])
-    ports = set()
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[9] in inodes and fields[3] != "0A":  # LISTEN
-                    ports.add(int(fields[2].rpartition(":")[2], 16))
-    return ports

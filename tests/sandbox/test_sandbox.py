@@ -24,6 +24,7 @@ from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.sandbox.standalone import with_settings
 from tests.support import eventually
 from tests.support.documented import Like
+from tests.support.processes import listening
 from tests.support.tools import tool_environment
 from tests.support.wanting import wanting
 
@@ -251,14 +252,7 @@ def test_every_listening_socket_is_on_loopback(broker: Sandbox) -> None:
         for pid in processes(broker.data)
         if Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].endswith(b"/java")
     )
-    inodes = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()}
-    listening = [
-        fields[1].partition(":")[0]
-        for table in ("tcp", "tcp6")
-        for fields in map(str.split, Path(f"/proc/net/{table}").read_text().splitlines()[1:])
-        if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes
-    ]
-    assert listening == ["0100007F"] * 3, "broker, web and bookie"
+    assert [str(address) for address in listening(pid)] == ["127.0.0.1"] * 3, "broker, web, bookie"
 
 
 def test_pulsars_own_tools_find_the_broker(broker: Sandbox) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
@@ -48,19 +50,36 @@ def told_to(pid: int) -> bytes:
 
 def listening(pid: int) -> list[IPv4Address | IPv6Address]:
     """The addresses that it accepts connections at."""
+    return [_address(local.partition(":")[0]) for local, _, state in _tcp(pid) if state == LISTEN]
+
+
+def listening_ports(pid: int) -> set[int]:
+    """The ports that it accepts connections at."""
+    return {_port(local) for local, _, state in _tcp(pid) if state == LISTEN}
+
+
+def remote_ports(pid: int) -> set[int]:
+    """The ports at the other end of all its TCP connections; none once it is gone."""
+    return {_port(remote) for _, remote, state in _tcp(pid) if state != LISTEN}
+
+
+def _tcp(pid: int) -> Iterator[tuple[str, str, str]]:
+    """Its own and the other address, and the state, of its sockets, as the kernel has them."""
     own = set()
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            own.add(str(entry.readlink()))
-        except FileNotFoundError:  # closed meanwhile
-            continue
-    found = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                own.add(os.readlink(entry.path))  # noqa: PTH115
     for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == LISTEN and f"socket:[{fields[9]}]" in own:
-                found.append(_address(fields[1].partition(":")[0]))
-    return found
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if f"socket:[{fields[9]}]" in own:
+                    yield fields[1], fields[2], fields[3]
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
 
 
 def _address(words: str) -> IPv4Address | IPv6Address:
