@@ -54,17 +54,16 @@ class Memory(Looking):
 @contextmanager
 def traffic(url: str, topic: str) -> Iterator[subprocess.Popen[str]]:
     """tests/clients/coming.py through the tap, until the end."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "tests.clients.coming", url, topic],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, int]:
