@@ -271,17 +271,15 @@ def _below(root: Path, name: str) -> Iterator[Path]:
 def _of_trace(path: Path, notes: list[str], ends: dict[str, list[AtTheEnd]]) -> Iterator[Segment]:
     """What is sealed of a trace; what a crash left of it is sealed first."""
     from pulsar_doctor.trace.folder import read_state
-    from pulsar_doctor.trace.index import read_index
     from pulsar_doctor.trace.sealing import open_trace
     from pulsar_doctor.trace.segments import times_of
 
     trace = open_trace(path)
     if trace.live:
         notes.append(f"{path} still grows: what is not sealed yet is left out (see --follow)")
-    through = read_index(path).through
-    ends[str(path)] = at_the_end(trace.meta, read_state(path, through))
-    empty = True
+    empty, through = True, 0
     for part in trace.proved_parts():
+        through = part.number
         if part.name is None or part.first_seq is None or part.last_seq is None:
             continue
         file = path / part.name
@@ -296,6 +294,8 @@ def _of_trace(path: Path, notes: list[str], ends: dict[str, list[AtTheEnd]]) -> 
             str(path),
         )
         empty = False
-    if empty and not trace.live:
+    if not empty:
+        ends[str(path)] = at_the_end(trace.meta, read_state(path, through))
+    elif not trace.live:
         notes.append(f"{path}: no command was recorded there yet")
     notes += trace.notes
