@@ -105,6 +105,12 @@ class Tap:
     def send(self, number: int) -> None:
         self.process.send_signal(number)
 
+    def counted(self) -> dict[str, Any]:
+        """The counters, as they are now: an event of that kind."""
+        before = len(self.of("counters"))
+        self.send(signal.SIGUSR1)
+        return self.wait_for("counters", before + 1)
+
     def end(self, number: int = signal.SIGINT) -> int:
         """Its exit code after a signal."""
         self.send(number)

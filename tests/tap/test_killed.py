@@ -49,8 +49,7 @@ def test_a_relay_that_is_killed_is_started_again_at_the_same_address(tmp_path):
         tap.says("it is started again at the same address")
         again = eventually(lambda: _again(first, stack)).subscribe()
         again.to_broker(flow(9))
-        tap.send(signal.SIGUSR1)
-        assert tap.wait_for("counters")["relay"]["connections_opened"] == 1
+        assert tap.counted()["relay"]["connections_opened"] == 1
         eventually(lambda: len(tap.of("snapshot")[-1]["consumers"]) == 1)
         tap.end()
     assert "the relay had to be started again" in tap.events[-1]["seen"]

@@ -186,8 +186,7 @@ def test_json_lines_tell_everything_and_nothing_else_is_on_stdout(tmp_path):
             lambda: [s for s in tap.of("snapshot") if s["consumers"] and s["consumers"][0]["status"]
                      and s["consumers"][0]["acknowledged"]][:1]
         )[0]  # fmt: skip
-        tap.send(signal.SIGUSR1)
-        counters = tap.wait_for("counters")
+        counters = tap.counted()
         tap.send(signal.SIGUSR2)
         tap.wait_for("sealed")
         assert list(trace.glob("seg-*.parquet"))
@@ -340,8 +339,7 @@ def test_what_was_not_recorded_is_told_as_a_gap_and_in_the_end(tmp_path):
         eventually(lambda: tap.of("snapshot")[-1:] and tap.of("snapshot")[-1]["consumers"])
         leave_a_gap(played)
         gap = tap.wait_for("gap")
-        tap.send(signal.SIGUSR1)
-        counters = tap.wait_for("counters")["relay"]
+        counters = tap.counted()["relay"]
         eventually(lambda: tap.of("snapshot")[-1]["consumers"][0]["certain"] is False)
         assert tap.of("snapshot")[-1]["consumers"][0]["available_permits"] is None
         tap.end()
@@ -390,19 +388,11 @@ def test_who_is_cut_off_at_the_end_is_said():
         assert played.client.rest() == b""
 
 
-def counted(tap: Tap) -> dict[str, Any]:
-    """The relay's counters, as they are now."""
-    before = len(tap.of("counters"))
-    tap.send(signal.SIGUSR1)
-    relay: dict[str, Any] = tap.wait_for("counters", before + 1)["relay"]
-    return relay
-
-
 def test_a_journal_that_is_deleted_before_it_is_sealed_is_missed_in_the_end(tmp_path):
     trace = tmp_path / "t"
     with tapped("-o", "jsonl", "--trace", str(trace)) as played:
         tap = played.subscribe().tap
-        eventually(lambda: counted(tap)["records_written"] == 6)
+        eventually(lambda: tap.counted()["relay"]["records_written"] == 6)
         observer = tap.child("pulsar_doctor.tap.observer")
         os.kill(observer, signal.SIGSTOP)
         tap.send(signal.SIGUSR2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import struct
 import threading
@@ -122,9 +121,7 @@ def thief(broker_url: str, permits: int) -> Iterator[Thief]:
 
 
 def observed(tap: Tap) -> dict[str, int]:
-    before = len(tap.of("counters"))
-    tap.send(signal.SIGUSR1)
-    return dict(tap.wait_for("counters", before + 1)["observer"])
+    return dict(tap.counted()["observer"])
 
 
 def compared(tap: Tap) -> int:
