@@ -82,19 +82,18 @@ def test_nothing_but_the_command_line_draws_on_the_report() -> None:
     assert not drawn
 
 
-@pytest.mark.parametrize(
-    "path", ["bench/fleet.py", "tests/support/command_line.py", "tests/conformance/tools.py"]
-)
-def test_a_type_error_is_found_in_what_measures_and_in_what_tests_stand_on(
-    path: str, tmp_path: Path
-) -> None:
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text((ROOT / path).read_text() + '\nPLANTED: int = "a text"\n')
+def test_a_type_error_is_found_in_what_measures_and_in_what_tests_stand_on(tmp_path: Path) -> None:
+    paths = ("bench/fleet.py", "tests/support/command_line.py", "tests/conformance/tools.py")
+    planted: list[str | Path] = []
+    for at, path in enumerate(paths):
+        wrong = tmp_path / f"wrong{at}.py"
+        wrong.write_text((ROOT / path).read_text() + '\nPLANTED: int = "a text"\n')
+        planted += ["--shadow-file", ROOT / path, wrong]
     ran = subprocess.run(
-        [BIN / "mypy", "--shadow-file", ROOT / path, wrong],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert re.search(rf"^{path}:\d+: error: .*\[assignment\]$", ran.stdout, re.M), ran.stdout
+        [BIN / "mypy", *planted], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    found = re.findall(r"^(.+):\d+: error: .*\[assignment\]$", ran.stdout, re.M)
+    assert sorted(found) == sorted(paths), ran.stdout
 
 
 def subcommands(group: click.Group, *path: str) -> list[tuple[str, ...]]:
