@@ -220,7 +220,7 @@ def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analy
     }
     try:
         with ExitStack() as stack:
-            spark = _session(stack, where)
+            spark = _session(stack, replace(where, few=True))  # a step has few rows
             from pulsar_doctor.spark.checkpoint import checkpoint_of
             from pulsar_doctor.spark.following import follow
 

@@ -2,7 +2,7 @@
 
 What a follower was begun for never changes, since its counts would mean something else: the paths,
 the length of its steps, how late a row may be, the version of Spark. It is written before Spark
-writes anything. Nothing is ever deleted here.
+writes anything.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from pulsar_doctor.broker.settings import state_folder
 from pulsar_doctor.errors import DoctorError, InputError
@@ -27,11 +28,11 @@ from pulsar_doctor.trace.folder import META, for_owner, read_meta, write_file
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSION = 2  # of what is kept; another one cannot be gone on from
+VERSION = 3  # of what is kept; another one cannot be gone on from
 LOCK = ".lock"
-TERMS = "terms"  # a folder, since Spark writes it
+TERMS = "terms"
 TRACES = ".traces.json"
-OURS = frozenset({LOCK, TERMS, TRACES, "starts", "totals", "steps", "timeline"})
+OURS = frozenset({LOCK, TERMS, TRACES, "a", "b"})
 OTHERWISE = "name another folder with --checkpoint, or remove it to read the traces anew"
 
 
@@ -120,14 +121,14 @@ def _agree(spark: SparkSession, place: str, terms: Terms) -> None:
     """Writes down the terms, or compares them with those that are there."""
     spark_version = ".".join(spark.version.split(".")[:2])
     agreed = json.loads(json.dumps({"version": VERSION, "spark": spark_version, **asdict(terms)}))
-    lines = lines_in(spark, f"{place}/{TERMS}")
-    if not lines:
-        if any(lines_in(spark, f"{place}/{name}/metadata") for name in ("totals", "steps")):
+    line = line_in(spark, f"{place}/{TERMS}")
+    if line is None:
+        if any(line_in(spark, f"{place}/{name}/standing") for name in ("a", "b")):
             raise InputError(f"the checkpoint {place} is damaged: {OTHERWISE}")
-        _write_line(spark, f"{place}/{TERMS}", json.dumps(agreed))
+        write_line(spark, f"{place}/{TERMS}", json.dumps(agreed))
         return
     try:
-        there: dict[str, Any] = json.loads(lines[0])
+        there: dict[str, Any] = json.loads(line)
         differ = [name for name, value in agreed.items() if there.get(name) != value]
     except (ValueError, AttributeError):
         raise InputError(f"the checkpoint {place} is damaged: {OTHERWISE}") from None
@@ -151,23 +152,39 @@ def _term(name: str, terms: Mapping[str, Any]) -> str:
     return f"{'Spark' if name == 'spark' else 'format'} {value}"
 
 
-def lines_in(spark: SparkSession, path: str) -> list[str]:
-    """The lines of a small text file, or of a folder of them; none where it is not there."""
+def line_in(spark: SparkSession, path: str) -> str | None:
+    """What `write_line` wrote; None where it is not there. An older version's is a folder here."""
+    here = _here(path)
     try:
-        return [row.value for row in spark.read.text(path).collect()]
+        if here is not None and not here.is_dir():
+            return here.read_text()
+        lines = spark.read.text(path).collect()
+    except FileNotFoundError:
+        return None
     except Exception as error:
         if "PATH_NOT_FOUND" in str(error):
-            return []
+            return None
         if "checksum" in full_text(error).lower():
             raise InputError(f"{path} is damaged: {OTHERWISE}") from error
         raise
+    return str(lines[0].value) if lines else None
 
 
-def _write_line(spark: SparkSession, path: str, line: str) -> None:
+def write_line(spark: SparkSession, path: str, line: str) -> None:
+    """Writes a line, wholly or not at all; where only Spark can, as a folder with one file."""
     from pyspark.sql import functions as F
 
-    line_of = spark.range(1).select(F.lit(line).alias("value"))
+    here = _here(path)
+    if here is not None:
+        write_file(here, line.encode())
+        return
+    line_of = spark.range(0, 1, 1, 1).select(F.lit(line).alias("value"))
     line_of.write.mode("overwrite").text(path)
+
+
+def _here(path: str) -> Path | None:
+    """The path on this machine, of a URI that `taken` gave."""
+    return Path(unquote(urlsplit(path).path)) if path.startswith("file://") else None
 
 
 def _same_traces(folder: Path, terms: Terms) -> None:

@@ -1,19 +1,23 @@
-"""How followed traces stand: what the two queries of `following` have kept, as an Analysis."""
+"""How followed traces stand: what the steps of `following` have kept, as an Analysis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from pulsar_doctor.spark import kept
 from pulsar_doctor.spark.aggregations import growing
-from pulsar_doctor.spark.analysis import EPOCH, Analysis, moment
+from pulsar_doctor.spark.aggregations.told import told
+from pulsar_doctor.spark.analysis import Analysis, moment
+from pulsar_doctor.spark.arriving import Arrived
 from pulsar_doctor.spark.checkpoint import Terms
+from pulsar_doctor.spark.kept import SoFar
 from pulsar_doctor.wording.durations import duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 CONSUMERS_MOST = 1000  # that are shown; the worst
 STEPS_MOST = 240  # of the timeline, likewise; the newest
@@ -24,64 +28,79 @@ BESIDE = ("first_seen_us", "last_seen_us", "since_us", "until_us", "goes_on", "c
 Values = dict[str, Any]
 
 
-def standing(
-    spark: SparkSession, table: str | None, place: str, terms: Terms, notes: Sequence[str]
-) -> Analysis:
-    """How things stand, without the timeline. table: of growing.totals, None before there is one.
-
-    place: the checkpoint.
-    """
-    traces: list[Values] = []
-    consumers: list[Values] = []
-    if table is not None:
-        counted = spark.table(table)
-        traces = [row.asDict() for row in growing.traces(counted).collect()]
-        consumers = [row.asDict() for row in _worst(growing.standing(counted)).collect()]
-        notes = [*notes, *_notes_of_traces(traces, terms)]
-    last_us = max((trace["last_us"] for trace in traces), default=None)
+def nothing(terms: Terms, seen: Arrived | None) -> Analysis:
+    """Before a row was read. seen: None where nobody has looked yet."""
+    notes = list(_notes_of(terms, seen)) or ["nothing has been read yet, so nothing is known"]
     return Analysis(
-        events=sum(trace["events"] for trace in traces),
-        traces=len(traces),
-        first=moment(min((trace["first_us"] for trace in traces), default=None)),
-        last=moment(last_us),
+        events=0,
+        traces=0,
+        first=None,
+        last=None,
         bucket_seconds=terms.bucket_us / 1e6,
-        consumers=[_consumer(row) for row in consumers],
         gaps=None,
-        stalls=[_stall(row) for row in consumers if row["goes_on"]],
         timeline=None,
         subscriptions=None,
         holes=None,
-        totals={"consumers": sum(trace["consumers"] for trace in traces)},
         notes=notes,
+        left_out=seen.left_out if seen else [],
     )
 
 
-def timeline_of(spark: SparkSession, place: str, terms: Terms, found: Analysis) -> list[Values]:
-    """The newest steps of what was found, once the query that makes them has begun."""
-    if found.last is None:
-        return []
-    last_us = round((found.last - EPOCH).total_seconds() * 1e6)
-    return [_step(row) for row in _timeline(spark, place, terms, last_us)]
+def found(
+    spark: SparkSession, place: str, terms: Terms, standing: SoFar, seen: Arrived | None
+) -> Analysis:
+    """How things stand. place: the checkpoint."""
+    traces = standing.traces
+    values = [{"trace_id": name, "trace_us": trace.last_us} for name, trace in traces.items()]
+    known = kept.consumers(spark, place, standing)
+    moments = told(spark, values, "trace_id: string, trace_us: bigint")
+    rows = [row.asDict() for row in _worst(growing.standing(known, moments)).collect()]
+    there = known.where(F.col("ended_step").isNull() | growing.ended_in(standing.step)).count()
+    steps = kept.timeline(spark, place, standing).collect()
+    late = sum(row["events"] for row in steps if row["start_us"] is None)
+    newest = sorted((row for row in steps if row["start_us"] is not None), key=_start_us)
+    return Analysis(
+        events=sum(trace.events for trace in traces.values()),
+        traces=len(traces),
+        first=moment(min(trace.first_us for trace in traces.values())),
+        last=moment(standing.last_us),
+        bucket_seconds=terms.bucket_us / 1e6,
+        consumers=[_consumer(row) for row in rows],
+        gaps=None,
+        stalls=[_stall(row) for row in rows if row["goes_on"]],
+        timeline=[_step(row.asDict()) for row in newest[-STEPS_MOST:]],
+        subscriptions=None,
+        holes=None,
+        totals={"consumers": standing.ended + there},
+        notes=[*_notes_of(terms, seen), *_notes_of_rows(terms, standing, late)],
+        left_out=seen.left_out if seen else [],
+    )
 
 
-def notes_of(spark: SparkSession, terms: Terms, late: int) -> Iterator[str]:
-    """What is to be said of the timeline. late: rows, at least, that came when a step was over."""
-    after = duration(terms.late_us / 1e6)
-    if late:
-        yield f"{late} rows or more came later than {after} and are not in the timeline"
-    if not _reads_state(spark):
-        yield f"the timeline ends {after} ago: Spark {spark.version} cannot show what is not over"
+def _start_us(row: Row) -> int:
+    start_us: int = row["start_us"]
+    return start_us
 
 
-def _notes_of_traces(traces: Sequence[Values], terms: Terms) -> Iterator[str]:
-    if not traces:
+def _notes_of(terms: Terms, seen: Arrived | None) -> Iterator[str]:
+    if seen is None:
+        return
+    if seen.waits_for:
+        yield f"waits for {', '.join(seen.waits_for)}, which is not there yet"
+    elif seen.empty:
         yield f"waits for the first sealed segment of {', '.join(terms.paths)}"
-    missing = sum(max(0, trace["missing"]) for trace in traces)
-    twice = sum(max(0, -trace["missing"]) for trace in traces)
+    if seen.left:
+        yield f"{seen.left:,} rows are there and still to be read"
+
+
+def _notes_of_rows(terms: Terms, standing: SoFar, late: int) -> Iterator[str]:
+    """late: rows that came when their step of the timeline was over."""
+    missing = sum(trace.missing for trace in standing.traces.values())
+    if late:
+        after = duration(terms.late_us / 1e6)
+        yield f"{late:,} rows came later than {after} and are not in the timeline"
     if missing:
-        yield f"{missing} rows between others were not there to be read: dropped by a ring?"
-    if twice:
-        yield f"{twice} rows were counted twice: copies of a trace are among what is followed"
+        yield f"{missing:,} rows between others were not there to be read: dropped by a ring?"
 
 
 def _worst(consumers: DataFrame) -> DataFrame:
@@ -89,29 +108,6 @@ def _worst(consumers: DataFrame) -> DataFrame:
     rank = F.when(stalled, F.lit(0)).when(warned, F.lit(1)).otherwise(F.lit(2))
     order = (rank, F.desc("goes_on"), F.desc("starved_us"), "trace_id", "incarnation")
     return consumers.orderBy(*order).limit(CONSUMERS_MOST)
-
-
-def _timeline(spark: SparkSession, place: str, terms: Terms, last_us: int) -> list[Values]:
-    """The newest steps. Those that are not over are read first, so that none is in neither."""
-    first_hour = (last_us - STEPS_MOST * terms.bucket_us) // growing.HOUR_US
-    steps = {row["start_us"]: row for row in _not_over(spark, place)}
-    over = spark.read.schema(growing.STEP).parquet(f"{place}/timeline")
-    over = over.where(F.col("hour") >= first_hour)
-    steps |= {row["start_us"]: row.asDict() for row in over.collect()}
-    return [steps[start_us] for start_us in sorted(steps)[-STEPS_MOST:]]
-
-
-def _not_over(spark: SparkSession, place: str) -> list[Values]:
-    """The steps that late rows may still reach, from the state of their query."""
-    if not _reads_state(spark):
-        return []
-    state = spark.read.format("statestore").load(f"{place}/steps")
-    kept = state.select("key.window", F.col("value").cast(growing.KEPT).alias("value"))
-    return [row.asDict() for row in growing.timed(kept.select("window", "value.*")).collect()]
-
-
-def _reads_state(spark: SparkSession) -> bool:
-    return int(spark.version.partition(".")[0]) >= 4
 
 
 def _consumer(row: Mapping[str, Any]) -> Values:
@@ -145,7 +141,7 @@ def _step(row: Mapping[str, Any]) -> Values:
     return {
         "start": moment(row["start_us"]),
         "delivered": row["delivered"],
-        "acknowledged": row["acknowledged"],
+        "acknowledged": None if row["untold_acks"] else row["acknowledged_least"],
         "flows": row["flows"],
         "lowest_available": row["lowest_available"],
         "starved_consumers": None,

@@ -1,59 +1,48 @@
-"""Follows traces that grow, with Spark Structured Streaming: `analyze --follow`.
+"""Follows traces that grow: `analyze --follow`.
 
-Two queries read the segments as they appear, each with its own record of what it has read and its
-own state, below one checkpoint. Stopped or killed at any moment and started again they go on
-without counting a row twice or leaving one out.
+A loop of steps. Each reads the segments that have been sealed since the last one (arriving),
+merges what they tell into what is kept (aggregations.growing), and keeps that (kept). Stopped or
+killed at any moment and started again it goes on without counting a row twice or leaving one out.
 
-    totals   -> a table in Spark's memory, whole after each trigger; its state: the consumers
-    steps    -> timeline/, Parquet: the steps of time that are over; its state: those that are not
+What is kept is bounded: by the consumers that are there at one time, and by the steps of time that
+late rows may still reach. A step reads so many rows at most, so that one who starts behind a month
+of segments sees how it goes on.
 
-The table in memory is made of the state by a trigger, and a trigger needs something new to read:
-each start therefore adds an empty file to starts/, which both queries read, too. Steps that are not
-over are read from the state itself, where Spark can (from 4.0 on).
-
-Nothing here runs on executors, or needs Python on a Spark Connect server. What a ring deletes
-before it is read is seen by the numbers that are missing among the rows.
+Nothing here runs on executors, or needs Python on a Spark Connect server.
 """
 
 from __future__ import annotations
 
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.spark import kept
 from pulsar_doctor.spark.aggregations import growing
+from pulsar_doctor.spark.aggregations.told import told
 from pulsar_doctor.spark.analysis import Analysis
-from pulsar_doctor.spark.checkpoint import OTHERWISE, Terms, in_use, taken
-from pulsar_doctor.spark.elsewhere import LITERALLY, SEGMENTS
+from pulsar_doctor.spark.arriving import Arrived, Arriving
+from pulsar_doctor.spark.checkpoint import OTHERWISE, Terms, taken
+from pulsar_doctor.spark.elsewhere import LITERALLY
 from pulsar_doctor.spark.failures import cause, full_text, told_in_one_sentence
-from pulsar_doctor.spark.followed import notes_of, standing, timeline_of
+from pulsar_doctor.spark.followed import CONSUMERS_MOST, STEPS_MOST, found, nothing
+from pulsar_doctor.spark.kept import ReadSoFar, SoFar
 from pulsar_doctor.spark.reading import OPTIONS, SCHEMA
+from pulsar_doctor.spark.segments import Segment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 WHAT = "following the traces"
 POLL_SECONDS = 0.2
-WAIT_SECONDS = 2.0  # for a folder that is not there yet
-GROWING = {
-    "ignoreMissingFiles": "true",
-    "recursiveFileLookup": "true",
-    "pathGlobFilter": SEGMENTS,
-    "maxFilesPerTrigger": "64",  # of each path
-    "maxFileAge": "36500d",  # an old trace may be put beside a new one
-}
-SETTINGS = {
-    "spark.sql.shuffle.partitions": "1",  # what is grouped is small, and each is files a trigger
-    # The folders are looked at by the driver itself, not by a job at each trigger.
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-}
+ROWS_FIRST = 100_000  # of a step; the first shall be seen soon
+ROWS_MOST = 2_000_000
+GONE_MOST = 5  # times in a row that segments go away while they are read
+SETTINGS = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
 
 
 def follow(
@@ -72,144 +61,164 @@ def follow(
     paths: traces, folders of traces, globs. checkpoint: a folder, which is made; with a scheme or
     through Spark Connect as Spark sees it. every_seconds: how often it looks; late_seconds: by how
     much rows may be younger than others that come first. on_update: told how things stand, when
-    they have changed, first without a timeline. Its consumers are as in aggregations.consumers,
-    without the sizes of FLOWs; its stalls are the times without permits that go on.
+    they have changed. Its consumers are as in aggregations.consumers, without the sizes of FLOWs;
+    its stalls are the times without permits that go on.
     Raises InputError for a checkpoint of something else, DoctorError where Spark fails.
     """
     terms = Terms.of(paths, bucket_us=bucket_us, late_seconds=late_seconds)
+    last = None
     with told_in_one_sentence(WHAT), taken(spark, checkpoint, terms) as place:
-        follower = Follower(spark, terms, place, every_seconds)
-        last = None
         try:
+            follower = Follower(spark, terms, place)
             while not stop():
                 if follower.go_on():
                     last = follower.analysis()
                     on_update(last)
-                time.sleep(POLL_SECONDS)
-            follower.stop()
-            return follower.analysis()
+                _wait(0.0 if follower.behind else every_seconds, stop)
+            return last or follower.analysis()
         except Exception as error:
             if last is not None and stop():
                 return last  # whoever ends a service ends its Java, too, and perhaps first
-            told = _about_checkpoint(error, checkpoint, place)
-            if told is None:
-                raise
-            raise told from error
-        finally:
-            follower.close()
+            raise _about_checkpoint(error, checkpoint, place) from error
+
+
+def _wait(seconds: float, stop: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not stop():
+        time.sleep(min(POLL_SECONDS, seconds))
 
 
 @dataclass
 class Follower:
-    """The two queries and what is known of them. Changes in place."""
+    """Where it stands, and what it last saw of the traces. Changes in place."""
 
     spark: SparkSession
     terms: Terms
     place: str
-    every_seconds: float
-    table: str = field(default_factory=lambda: f"followed_{uuid.uuid4().hex}")
-    queries: list[StreamingQuery] = field(default_factory=list)
-    waits_for: str | None = None
-    began: bool = False
+    standing: SoFar = field(init=False)
+    seen: Arrived | None = None
     shown: object = None
-    late: int = 0
-    late_batch: int = -1
+    gone: int = 0
+
+    def __post_init__(self) -> None:
+        self.standing = kept.newest(self.spark, self.place)
+        self.arriving = Arriving(self.spark, self.terms.paths)
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is more to read at once."""
+        return self.seen is not None and self.seen.left > 0
 
     def go_on(self) -> bool:
-        """Starts the queries, once they can be; whether there is something new to show."""
-        if not self.queries:
-            before = self.waits_for
-            self._start()
-            return self.waits_for != before
-        for query in self.queries:
-            if not query.isActive:
-                raise query.exception() or DoctorError(f"{WHAT}: a query of Spark was stopped")
-        done = [query.lastProgress for query in self.queries]
-        if not done[0]:
-            return False
-        batches = [progress and progress["batchId"] for progress in done]
-        if batches == self.shown:
-            return False
-        self.shown, self.began = batches, True
-        self._count_late()
-        return True
+        """Reads what has come; whether there is something new to show."""
+        if self.standing.step and self.shown is None:
+            self.shown = self.standing.step
+            return True  # what was kept can be shown at once
+        through = {name: trace.through for name, trace in self.standing.traces.items()}
+        most = ROWS_MOST if self.standing.step else ROWS_FIRST
+        seen = self.seen = self.arriving.arrived(through, most)
+        if seen.segments:
+            self._step(seen.segments)
+        before = self.shown
+        self.shown = (self.standing.step, seen.left, seen.left_out, seen.waits_for, seen.empty)
+        return self.shown != before
 
-    def stop(self) -> None:
-        """Ends the queries; a trigger that has not ended is done again the next time."""
-        for query in self.queries:
-            query.stop()
-        if self.queries:
-            self._count_late()
-
-    def close(self) -> None:
-        """Lets go of all, also after a failure."""
-        with suppress(Exception):
-            self.stop()
-        with suppress(Exception):
-            self.spark.catalog.dropTempView(self.table)
-
-    def _start(self) -> None:
-        starts = f"{self.place}/starts"
-        if self.waits_for is None:
-            self.spark.range(0, 0, 1, 1).toDF("seq").write.mode("append").parquet(starts)
+    def _step(self, segments: Sequence[Segment]) -> None:
         try:
-            rows = self._rows(starts)
             with _settings(self.spark):
-                self._start_queries(rows)
+                self.standing = _stepped(self, segments)
+            self.gone = 0
         except Exception as error:
-            if "PATH_NOT_FOUND" not in str(error) or self.queries:
+            self.gone += 1
+            if not _segment_gone(error, self.place) or self.gone > GONE_MOST:
                 raise
-            self.waits_for = ", ".join(self.terms.paths)
-            time.sleep(WAIT_SECONDS)
-        else:
-            self.waits_for = None
-
-    def _rows(self, starts: str) -> DataFrame:
-        """The rows of all traces, as a stream."""
-        reader = self.spark.readStream.schema(SCHEMA).option("ignoreMissingFiles", "true")
-        rows = reader.parquet(starts)
-        reader = self.spark.readStream.schema(SCHEMA).options(**OPTIONS, **GROWING)
-        for path in self.terms.paths:
-            plain = path.translate(LITERALLY) if Path(path).exists() else path
-            rows = rows.unionByName(reader.parquet(plain))
-        return rows
-
-    def _start_queries(self, rows: DataFrame) -> None:
-        every = f"{max(1, round(self.every_seconds * 1000))} milliseconds"
-        totals = growing.totals(rows).writeStream.outputMode("complete").format("memory")
-        totals = totals.queryName(self.table).trigger(processingTime=every)
-        totals = totals.option("checkpointLocation", f"{self.place}/totals")
-        stepped = growing.steps(rows, self.terms.bucket_us, self.terms.late_us)
-        steps = growing.timed(stepped).writeStream.outputMode("append").format("parquet")
-        steps = steps.partitionBy("hour").trigger(processingTime=every)
-        steps = steps.option("checkpointLocation", f"{self.place}/steps")
-        self.queries.append(totals.start())
-        self.queries.append(steps.start(f"{self.place}/timeline"))
-
-    def _count_late(self) -> None:
-        """Spark groups the rows before it counts those that are late: it was so many or more."""
-        for progress in self.queries[1].recentProgress:
-            if progress["batchId"] > self.late_batch:
-                self.late_batch = progress["batchId"]
-                states = progress["stateOperators"]
-                self.late += sum(state["numRowsDroppedByWatermark"] for state in states)
 
     def analysis(self) -> Analysis:
         """How the traces stand."""
-        notes = [f"waits for {self.waits_for}, which is not there yet"] if self.waits_for else []
-        if not self.began:
-            notes += [] if self.waits_for else ["nothing has been read yet, so nothing is known"]
-            return standing(self.spark, None, self.place, self.terms, notes)
-        notes += notes_of(self.spark, self.terms, self.late)
-        found = standing(self.spark, self.table, self.place, self.terms, notes)
-        if self.queries[1].lastProgress is None:  # the timeline comes a little later
-            return found
-        return replace(found, timeline=timeline_of(self.spark, self.place, self.terms, found))
+        if not self.standing.step:
+            return nothing(self.terms, self.seen)
+        with _settings(self.spark):
+            return found(self.spark, self.place, self.terms, self.standing, self.seen)
+
+
+def _stepped(follower: Follower, segments: Sequence[Segment]) -> SoFar:
+    """Reads these segments, and keeps what they have changed."""
+    spark, place, before = follower.spark, follower.place, follower.standing
+    reader = spark.read.schema(SCHEMA).options(**OPTIONS)
+    rows = reader.parquet(*(segment.path.translate(LITERALLY) for segment in segments))
+    after, breaks = _read(before, segments)
+    known = kept.consumers(spark, place, before)
+    ended = known.where(growing.ended_in(before.step)).count() if before.step else 0
+    after = replace(after, ended=before.ended + ended)
+    events = growing.events(rows).persist()
+    try:
+        consumers = _consumers(rows, known, events, breaks, after.step)
+        kept.keep(place, after, consumers, _timeline(follower, rows, after))
+    finally:
+        events.unpersist()
+    return after
+
+
+def _consumers(
+    rows: DataFrame,
+    known: DataFrame,
+    events: DataFrame,
+    breaks: Sequence[tuple[str, int]],
+    step: int,
+) -> DataFrame:
+    known = growing.without_most_ended(known, CONSUMERS_MOST)
+    seen = growing.seen(rows)
+    consumers = growing.merged(known, seen) if step > 1 else growing.as_kept(seen)
+    # Most steps have few kinds of events: a plan without the others is made much sooner.
+    kinds = {row["command"] for row in events.select("command").distinct().collect()}
+    consumers = growing.with_ends(consumers, events, kinds, step)
+    if not breaks and not kinds.intersection(growing.DOUBTS):
+        return consumers
+    doubts = events.where(events["command"].isin(*growing.DOUBTS))
+    doubts = doubts.select("trace_id", "conn_id", "seq")
+    values = [{"trace_id": trace_id, "seq": seq} for trace_id, seq in breaks]
+    columns = "trace_id: string, conn_id: int, seq: bigint"
+    return growing.with_doubts(
+        consumers, doubts.unionByName(told(rows.sparkSession, values, columns))
+    )
+
+
+def _timeline(follower: Follower, rows: DataFrame, after: SoFar) -> DataFrame:
+    """The steps of time: none that was over before is changed any more."""
+    terms, before = follower.terms, follower.standing
+    over_us = None if before.last_us is None else before.last_us - terms.late_us
+    assert after.last_us is not None
+    from_us = after.last_us - max(STEPS_MOST * terms.bucket_us, terms.late_us + terms.bucket_us)
+    new = growing.steps(rows, terms.bucket_us, over_us)
+    known = kept.timeline(follower.spark, follower.place, before)
+    return growing.merged_steps(known, new, from_us)
+
+
+def _read(before: SoFar, segments: Sequence[Segment]) -> tuple[SoFar, list[tuple[str, int]]]:
+    """With these segments; and trace_id and seq of rows before which others are missing."""
+    traces = dict(before.traces)
+    breaks = []
+    for segment in segments:
+        known = traces.get(segment.trace_id)
+        if known is None:
+            known = ReadSoFar(0, segment.first_seq, segment.first_seq - 1, segment.first_us, 0)
+        missing = segment.first_seq - known.through - 1
+        if missing or (not known.events and segment.first_seq):
+            breaks.append((segment.trace_id, segment.first_seq))
+        traces[segment.trace_id] = ReadSoFar(
+            known.events + segment.rows,
+            known.first_seq,
+            segment.last_seq,
+            min(known.first_us, segment.first_us),
+            max(known.last_us, segment.last_us),
+            known.missing + missing,
+        )
+    return SoFar(before.step + 1, before.ended, traces), breaks
 
 
 @contextmanager
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """A query takes the settings of the moment in which it starts."""
+    """What is grouped is small, and planned again and again."""
     before = {key: spark.conf.get(key) or "" for key in SETTINGS}
     for key, value in SETTINGS.items():
         spark.conf.set(key, value)
@@ -220,20 +229,20 @@ def _settings(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(key, value)
 
 
-# What Spark says of a checkpoint that it cannot go on from; it has no class of errors for that.
-DAMAGED = (
-    r"MALFORMED_LOG_FILE|[Ll]og file was malformed|Incomplete log file|next on empty iterator"
-    r"|CANNOT_LOAD_STATE_STORE|MISSING_STATE_DIRECTORY|batch \d+ doesn't exist|JsonParseException"
-    r"|_spark_metadata/\S+ doesn't exist|Checksum error: {place}|\(no cause message\)"
-)
+NOT_THERE = r"PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|does not exist"
 
 
-def _about_checkpoint(error: Exception, checkpoint: str, place: str) -> InputError | None:
+def _segment_gone(error: Exception, place: str) -> bool:
+    """Whether a ring has dropped a segment while it was read: the next look tells."""
+    text = full_text(error)
+    return re.search(NOT_THERE, text) is not None and place.removeprefix("file://") not in text
+
+
+def _about_checkpoint(error: Exception, checkpoint: str, place: str) -> Exception:
     """The sentence where it is the checkpoint that cannot be gone on from."""
     text = full_text(error)
-    if "CONCURRENT_STREAM_LOG_UPDATE" in text or "are concurrently using" in text:
-        return InputError(in_use(checkpoint))
-    if re.search(DAMAGED.replace("{place}", re.escape(place.removeprefix("file://"))), text):
+    told = isinstance(error, DoctorError)
+    if not told and place.removeprefix("file://") in text and "No space left" not in text:
         why = cause(error)
         return InputError(f"the checkpoint {checkpoint} cannot be gone on from: {why}; {OTHERWISE}")
-    return None
+    return error
