@@ -50,8 +50,8 @@ spark_options = together(
 save_options = together(
     click.option(
         "--save", "save_dir", metavar="DIR",
-        help="Keep all rows of all tables as Parquet, by date, topic and trace. A trace that is "
-        "there already is replaced.",
+        help="Keep all rows of all tables as Parquet, all to be seen at one moment by who follows "
+        "DIR/manifests (docs/saved.md). A trace that is there already is replaced.",
     ),
     click.option(
         "--save-mode", type=click.Choice(["append", "replace"]), default="append",

@@ -141,13 +141,13 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
         looked = _looked(asked, where)
         spark = _session(stack, replace(where, few=looked.few))
         from pulsar_doctor.spark import reading, running
-        from pulsar_doctor.spark.saving import save, saved_files
+        from pulsar_doctor.spark.saving import look_into, save
 
         def progress(what: str) -> AbstractContextManager[None]:
             return _progress(spark, what)
 
         if asked.save_dir:
-            saved_files(spark, asked.save_dir)  # what cannot be saved to is said at once
+            look_into(spark, asked.save_dir)  # what cannot be saved to is said at once
         with progress("reading the traces"):
             source = reading.read_traces(spark, asked.traces, looked, strict=asked.strict)
         for each in source.left_out:
@@ -167,6 +167,8 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
                         running.dated(tables),
                         asked.save_dir,
                         replace=asked.save_mode == "replace",
+                        traces=dict.fromkeys((each.trace_id for each in source.segments), ""),
+                        rows_read=source.events,
                     )
                 say(f"saved in {asked.save_dir}")
     _print(analysis, asked)

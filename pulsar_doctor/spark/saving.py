@@ -1,144 +1,181 @@
 """Saves the tables of an analysis as Parquet, each row of a trace once however often it is saved.
 
-    DIR/<table>/date=2026-01-31/topic=persistent%3A%2F%2F…/trace_id=…/part-*.parquet
+All is done by Spark, so the folder may be where this process cannot look (s3a://, a Connect
+server's disk). Files are only added, until nobody needs the old ones. The steps:
 
-All is done by Spark, so DIR may be where this process cannot look (s3a://, a Connect server's
-disk). Spark hides what is being written until all of a table is, then replaces leaf by leaf. A
-leaf is of one trace, so other traces are never touched. The steps:
+1. write the tables, one after the other    a crash: nobody sees what was written
+2. write the list of their files            from here on all of it is seen, and none before
+3. remove what only older lists name        a crash: the next save removes it
 
-1. write the tables, one after the other    a crash: a trace has rows of two analyses
-2. remove the leaves of these traces (or of all, to replace) that step 1 has not replaced
-3. remove what a crash has left of an earlier save of these traces
-4. give a table without any file one without rows, so that readers know its columns
+A table has few files: with its new rows those of small older files are written again, sorted by
+date, topic and trace. What has a million rows is left where it is, unless one of its traces is
+replaced. The list before the last, and its files, stay, for readers who have begun with them.
 
-Nothing is noted elsewhere: after a crash in any step, saving the same traces again makes it right.
-Two that save different traces in one DIR at once do not disturb each other; the same trace is for
-one at a time. A folder that a crash left without a file in it stays, unseen by readers.
-
-What readers see. They guess the type of what stands in a path: where all topics are numbers, Spark
-and pyarrow take 0123 for 123; Spark takes a trace_id 12e5 for 1200000. So tell them, as below. A
-null topic is __HIVE_DEFAULT_PARTITION__ in the path and null to all three; so is an empty one. A
-topic that is too long for a file's name is seen shortened: its first and last 28 characters, and
-between them the start of its SHA-256.
-
-    spark.read.schema("start timestamp, …, date date, topic string, trace_id string").parquet(…),
-        or spark.sql.sources.partitionColumnTypeInference.enabled=false: all three are strings
-    DuckDB: read_parquet('DIR/stalls/date=*/*/*/*.parquet', hive_partitioning = true,
-        hive_types = {'date': DATE, 'topic': VARCHAR, 'trace_id': VARCHAR})
-    pyarrow: dataset("DIR/stalls", partitioning=partitioning(schema([("date", date32()),
-        ("topic", string()), ("trace_id", string())]), flavor="hive"))
-
-A glob with ** lets DuckDB see what Spark hides; the one above does not.
+On a disk of this machine several may save at once: one waits for the other. Elsewhere there is
+nothing to wait with; one that finds a newer list than the one it began with gives up before step 2.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
 from pathlib import Path
-from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.spark.failures import told_in_one_sentence
-from pulsar_doctor.trace.folder import META
+from pulsar_doctor.spark.manifests import (
+    FOLDER,
+    NAME,
+    Manifest,
+    SavedFile,
+    read_manifest,
+    write_manifest,
+)
+from pulsar_doctor.trace.folder import META, for_owner
 
-LEVELS = ("date", "topic", "trace_id")
-OURS = re.compile(
-    r"(?P<table>\w+)/(?P<leaf>date=[^/]+/topic=[^/]+/(?P<trace>trace_id=[^/]+))/part-[^/]+"
-)
-STAGED = re.compile(
-    r"(?P<folder>\w+/\.spark-staging-[^/]+)/.+/(?P<trace>trace_id=[^/]+)/part-[^/]+"
-)
-STAGING = "*/.spark-staging-*/{date=*,_temporary/*/*/date=*,_temporary/*/*/*/date=*}"
+ORDER = ("date", "topic", "trace_id")
+OURS = re.compile(r"(?P<folder>(?P<table>\w+)/[0-9a-f]{32})/part-[^/]+")
+OF_OLDER_VERSIONS = re.compile(r"\w+/date=[^/]+/topic=[^/]+/trace_id=[^/]+/part-[^/]+")
 OPTIONS = {
-    "partitionOverwriteMode": "dynamic",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",  # no file _SUCCESS
     "fs.permissions.umask-mode": "077",
-    "fs.file.impl.disable.cache": "true",  # or the local disk keeps to the umask it had before
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no file .crc beside each
+    "fs.file.impl.disable.cache": "true",  # or the local disk keeps to what it had before
 }
-NAME_BYTES_MOST = 255 - len("topic=")
-ESCAPED = r"""["#%'*/:=?\\{\[\]^\x01-\x1f\x7f]"""  # by Spark in a path, each as %XX
+LARGE_ROWS = 1_000_000  # a file of so many is not written again without need
+FILE_ROWS = 5_000_000  # of an analysis: for so many rows that were read another file, at most
+LEFT_BEHIND = timedelta(days=1)  # elsewhere: by a crash, and not by one who is saving
+LOCK = ".lock"
 
 
-def save(tables: Mapping[str, DataFrame], folder: str, *, replace: bool) -> None:
+def save(
+    tables: Mapping[str, DataFrame],
+    folder: str,
+    *,
+    replace: bool,
+    traces: Mapping[str, str] | None = None,
+    rows_read: int = 0,
+) -> None:
     """Saves these tables, each with the columns date, topic and trace_id, below a folder.
 
-    Of each trace in them the tables then hold these rows and no older ones, also where a table has
-    none. Other traces stay, or go where all is to be replaced. folder: a path or URI as Spark takes
-    it; a relative one is below the working directory of this process.
+    Of each trace in them, or of `traces`, the tables then hold these rows and no older ones, also
+    where a table has none. Other traces stay, or go where all is to be replaced. folder: a path or
+    URI as Spark takes it; a relative one is below the working directory of this process. traces:
+    trace_id -> what its rows were made of, for `saved`. rows_read: how many rows of traces the
+    tables were made of; a table has one file more for each FILE_ROWS.
 
     Raises InputError, before anything is written, where the folder holds what is not ours;
-    DoctorError where it cannot be written: each table is then as it was, or as it was to be.
+    DoctorError where it cannot be written: readers then see what they saw before.
     """
-    for _ in saving_steps(tables, folder, replace=replace):
+    for _ in saving_steps(tables, folder, replace=replace, traces=traces, rows_read=rows_read):
         pass
 
 
 def saving_steps(
-    tables: Mapping[str, DataFrame], folder: str, *, replace: bool
+    tables: Mapping[str, DataFrame],
+    folder: str,
+    *,
+    replace: bool,
+    traces: Mapping[str, str] | None = None,
+    rows_read: int = 0,
 ) -> Iterator[tuple[int, str]]:
     """Saves step by step, as numbered on top of this file; what was written or removed in each."""
+    spark = next(iter(tables.values())).sparkSession
+    root = absolute(folder)
     with told_in_one_sentence(f"saving to {folder}"):
-        spark = next(iter(tables.values())).sparkSession
-        root = absolute(folder)
-        before = saved_files(spark, folder)
-        for name, table in tables.items():
-            _write(table, f"{root}/{name}")
-            yield 1, name
-        after = saved_files(spark, folder)
-        new = after - before
-        traces = {file.trace for file in new}
-        old = {
-            file
-            for file in after - new
-            if file.table in tables and (replace or file.trace in traces)
-        }
-        for path, uri in {f"{root}/{file.table}/{file.leaf}": file.uri for file in old}.items():
-            _remove(spark, path, uri)
-            yield 2, path
-        for path, uri in _staged(spark, root, None if replace else traces).items():
-            _remove(spark, path, uri)
-            yield 3, path
-        with_files = {file.table for file in after - old}
-        for name in [name for name in tables if new and name not in with_files]:
-            _write_no_rows(tables[name], f"{root}/{name}/{min(file.leaf for file in new)}")
-            yield 4, name
+        look_into(spark, folder)  # what cannot be saved to is not touched
+    with told_in_one_sentence(f"saving to {folder}"), _alone(root):
+        there = look_into(spark, folder)
+        before = there.newest(spark)
+        made_of = dict.fromkeys(_traces_in(tables), "") if traces is None else dict(traces)
+        kept = Manifest() if replace else before
+        name = uuid.uuid4().hex
+        files: list[SavedFile] = []
+        for table, rows in tables.items():
+            again = [file for file in kept.of(table) if _written_again(file, made_of)]
+            files += [file for file in kept.of(table) if file not in again]
+            both = _with_older(rows, root, again, made_of)
+            count = 1 + (rows_read + sum(file.rows for file in again)) // FILE_ROWS
+            _write(both, f"{root}/{table}/{name}", count)
+            yield 1, table
+        other = [file for file in kept.files if file.table not in tables]
+        written = _written(spark, root, [f"{table}/{name}" for table in tables])
+        of_traces = {**kept.traces, **made_of}
+        after = Manifest(before.number + 1, name, [*other, *files, *written], of_traces)
+        if look_into(spark, folder).newest_uri != there.newest_uri:
+            raise DoctorError(f"{folder}: somebody else saved there meanwhile; do it again")
+        write_manifest(spark, root, after, OPTIONS)
+        yield 2, after.folder
+        yield from ((3, path) for path in _swept(spark, root, there, (before, after)))
 
 
 @dataclass(frozen=True, slots=True)
-class SavedFile:
-    """One file of a table: its folder below that of the table, and the last part of that."""
+class SavedFolder:
+    """What lies in a folder. lists: folder of each list, and its URI, the newest last.
 
-    table: str
-    leaf: str
-    trace: str
-    uri: str
+    data: folder of files of a table -> a file in it, and when the newest was written.
+    """
+
+    lists: Mapping[str, str]
+    data: Mapping[str, tuple[str, datetime]]
+
+    @property
+    def newest_uri(self) -> str | None:
+        """Of the list that counts; None where nothing is saved."""
+        return next(reversed([*self.lists.values()]), None)
+
+    def newest(self, spark: SparkSession) -> Manifest:
+        """The list that counts. Raises InputError where it is damaged."""
+        uri = self.newest_uri
+        return Manifest() if uri is None else read_manifest(spark, uri)
 
 
-def saved_files(spark: SparkSession, folder: str) -> set[SavedFile]:
-    """The files of earlier saves in a folder. Raises InputError where it holds anything else."""
+def look_into(spark: SparkSession, folder: str) -> SavedFolder:
+    """What earlier saves left in a folder. Raises InputError where it holds anything else."""
     root = absolute(folder)
     refusal = f"give a folder of its own to save in; nothing was written to {folder}"
     if not _elsewhere(root) and (Path(_path(root)) / META).exists():  # Spark does not see it
         raise InputError(f"{folder} is a trace; {refusal}")
-    files = set()
-    for uri in _files(spark, _literally(root)):
+    lists: dict[str, str] = {}
+    data: dict[str, tuple[str, datetime]] = {}
+    for uri, written in sorted(_files(spark, _literally(root))):
         inside = _path(uri).removeprefix(_path(root)).lstrip("/")
-        ours = OURS.fullmatch(inside)
         if not inside:
             raise InputError(f"{folder} is a file; {refusal}")
-        if ours is None:
+        if OF_OLDER_VERSIONS.fullmatch(inside):
+            raise InputError(f"{folder} holds tables as older versions saved them; {refusal}")
+        if NAME.fullmatch(inside):
+            lists[inside.rpartition("/")[0]] = uri
+        elif ours := OURS.fullmatch(inside):
+            before = data.get(ours["folder"], (uri, written))
+            data[ours["folder"]] = (uri, max(before[1], written))
+        else:
             raise InputError(f"{folder} holds {inside}, which is no saved analysis; {refusal}")
-        files.add(SavedFile(**ours.groupdict(), uri=uri))
-    return files
+    return SavedFolder(lists, data)
+
+
+def saved_in(spark: SparkSession, folder: str) -> Manifest:
+    """What is saved in a folder. Raises InputError where it holds anything else."""
+    with told_in_one_sentence(f"looking into {folder}"):
+        return look_into(spark, folder).newest(spark)
+
+
+def files_of(folder: str, manifest: Manifest, table: str) -> list[str]:
+    """The files of a saved table, for Spark to read."""
+    return [_literally(f"{absolute(folder)}/{file.path}") for file in manifest.of(table)]
 
 
 def absolute(folder: str) -> str:
@@ -160,47 +197,121 @@ def _elsewhere(folder: str) -> bool:
     return re.match(r"(?!file:)[A-Za-z][\w+.-]*:/", folder) is not None
 
 
-def _write(table: DataFrame, path: str) -> None:
-    """Replaces the leaves of these rows, one file each, when all are written."""
-    rows = table.withColumn("topic", _fit_for_a_name(table["topic"])).repartition(*LEVELS)
-    rows.write.mode("overwrite").options(**OPTIONS).partitionBy(*LEVELS).parquet(path)
+@contextmanager
+def _alone(root: str) -> Iterator[None]:
+    """Waits for others of this machine that save there, where this machine has the folder."""
+    here = Path(_path(root))
+    if _elsewhere(root) or here.is_file():
+        yield
+        return
+    try:
+        here.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = open(here / LOCK, "ab", opener=for_owner)  # noqa: SIM115
+    except OSError:  # it may be a disk that only Spark sees; if not, Spark tells why
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
-def _write_no_rows(table: DataFrame, leaf: str) -> None:
-    table.limit(0).drop(*LEVELS).write.mode("overwrite").options(**OPTIONS).parquet(leaf)
+def _traces_in(tables: Mapping[str, DataFrame]) -> list[str]:
+    names = [table.select("trace_id") for table in tables.values()]
+    found = reduce(DataFrame.unionByName, names).distinct().collect()
+    return [row["trace_id"] for row in found]
 
 
-def _fit_for_a_name(topic: Column) -> Column:
-    """The topic, shortened where its escaped UTF-8 is too long for the name of a folder."""
-    sha256 = functions.sha2(topic, 256)
-    short = (topic.substr(1, 28), sha256.substr(1, 16), functions.substring(topic, -28, 28))
-    escaped = functions.regexp_replace(topic, ESCAPED, "%..")
-    too_long = functions.octet_length(escaped) > NAME_BYTES_MOST
-    return functions.when(too_long, functions.concat_ws("~", *short)).otherwise(topic)
+def _written_again(file: SavedFile, replaced: Mapping[str, str]) -> bool:
+    return file.rows < LARGE_ROWS or not replaced.keys().isdisjoint(file.traces)
 
 
-def _staged(spark: SparkSession, root: str, traces: AbstractSet[str] | None) -> dict[str, str]:
-    """Folders in which Spark was writing these traces (None: any) when it was killed, and a file.
+def _with_older(
+    rows: DataFrame, root: str, again: Sequence[SavedFile], replaced: Mapping[str, str]
+) -> DataFrame:
+    """These rows, and those of other traces in older files."""
+    paths = [
+        _literally(f"{root}/{file.path}") for file in again if set(file.traces) - set(replaced)
+    ]
+    if not paths:
+        return rows
+    older = rows.sparkSession.read.parquet(*paths)
+    others = older.where(~F.col("trace_id").isin(*replaced))
+    return rows.unionByName(others, allowMissingColumns=True)
 
-    One with other traces may be of somebody who is saving now.
-    """
-    found = {}
-    for uri in _files(spark, f"{_literally(root)}/{STAGING}"):
-        staged = STAGED.fullmatch(_path(uri).removeprefix(_path(root)).lstrip("/"))
-        if staged and (traces is None or staged["trace"] in traces):
-            found[f"{root}/{staged['folder']}"] = uri
+
+def _write(rows: DataFrame, path: str, files: int) -> None:
+    """Sorted, in about so many files; one without a row tells the columns."""
+    parts = rows.repartition(1) if files == 1 else rows.repartitionByRange(files, *ORDER)
+    parts.sortWithinPartitions(*ORDER).write.options(**OPTIONS).parquet(path)
+
+
+def _written(spark: SparkSession, root: str, folders: Sequence[str]) -> list[SavedFile]:
+    """What was written to these folders."""
+    found = []
+    for folder in folders:
+        path = _literally(f"{root}/{folder}")
+        files = {_path(uri).rpartition("/")[2] for uri, _ in _files(spark, path)}
+        rows = spark.read.parquet(path).select(
+            "trace_id", F.col("_metadata.file_name").alias("file")
+        )
+        counted = rows.groupBy("file").agg(
+            F.count(F.lit(1)).alias("rows"), F.sort_array(F.collect_set("trace_id")).alias("traces")
+        )
+        by_name = {row["file"]: (row["rows"], row["traces"]) for row in counted.collect()}
+        table = folder.partition("/")[0]
+        for name in sorted(files):
+            count, traces = by_name.get(name, (0, []))
+            if count or len(files) == 1:
+                found.append(SavedFile(table, f"{folder}/{name}", count, traces))
     return found
 
 
-def _files(spark: SparkSession, pattern: str) -> list[str]:
-    """The URIs of all files below the folders of a pattern, but those that Spark hides there."""
+def _swept(
+    spark: SparkSession, root: str, there: SavedFolder, kept: Sequence[Manifest]
+) -> Iterator[str]:
+    """Removes what none of these lists names; the lists last, since they tell what there was."""
+    named: AbstractSet[str] = {file.folder for manifest in kept for file in manifest.files}
+    old_lists = {folder: uri for folder, uri in there.lists.items() if folder != kept[0].folder}
+    known = {file.folder for uri in old_lists.values() for file in read_manifest(spark, uri).files}
+    left_behind = datetime.now(UTC) - LEFT_BEHIND
+    for folder, (uri, written) in there.data.items():
+        ours = folder in known or not _elsewhere(root) or written < left_behind
+        if folder not in named and ours:
+            _remove(spark, f"{root}/{folder}", uri)
+            yield folder
+    for hidden in _hidden(root, named):
+        shutil.rmtree(hidden, ignore_errors=True)
+        yield str(hidden)
+    for folder, uri in old_lists.items():
+        _remove(spark, f"{root}/{folder}", uri)
+        yield folder
+
+
+def _hidden(root: str, named: AbstractSet[str]) -> list[Path]:
+    """On a disk that this process sees: what a crash left before Spark showed a file of it."""
+    here = Path(_path(root))
+    if _elsewhere(root) or not here.is_dir():
+        return []
+    folders = set(here.glob("*/" + "[0-9a-f]" * 32))
+    lists = {folder for folder in here.glob(f"{FOLDER}/*") if not any(folder.glob("part-*"))}
+    return sorted(
+        folder
+        for folder in folders | lists
+        if folder.is_dir() and folder.relative_to(here).as_posix() not in named
+    )
+
+
+def _files(spark: SparkSession, pattern: str) -> list[tuple[str, datetime]]:
+    """The URIs of all files below a folder, without those that Spark hides; when it was written."""
     listing = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
-        return [unquote(uri) for uri in listing.load(pattern).inputFiles()]
+        files = listing.load(pattern).select("path", F.unix_micros("modificationTime").alias("us"))
+        rows = files.collect()
     except AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error):
             return []
         raise
+    return [(row["path"], datetime.fromtimestamp(row["us"] / 1e6, UTC)) for row in rows]
 
 
 def _remove(spark: SparkSession, folder: str, uri: str) -> None:
@@ -213,9 +324,8 @@ def _remove(spark: SparkSession, folder: str, uri: str) -> None:
     if uri.startswith("file:") and here.is_file():
         folder_here = Path(_path(folder))
         shutil.rmtree(folder_here, ignore_errors=True)
-        with suppress(OSError):  # up to the first in which there is something else
+        with suppress(OSError):  # where there is nothing else
             folder_here.parent.rmdir()
-            folder_here.parent.parent.rmdir()
         if not here.exists():
             return
     nothing = spark.range(0).selectExpr("id", "id AS part")
