@@ -141,35 +141,42 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
         looked = _looked(asked, where)
         spark = _session(stack, replace(where, few=looked.few))
         from pulsar_doctor.spark import reading, running
-        from pulsar_doctor.spark.saving import look_into, save
+        from pulsar_doctor.spark.incremental import incremental, step_of
+        from pulsar_doctor.spark.manifests import Manifest
+        from pulsar_doctor.spark.saving import save, saved_in
 
         def progress(what: str) -> AbstractContextManager[None]:
             return _progress(spark, what)
 
-        if asked.save_dir:
-            look_into(spark, asked.save_dir)  # what cannot be saved to is said at once
+        # What cannot be saved to is said at once.
+        there = saved_in(spark, asked.save_dir) if asked.save_dir else Manifest()
+        if asked.save_mode == "replace":
+            there = Manifest()
         with progress("reading the traces"):
             source = reading.read_traces(spark, asked.traces, looked, strict=asked.strict)
         for each in source.left_out:
             say(f"pulsar-doctor: left out: {each.why}")
-        for note in source.notes:
-            say(f"pulsar-doctor: {note}")
-        step = bucket_us or running.bucket_of(source)
+        step = bucket_us or step_of(source, there)
         floor_us = round(asked.stall_floor * 1e6)
-        with running.aggregated(source, step, floor_us) as tables:
+        part = incremental(source, there, step, floor_us)
+        for note in (*source.notes, *part.told):
+            say(f"pulsar-doctor: {note}")
+        with running.aggregated(part.source, step, floor_us, among=source.events) as fresh:
+            tables = part.tables(fresh, there, asked.save_dir or "")
             analysis = replace(
                 running.analyzed(source, tables, step, progress),
                 stall_floor_seconds=asked.stall_floor,
             )
-            if asked.save_dir:
+            if asked.save_dir and part.read:
                 with progress("saving"):
                     save(
-                        running.dated(tables),
+                        running.dated(fresh),
                         asked.save_dir,
                         replace=asked.save_mode == "replace",
-                        traces=dict.fromkeys((each.trace_id for each in source.segments), ""),
-                        rows_read=source.events,
+                        traces=part.read,
+                        rows_read=part.source.events,
                     )
+            if asked.save_dir:
                 say(f"saved in {asked.save_dir}")
     _print(analysis, asked)
     return analysis

@@ -38,12 +38,17 @@ def bucket_of(source: TraceSource) -> int:
 
 
 @contextmanager
-def aggregated(source: TraceSource, bucket_us: int, stall_floor_us: int = 0) -> Iterator[Tables]:
-    """The aggregates of these traces; Spark forgets them afterwards."""
+def aggregated(
+    source: TraceSource, bucket_us: int, stall_floor_us: int = 0, *, among: int = 0
+) -> Iterator[Tables]:
+    """The aggregates of these traces; Spark forgets them afterwards.
+
+    among: of so many events these are a part.
+    """
     tables = aggregate(
         source.rows,
         bucket_us=bucket_us,
-        exact=source.events <= EXACT_EVENTS_MOST,
+        exact=max(among, source.events) <= EXACT_EVENTS_MOST,
         breaks=source.breaks,
         stall_floor_us=stall_floor_us,
         ends=source.at_the_end,
