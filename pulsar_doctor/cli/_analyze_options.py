@@ -22,6 +22,7 @@ class AnalyzeRequest:
     top: int
     save_dir: str | None
     save_mode: Literal["append", "replace"]
+    sql: str | None
     follow: bool
     every: float
     late: float
@@ -32,7 +33,7 @@ class AnalyzeRequest:
     strict: bool
     stall_floor: float
     fail_on: FailOn
-    output: Literal["table", "json"]
+    output: Literal["table", "json", "jsonl"]
 
 
 spark_options = together(
@@ -56,6 +57,10 @@ save_options = together(
     click.option(
         "--save-mode", type=click.Choice(["append", "replace"]), default="append",
         show_default=True, help="Whether other traces that are there stay.",
+    ),
+    click.option(
+        "--sql", metavar="QUERY",
+        help="Ask the tables instead of showing them, by one query (SELECT …) of Spark's SQL.",
     ),
 )  # fmt: skip
 follow_options = together(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from pulsar_doctor.diagnosis.weighing import FailOn
     from pulsar_doctor.spark.analysis import Analysis
+    from pulsar_doctor.spark.asking import SqlAnswer
     from pulsar_doctor.spark.reading import Looked
     from pulsar_doctor.spark.session import Where
 
@@ -44,6 +45,7 @@ Examples:
   pulsar-doctor analyze '/var/lib/taps/*.ptrace' --bucket 1m -o json | jq '.stalls[0]'
   pulsar-doctor analyze --master spark://spark:7077 s3a://traces/2026-11/ --save s3a://reports/
   pulsar-doctor analyze --remote sc://localhost:15002 /data/incident.ptrace
+  pulsar-doctor analyze incident.ptrace --sql 'SELECT topic, severity FROM stalls'
   pulsar-doctor analyze --follow /var/lib/taps/billing.ptrace
   spark-submit --master yarn "$(python -m pulsar_doctor.spark --path)" hdfs:///traces
 
@@ -77,7 +79,7 @@ it was ended before anything was read;
 @follow_options
 @spark_options
 @fail_on_option
-@output_option("table", "json")
+@output_option("table", "json", "jsonl")
 @talk_options
 @taking(AnalyzeRequest)
 def command(asked: AnalyzeRequest) -> int:
@@ -104,6 +106,10 @@ def command(asked: AnalyzeRequest) -> int:
     stands what is told of it (acknowledged_least, unacked_least); where "certain" is false commands
     are missing, and all that is counted is at least so much. With --follow a line of JSON each time
     that something has changed; Ctrl-C or SIGTERM is its normal end.
+
+    --sql asks the tables as --save keeps them: these six and brief_stalls, each with date, topic
+    and trace_id. -o json: {"schema": "pulsar-doctor/analyze-sql/1", "columns", "rows", "more"}, at
+    most 10,000 rows; jsonl: a row a line. It gives no verdict: the exit code is 0, or 4.
     """
     bucket_us = _microseconds(asked.bucket, "--bucket")
     where = _where(asked)
@@ -111,11 +117,13 @@ def command(asked: AnalyzeRequest) -> int:
         raise InputError("--save keeps a finished analysis, --follow has none; leave one out")
     if asked.follow and asked.strict:
         raise InputError("--strict judges whole traces, --follow none as a whole; leave one out")
+    if asked.follow and asked.sql is not None:
+        raise InputError("--sql asks finished tables, --follow has none; leave one out")
+    if asked.output == "jsonl" and not asked.follow and asked.sql is None:
+        raise InputError("-o jsonl is for --sql and --follow; an analysis is one document: -o json")
     if asked.follow:
-        analysis = _follow(where, bucket_us, asked)
-    else:
-        analysis = _analyze(where, bucket_us, asked)
-    return _code(analysis, asked.fail_on)
+        return _code(_follow(where, bucket_us, asked), asked.fail_on)
+    return _analyze(where, bucket_us, asked)
 
 
 def _where(asked: AnalyzeRequest) -> Where:
@@ -136,11 +144,11 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
     return None if seconds is None else round(seconds * 1e6)
 
 
-def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
+def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
         looked = _looked(asked, where)
         spark = _session(stack, replace(where, few=looked.few))
-        from pulsar_doctor.spark import reading, running
+        from pulsar_doctor.spark import asking, reading, running
         from pulsar_doctor.spark.incremental import incremental, step_of
         from pulsar_doctor.spark.manifests import Manifest
         from pulsar_doctor.spark.saving import save, saved_in
@@ -163,10 +171,14 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
             say(f"pulsar-doctor: {note}")
         with running.aggregated(part.source, step, floor_us, among=source.events) as fresh:
             tables = part.tables(fresh, there, asked.save_dir or "")
-            analysis = replace(
-                running.analyzed(source, tables, step, progress),
-                stall_floor_seconds=asked.stall_floor,
-            )
+            if asked.sql is not None:
+                with progress("asking"):
+                    answer = asking.answer(running.dated(tables), asked.sql)
+            else:
+                analysis = replace(
+                    running.analyzed(source, tables, step, progress),
+                    stall_floor_seconds=asked.stall_floor,
+                )
             if asked.save_dir and part.read:
                 with progress("saving"):
                     save(
@@ -178,8 +190,11 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Anal
                     )
             if asked.save_dir:
                 say(f"saved in {asked.save_dir}")
+    if asked.sql is not None:
+        _print_answer(answer, asked)
+        return LEFT_OUT_CODE if source.left_out else 0
     _print(analysis, asked)
-    return analysis
+    return _code(analysis, asked.fail_on)
 
 
 def _session(stack: ExitStack, where: Where) -> SparkSession:
@@ -219,6 +234,21 @@ def _print(analysis: Analysis, asked: AnalyzeRequest) -> None:
         tell_json(analysis_json(analysis), indent=1)
     else:
         console_on(stdout()).print(report(analysis, top=asked.top))
+
+
+def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
+    from pulsar_doctor.report.analyze.answer import answer_json, answer_table
+    from pulsar_doctor.report.paper import console_on
+
+    if asked.output == "json":
+        tell_json(answer_json(answer), indent=1)
+    elif asked.output == "jsonl":
+        for row in answer.rows:
+            tell_json(row)
+    else:
+        console_on(stdout()).print(answer_table(answer))
+    if answer.more:
+        say(f"pulsar-doctor: the first {len(answer.rows):,} rows; there are more")
 
 
 def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
@@ -272,7 +302,7 @@ def _shown(asked: AnalyzeRequest) -> AbstractContextManager[Callable[[Analysis],
     from pulsar_doctor.report.analyze.analysis import analysis_json, glance, report
     from pulsar_doctor.report.paper import console_on
 
-    if asked.output == "json":
+    if asked.output != "table":
         return nullcontext(lambda analysis: tell_json(analysis_json(analysis)))
     console = console_on(stdout())
     if not console.is_terminal or console.is_dumb_terminal:

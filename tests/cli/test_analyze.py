@@ -250,6 +250,68 @@ def test_what_is_saved_and_has_not_changed_is_not_read_again(
     assert document(out) == anew
 
 
+# --- what is asked ---
+
+
+def test_the_tables_can_be_asked(path: Path, analyze: Analyze, found: dict[str, Any]) -> None:
+    query = """
+        SELECT consumer_name, duration_us, end, array(code) AS codes FROM stalls
+        WHERE code IS NOT NULL ORDER BY duration_us DESC, consumer_name -- the longest first
+    """
+    options = ("--bucket", "1m", "--stall-floor", "0", "--sql")
+    code, out, _ = analyze(path, *options, query, "-o", "json")
+    asked = json.loads(out)
+    stalls = [stall for stall in found["stalls"] if stall["code"]]
+    expected = [
+        {
+            "consumer_name": stall["consumer_name"],
+            "duration_us": stall["duration_us"],
+            "end": stall["end"],
+            "codes": [stall["code"]],
+        }
+        for stall in sorted(
+            stalls, key=lambda stall: (-stall["duration_us"], stall["consumer_name"])
+        )
+    ]
+    assert (code, asked["schema"], asked["more"]) == (0, "pulsar-doctor/analyze-sql/1", False)
+    assert asked["rows"] == expected
+    assert [column["type"] for column in asked["columns"]] == [
+        "string",
+        "bigint",
+        "timestamp",
+        "array<string>",
+    ]
+    _, out, _ = analyze(path, *options, query, "-o", "jsonl")
+    assert [json.loads(line) for line in out.splitlines()] == expected
+    _, out, _ = analyze(path, *options, "WITH a AS (SELECT 1 AS one) SELECT * FROM a;")
+    assert [line.split() for line in out.splitlines() if line.strip()][::2] == [["one"], ["1"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("DROP VIEW stalls", "--sql takes one query, which reads (SELECT …)"),
+        ("INSERT INTO stalls SELECT * FROM stalls", "--sql takes one query, which reads"),
+        ("CREATE TABLE t AS SELECT 1", "--sql takes one query, which reads"),
+        ("SET spark.sql.ansi.enabled=false", "--sql takes one query, which reads"),
+        ("SELECT 1) t; DROP VIEW stalls --", "--sql takes one query, which reads"),
+        ("SELECT TRANSFORM(topic) USING 'cat' FROM stalls", "TRANSFORM runs a program"),
+        ("SELECT * FROM stall", "the tables are consumers, gaps, stalls"),
+        ("SELECT nam FROM stalls", "`nam` cannot be resolved"),
+        ("SELECT cast(topic AS int) FROM consumers", 'cannot be cast to "INT"'),
+        ("SELECT topic, topic FROM stalls", "two columns are named topic"),
+    ],
+)
+def test_what_is_no_query_or_has_a_mistake_is_told_in_one_sentence(
+    path: Path, analyze: Analyze, query: str, said: str
+) -> None:
+    code, out, err = analyze(path, "-q", "--sql", query)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert "pyspark" not in err
+
+
 # --- what cannot be done ---
 
 
