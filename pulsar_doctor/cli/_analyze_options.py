@@ -27,6 +27,7 @@ class AnalyzeRequest:
     every: float
     late: float
     checkpoint: str | None
+    save_every: float
     master: str | None
     remote: str | None
     conf: tuple[str, ...]
@@ -73,6 +74,10 @@ follow_options = together(
         "--late", type=DURATION, default="5m", show_default=True,
         help="--follow: a step of the timeline is over so long after it; what comes later is "
         "left out of it, and told.",
+    ),
+    click.option(
+        "--save-every", type=DURATION, default="10m", show_default=True,
+        help="--follow with --save: save so often, if there is something new, and at the end.",
     ),
     click.option(
         "--checkpoint", metavar="DIR",

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.spark.aggregations import Tables
     from pulsar_doctor.spark.analysis import Analysis
+    from pulsar_doctor.spark.analyzing import Make, Wanted
     from pulsar_doctor.spark.asking import SqlAnswer
-    from pulsar_doctor.spark.reading import Looked
+    from pulsar_doctor.spark.reading import Looked, TraceSource
     from pulsar_doctor.spark.session import Where
 
 LEFT_OUT_CODE = 4
@@ -113,8 +115,8 @@ def command(asked: AnalyzeRequest) -> int:
     """
     bucket_us = _microseconds(asked.bucket, "--bucket")
     where = _where(asked)
-    if asked.follow and asked.save_dir:
-        raise InputError("--save keeps a finished analysis, --follow has none; leave one out")
+    if asked.follow and asked.save_dir and asked.save_mode == "replace":
+        raise InputError("--follow saves again and again, so --save-mode append alone goes with it")
     if asked.follow and asked.strict:
         raise InputError("--strict judges whole traces, --follow none as a whole; leave one out")
     if asked.follow and asked.sql is not None:
@@ -148,53 +150,45 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
         looked = _looked(asked, where)
         spark = _session(stack, replace(where, few=looked.few))
-        from pulsar_doctor.spark import asking, reading, running
-        from pulsar_doctor.spark.incremental import incremental, step_of
-        from pulsar_doctor.spark.manifests import Manifest
-        from pulsar_doctor.spark.saving import save, saved_in
+        from pulsar_doctor.spark import analyzing, asking, running
 
         def progress(what: str) -> AbstractContextManager[None]:
             return _progress(spark, what)
 
-        # What cannot be saved to is said at once.
-        there = saved_in(spark, asked.save_dir) if asked.save_dir else Manifest()
-        if asked.save_mode == "replace":
-            there = Manifest()
-        with progress("reading the traces"):
-            source = reading.read_traces(spark, asked.traces, looked, strict=asked.strict)
-        for each in source.left_out:
-            say(f"pulsar-doctor: left out: {each.why}")
-        step = bucket_us or step_of(source, there)
-        floor_us = round(asked.stall_floor * 1e6)
-        part = incremental(source, there, step, floor_us)
-        for note in (*source.notes, *part.told):
+        def answered(source: TraceSource, tables: Tables, step_us: int) -> SqlAnswer:
+            with progress("asking"):
+                return asking.answer(running.dated(tables), asked.sql or "")
+
+        def analyzed(source: TraceSource, tables: Tables, step_us: int) -> Analysis:
+            found = running.analyzed(source, tables, step_us, progress)
+            return replace(found, stall_floor_seconds=asked.stall_floor)
+
+        def tell(note: str) -> None:
             say(f"pulsar-doctor: {note}")
-        with running.aggregated(part.source, step, floor_us, among=source.events) as fresh:
-            tables = part.tables(fresh, there, asked.save_dir or "")
-            if asked.sql is not None:
-                with progress("asking"):
-                    answer = asking.answer(running.dated(tables), asked.sql)
-            else:
-                analysis = replace(
-                    running.analyzed(source, tables, step, progress),
-                    stall_floor_seconds=asked.stall_floor,
-                )
-            if asked.save_dir and part.read:
-                with progress("saving"):
-                    save(
-                        running.dated(fresh),
-                        asked.save_dir,
-                        replace=asked.save_mode == "replace",
-                        traces=part.read,
-                        rows_read=part.source.events,
-                    )
-            if asked.save_dir:
-                say(f"saved in {asked.save_dir}")
-    if asked.sql is not None:
-        _print_answer(answer, asked)
+
+        make: Make[Analysis | SqlAnswer] = analyzed if asked.sql is None else answered
+        wanted = _wanted(asked, bucket_us)
+        source, made = analyzing.analyze(spark, wanted, looked, make, progress, tell)
+        if asked.save_dir:
+            say(f"saved in {asked.save_dir}")
+    if isinstance(made, asking.SqlAnswer):
+        _print_answer(made, asked)
         return LEFT_OUT_CODE if source.left_out else 0
-    _print(analysis, asked)
-    return _code(analysis, asked.fail_on)
+    _print(made, asked)
+    return _code(made, asked.fail_on)
+
+
+def _wanted(asked: AnalyzeRequest, bucket_us: int | None) -> Wanted:
+    from pulsar_doctor.spark.analyzing import Wanted
+
+    return Wanted(
+        traces=asked.traces,
+        strict=asked.strict,
+        bucket_us=bucket_us,
+        stall_floor_us=round(asked.stall_floor * 1e6),
+        save_dir=asked.save_dir,
+        replace=asked.save_mode == "replace",
+    )
 
 
 def _session(stack: ExitStack, where: Where) -> SparkSession:
@@ -277,6 +271,7 @@ def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analy
                 shown[:] = [analysis.from_floor(asked.stall_floor)]
                 show(shown[0])
 
+            save = _saves(spark, bucket_us, asked)
             last = follow(
                 spark,
                 asked.traces,
@@ -285,14 +280,27 @@ def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analy
                 every_seconds=asked.every,
                 late_seconds=asked.late,
                 on_update=tell,
+                on_pause=save,
                 stop=lambda: bool(stopped),
             )
+            save(last, ended=True)
             if [last.from_floor(asked.stall_floor)] != shown:
                 tell(last)
             return last
     finally:
         for number, before in handlers.items():
             signal.signal(number, before)
+
+
+def _saves(
+    spark: SparkSession, bucket_us: int | None, asked: AnalyzeRequest
+) -> Callable[..., None]:
+    """What saves what is sealed by now, at times; it does nothing where nothing is to be saved."""
+    if not asked.save_dir:
+        return lambda analysis, ended=False: None
+    from pulsar_doctor.spark.following_saved import saves
+
+    return saves(spark, _wanted(asked, bucket_us), asked.save_every, say).save
 
 
 def _shown(asked: AnalyzeRequest) -> AbstractContextManager[Callable[[Analysis], None]]:

@@ -45,7 +45,7 @@ GONE_MOST = 5  # times in a row that segments go away while they are read
 SETTINGS = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
 
 
-def follow(
+def follow(  # noqa: PLR0913  (all by name)
     spark: SparkSession,
     paths: Sequence[str],
     *,
@@ -55,14 +55,16 @@ def follow(
     late_seconds: float,
     on_update: Callable[[Analysis], None],
     stop: Callable[[], bool],
+    on_pause: Callable[[Analysis], None] = lambda analysis: None,
 ) -> Analysis:
     """Reads segments as they are sealed until `stop` says so; how the traces stand then.
 
     paths: traces, folders of traces, globs. checkpoint: a folder, which is made; with a scheme or
     through Spark Connect as Spark sees it. every_seconds: how often it looks; late_seconds: by how
     much rows may be younger than others that come first. on_update: told how things stand, when
-    they have changed. Its consumers are as in aggregations.consumers, without the sizes of FLOWs;
-    its stalls are the times without permits that go on.
+    they have changed; on_pause: likewise whenever there is nothing more to be read at once. The
+    consumers are as in aggregations.consumers, without the sizes of FLOWs; the stalls are the times
+    without permits that go on.
     Raises InputError for a checkpoint of something else, DoctorError where Spark fails.
     """
     terms = Terms.of(paths, bucket_us=bucket_us, late_seconds=late_seconds)
@@ -74,6 +76,8 @@ def follow(
                 if follower.go_on():
                     last = follower.analysis()
                     on_update(last)
+                if last is not None and not follower.behind and not stop():
+                    on_pause(last)
                 _wait(0.0 if follower.behind else every_seconds, stop)
             return last or follower.analysis()
         except Exception as error:

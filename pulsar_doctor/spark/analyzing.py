@@ -1,0 +1,76 @@
+"""One analysis from its traces to what is made of it, and what is saved of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from pulsar_doctor.spark.aggregations import Tables
+from pulsar_doctor.spark.incremental import incremental, step_of
+from pulsar_doctor.spark.manifests import Manifest
+from pulsar_doctor.spark.reading import Looked, TraceSource, read_traces
+from pulsar_doctor.spark.running import aggregated, dated
+from pulsar_doctor.spark.saving import save, saved_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+Make = Callable[[TraceSource, Tables, int], T]  # the last: the step of the timeline in µs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is analyzed, and how. bucket_us: None: one that fits, or that of what is saved.
+
+    save_dir: None: nothing is saved; replace: other traces that are saved there go.
+    """
+
+    traces: Sequence[str]
+    strict: bool = False
+    bucket_us: int | None = None
+    stall_floor_us: int = 0
+    save_dir: str | None = None
+    replace: bool = False
+
+
+def analyze(
+    spark: SparkSession,
+    wanted: Wanted,
+    looked: Looked,
+    make: Make[T],
+    progress: Callable[[str], AbstractContextManager[None]],
+    say: Callable[[str], None],
+) -> tuple[TraceSource, T]:
+    """The traces that were found, and what `make` made of their tables, before these are saved.
+
+    progress: is told what runs, and left when it is done; say: notes. Raises InputError for what
+    cannot be read, or saved to, before anything is computed; DoctorError where Spark fails.
+    """
+    folder = wanted.save_dir
+    there = saved_in(spark, folder) if folder else Manifest()
+    if wanted.replace:
+        there = Manifest()
+    with progress("reading the traces"):
+        source = read_traces(spark, wanted.traces, looked, strict=wanted.strict)
+    for each in source.left_out:
+        say(f"left out: {each.why}")
+    step = wanted.bucket_us or step_of(source, there)
+    part = incremental(source, there, step, wanted.stall_floor_us)
+    for note in (*source.notes, *part.told):
+        say(note)
+    floor_us = wanted.stall_floor_us
+    with aggregated(part.source, step, floor_us, among=source.events) as fresh:
+        made = make(source, part.tables(fresh, there, folder or ""), step)
+        if folder and part.read:
+            with progress("saving"):
+                save(
+                    dated(fresh),
+                    folder,
+                    replace=wanted.replace,
+                    traces=part.read,
+                    rows_read=part.source.events,
+                )
+    return source, made
