@@ -22,6 +22,7 @@ class AnalyzeRequest:
     top: int
     save_dir: str | None
     save_mode: Literal["append", "replace"]
+    save_format: Literal["parquet", "iceberg", "delta"]
     sql: str | None
     follow: bool
     every: float
@@ -58,6 +59,12 @@ save_options = together(
     click.option(
         "--save-mode", type=click.Choice(["append", "replace"]), default="append",
         show_default=True, help="Whether other traces that are there stay.",
+    ),
+    click.option(
+        "--format", "save_format", type=click.Choice(["parquet", "iceberg", "delta"]),
+        default="parquet", show_default=True,
+        help="--save: as tables of Iceberg (DIR is CATALOG.NAMESPACE) or Delta Lake, if Spark has "
+        "it; see docs/saved.md.",
     ),
     click.option(
         "--sql", metavar="QUERY",

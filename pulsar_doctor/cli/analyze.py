@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import FailOn
     from pulsar_doctor.spark.aggregations import Tables
     from pulsar_doctor.spark.analysis import Analysis
-    from pulsar_doctor.spark.analyzing import Make, Wanted
+    from pulsar_doctor.spark.analyzing import Make, Wish
     from pulsar_doctor.spark.asking import SqlAnswer
     from pulsar_doctor.spark.reading import Looked, TraceSource
     from pulsar_doctor.spark.session import Where
@@ -117,6 +117,8 @@ def command(asked: AnalyzeRequest) -> int:
     where = _where(asked)
     if asked.follow and asked.save_dir and asked.save_mode == "replace":
         raise InputError("--follow saves again and again, so --save-mode append alone goes with it")
+    if asked.save_format != "parquet" and not asked.save_dir:
+        raise InputError(f"--format {asked.save_format} says how --save saves; give that, too")
     if asked.follow and asked.strict:
         raise InputError("--strict judges whole traces, --follow none as a whole; leave one out")
     if asked.follow and asked.sql is not None:
@@ -178,16 +180,17 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     return _code(made, asked.fail_on)
 
 
-def _wanted(asked: AnalyzeRequest, bucket_us: int | None) -> Wanted:
-    from pulsar_doctor.spark.analyzing import Wanted
+def _wanted(asked: AnalyzeRequest, bucket_us: int | None) -> Wish:
+    from pulsar_doctor.spark.analyzing import Wish
 
-    return Wanted(
+    return Wish(
         traces=asked.traces,
         strict=asked.strict,
         bucket_us=bucket_us,
         stall_floor_us=round(asked.stall_floor * 1e6),
         save_dir=asked.save_dir,
         replace=asked.save_mode == "replace",
+        lake=None if asked.save_format == "parquet" else asked.save_format,
     )
 
 

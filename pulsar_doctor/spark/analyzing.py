@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pulsar_doctor.spark.aggregations import Tables
 from pulsar_doctor.spark.incremental import incremental, step_of
+from pulsar_doctor.spark.lake import Lake, LakeFormat
 from pulsar_doctor.spark.manifests import Manifest
 from pulsar_doctor.spark.reading import Looked, TraceSource, read_traces
 from pulsar_doctor.spark.running import aggregated, dated
@@ -22,10 +23,11 @@ Make = Callable[[TraceSource, Tables, int], T]  # the last: the step of the time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is analyzed, and how. bucket_us: None: one that fits, or that of what is saved.
+class Wish:
+    """What is to be analyzed, and how. bucket_us: None: one that fits, or that of what is saved.
 
-    save_dir: None: nothing is saved; replace: other traces that are saved there go.
+    save_dir: None: nothing is saved; replace: other traces that are saved there go; lake: as tables
+    of that kind and not in files of our own.
     """
 
     traces: Sequence[str]
@@ -34,11 +36,12 @@ class Wanted:
     stall_floor_us: int = 0
     save_dir: str | None = None
     replace: bool = False
+    lake: LakeFormat | None = None
 
 
 def analyze(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Wish,
     looked: Looked,
     make: Make[T],
     progress: Callable[[str], AbstractContextManager[None]],
@@ -50,7 +53,10 @@ def analyze(
     cannot be read, or saved to, before anything is computed; DoctorError where Spark fails.
     """
     folder = wanted.save_dir
-    there = saved_in(spark, folder) if folder else Manifest()
+    lake = Lake(spark, wanted.lake, folder) if folder and wanted.lake else None
+    if lake is not None:
+        lake.check()
+    there = saved_in(spark, folder) if folder and lake is None else Manifest()
     if wanted.replace:
         there = Manifest()
     with progress("reading the traces"):
@@ -64,7 +70,10 @@ def analyze(
     floor_us = wanted.stall_floor_us
     with aggregated(part.source, step, floor_us, among=source.events) as fresh:
         made = make(source, part.tables(fresh, there, folder or ""), step)
-        if folder and part.read:
+        if lake is not None:
+            with progress("saving"):
+                lake.save(dated(fresh), list(part.read), replace=wanted.replace)
+        elif folder and part.read:
             with progress("saving"):
                 save(
                     dated(fresh),

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.spark.analysis import Analysis
-from pulsar_doctor.spark.analyzing import Wanted, analyze
+from pulsar_doctor.spark.analyzing import Wish, analyze
+from pulsar_doctor.spark.lake import Lake
 from pulsar_doctor.spark.reading import is_here, look
 from pulsar_doctor.spark.saving import saved_in
 
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Saves:
+class SavesMeanwhile:
     """When it was saved, and what there was by then. Changes in place."""
 
     spark: SparkSession
-    wanted: Wanted
+    wanted: Wish
     every_seconds: float
     say: Callable[[str], None]
     events: int = 0
@@ -59,8 +60,11 @@ class Saves:
 
 
 def saves(
-    spark: SparkSession, wanted: Wanted, every_seconds: float, say: Callable[[str], None]
-) -> Saves:
+    spark: SparkSession, wanted: Wish, every_seconds: float, say: Callable[[str], None]
+) -> SavesMeanwhile:
     """Raises InputError where the folder to save in holds something else."""
-    saved_in(spark, wanted.save_dir or "")
-    return Saves(spark, wanted, every_seconds, say)
+    if wanted.lake is None:
+        saved_in(spark, wanted.save_dir or "")
+    else:
+        Lake(spark, wanted.lake, wanted.save_dir or "").check()
+    return SavesMeanwhile(spark, wanted, every_seconds, say)

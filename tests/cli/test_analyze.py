@@ -428,8 +428,11 @@ def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze
     [
         (("--conf", "spark.x"), "write it as KEY=VALUE"),
         (("--bucket", "1us"), "is no duration"),
-        (("--follow", "--save", "x"), "leave one out"),
+        (("--follow", "--save", "x", "--save-mode", "replace"), "--save-mode append alone"),
+        (("--format", "delta"), "give that, too"),
         (("--follow", "--strict"), "leave one out"),
+        (("--follow", "--sql", "SELECT 1"), "leave one out"),
+        (("-o", "jsonl"), "-o jsonl is for --sql and --follow"),
         (("--master", "local", "--remote", "sc://localhost"), "give one of them"),
     ],
 )

@@ -1,0 +1,115 @@
+"""What `analyze --save` leaves as tables of Iceberg and Delta Lake, as Spark reads them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pulsar_doctor.errors import DoctorError
+from tests.spark import made_traces
+from tests.support.command_line import environment
+from tests.support.wanting import wanting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pyspark = pytest.importorskip("pyspark")
+
+VERSION = ".".join(pyspark.__version__.split(".")[:2])
+# The newest that there were for a version of Spark; by hand, in an environment with that Spark.
+PACKAGES = {
+    ("iceberg", "4.1"): "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    ("delta", "4.1"): "io.delta:delta-spark_4.1_2.13:4.2.0",
+}
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def iceberg(warehouse: Path) -> dict[str, str]:
+    return {
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(warehouse),
+    }
+
+
+READ = """
+import json, sys
+from pulsar_doctor.spark.session import Where, session
+kind, place, conf = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+name = (lambda table: f"{place}.{table}") if kind == "iceberg" else (
+    lambda table: f"delta.`{place}/{table}`")
+with session(Where(master="local[1]", conf=conf, few=True)) as spark:
+    saves = spark.sql(f"SELECT save, versions FROM {name('saves')} ORDER BY save").collect()
+    for save in saves:
+        counts = {}
+        for table, version in sorted(save["versions"].items()):
+            rows = spark.sql(f"SELECT trace_id, count(*) AS n FROM {name(table)} "
+                             f"VERSION AS OF {version} GROUP BY trace_id").collect()
+            counts[table] = {row["trace_id"]: row["n"] for row in rows}
+        print(json.dumps([save["save"], counts]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_versions_that_belong_together_are_one_analysis(kind: str, tmp_path: Path) -> None:
+    """A trace twice, another beside it, and then the first one as it has grown."""
+    package = PACKAGES.get((kind, VERSION))
+    if package is None:
+        pytest.skip(wanting(f"a Spark that {kind} is there for, which {VERSION} is not"))
+    conf = {**(iceberg(tmp_path / "lake") if kind == "iceberg" else DELTA)}
+    conf["spark.jars.packages"] = package
+    place = "lake.reports" if kind == "iceberg" else str(tmp_path / "lake")
+    first, second = tmp_path / "a.ptrace", tmp_path / "b.ptrace"
+    made_traces.sealed(first, made_traces.long_story(), "it's a", parts=2)
+    made_traces.slow(second)
+    expected = [analyzed(first), analyzed(second)]
+    for trace in (first, first, second):
+        analyzed(trace, "--save", place, "--format", kind, *options(conf))
+    command = [sys.executable, "-c", READ, kind, place, json.dumps(conf)]
+    run = subprocess.run(command, env=environment(), check=True, capture_output=True, text=True)
+    saves = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [number for number, _ in saves] == [1, 2, 3]
+    assert saves[0][1] == saves[1][1]
+    for table in ("consumers", "stalls", "gaps", "holes"):
+        (a,), (b,) = ([found["totals"][table]] for found in expected)
+        wanted = {name: n for name, n in (("it's a", a), ("slow", b)) if n}
+        assert saves[2][1][table] == wanted
+        assert saves[0][1][table] == {name: n for name, n in wanted.items() if name != "slow"}
+
+
+def options(conf: dict[str, str]) -> list[str]:
+    return [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+
+
+def analyzed(trace: Path, *more: str) -> Any:
+    floor = ("--stall-floor", "1ms", "--bucket", "1s")
+    command = [sys.executable, "-m", "pulsar_doctor", "analyze", str(trace), *floor, *more]
+    run = subprocess.run(
+        [*command, "-o", "json", "-q", "--fail-on", "never"], env=environment(),
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize(("kind", "place"), [("iceberg", "lake.reports"), ("delta", "lake")])
+def test_a_spark_without_it_is_told_in_one_sentence(
+    spark: SparkSession, tmp_path: Path, kind: Any, place: str
+) -> None:
+    from pulsar_doctor.spark.lake import Lake
+
+    where = place if kind == "iceberg" else str(tmp_path / place)
+    with pytest.raises(DoctorError, match=r"has no (Apache Iceberg|Delta Lake) for") as told:
+        Lake(spark, kind, where).check()
+    assert "--conf spark.jars.packages=" in str(told.value)
+    assert "\n" not in str(told.value)
