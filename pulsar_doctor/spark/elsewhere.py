@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.spark.analysis import LeftOut
 from pulsar_doctor.spark.failures import full_text
+from pulsar_doctor.spark.paths import literally, path_of
 from pulsar_doctor.spark.segments import Segment
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.trace.folder import (
@@ -37,7 +38,6 @@ SEGMENTS = "seg-*.parquet"
 NUMBER = re.compile(r"seg-(\d+)\.parquet")
 LINKS = "viewfs://pulsar-doctor"
 MAGIC = set("*?[{")
-LITERALLY = str.maketrans({char: f"\\{char}" for char in "\\*?[]{}"})  # Spark takes all for globs
 UNSEALED = (
     "{}: what is not sealed is left out; whoever opens it on its machine seals what a crash left, "
     "a tap that still runs does it by itself"
@@ -137,10 +137,10 @@ def _found(spark: SparkSession, paths: Sequence[str]) -> list[There]:
     for uri in map(unquote, uris):
         folder, _, name = uri.rpartition("/")
         found.setdefault(folder, There(folder)).files[name] = uri
-    there = {_path(folder) for folder in found}
+    there = {path_of(folder) for folder in found}
     for path in paths:
         plain = path.rstrip("/")
-        if not MAGIC.intersection(path) and _path(plain) not in there:
+        if not MAGIC.intersection(path) and path_of(plain) not in there:
             found[plain] = There(plain)  # one without any segment, or a folder of traces
     return list(found.values())
 
@@ -245,7 +245,7 @@ def _sha256(spark: SparkSession, uris: Sequence[str]) -> dict[str, str]:
     if not uris:
         return {}
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
-    files = reader.load([uri.translate(LITERALLY) for uri in uris])
+    files = reader.load([literally(uri) for uri in uris])
     proved = files.select("path", F.sha2("content", 256).alias("sha256")).collect()
     return {_same(row["path"], uris): row["sha256"] for row in proved}
 
@@ -257,7 +257,7 @@ def _told(rows: RowsOf, uris: Sequence[str]) -> dict[str, tuple[int, ...]]:
     if not uris:
         return {}
     at_us = F.unix_micros("ts")
-    files = rows([uri.translate(LITERALLY) for uri in uris])
+    files = rows([literally(uri) for uri in uris])
     found = files.groupBy(F.col("_metadata.file_path").alias("path")).agg(
         F.min("seq").alias("first_seq"),
         F.max("seq").alias("last_seq"),
@@ -269,20 +269,15 @@ def _told(rows: RowsOf, uris: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 def _same(path: str, uris: Sequence[str]) -> str:
     """The address as it was given; Spark may tell it as a URI, and with any number of slashes."""
-    by_path = {_path(uri): uri for uri in uris}
-    told = _path(path)
+    by_path = {path_of(uri): uri for uri in uris}
+    told = path_of(path)
     return by_path.get(told) or by_path.get(unquote(told)) or path
-
-
-def _path(uri: str) -> str:
-    """The path of a URI, or a path as it is."""
-    return re.sub(r"^[A-Za-z][\w+.-]*:(//[^/]*)?(?=/|$)", "", uri)
 
 
 def _is_there(spark: SparkSession, path: str) -> bool:
     """Whether a file is there, also one that Spark does not list."""
     try:
-        spark.read.format("binaryFile").load(path.translate(LITERALLY)).inputFiles()
+        spark.read.format("binaryFile").load(literally(path)).inputFiles()
     except Exception as error:
         if "PATH_NOT_FOUND" in str(error):
             return False

@@ -27,10 +27,10 @@ from pulsar_doctor.spark.aggregations.told import told
 from pulsar_doctor.spark.analysis import Analysis
 from pulsar_doctor.spark.arriving import Arrived, Arriving
 from pulsar_doctor.spark.checkpoint import OTHERWISE, Terms, taken
-from pulsar_doctor.spark.elsewhere import LITERALLY
 from pulsar_doctor.spark.failures import cause, full_text, told_in_one_sentence
 from pulsar_doctor.spark.followed import CONSUMERS_MOST, STEPS_MOST, found, nothing
 from pulsar_doctor.spark.kept import ReadSoFar, SoFar
+from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.reading import OPTIONS, SCHEMA
 from pulsar_doctor.spark.segments import Segment
 
@@ -149,7 +149,7 @@ def _stepped(follower: Follower, segments: Sequence[Segment]) -> SoFar:
     """Reads these segments, and keeps what they have changed."""
     spark, place, before = follower.spark, follower.place, follower.standing
     reader = spark.read.schema(SCHEMA).options(**OPTIONS)
-    rows = reader.parquet(*(segment.path.translate(LITERALLY) for segment in segments))
+    rows = reader.parquet(*(literally(segment.path) for segment in segments))
     after, breaks = _read(before, segments)
     known = kept.consumers(spark, place, before)
     ended = known.where(growing.ended_in(before.step)).count() if before.step else 0

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from pulsar_doctor import __version__
 from pulsar_doctor.spark.aggregations import Tables
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
-from pulsar_doctor.spark.elsewhere import LITERALLY
 from pulsar_doctor.spark.manifests import Manifest
+from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.reading import OPTIONS, SCHEMA, TraceSource
 from pulsar_doctor.spark.running import EXACT_EVENTS_MOST, STEPS, bucket_of
 from pulsar_doctor.spark.saving import files_of
@@ -88,7 +88,7 @@ def incremental(
         rows = source.rows.limit(0)
     else:
         reader = source.rows.sparkSession.read.schema(SCHEMA).options(**OPTIONS)
-        rows = reader.parquet(*(each.path.translate(LITERALLY) for each in segments))
+        rows = reader.parquet(*(literally(each.path) for each in segments))
     return Incremental(replace(source, rows=rows, segments=segments), saved, made_of, told)
 
 

@@ -48,7 +48,8 @@ class Lake:
         """Of a table, for SQL."""
         if self.format == "iceberg":
             return f"{self.place}.{table}"
-        return f"delta.`{self.place.rstrip('/')}/{table}`"
+        folder = self.place.rstrip("/").replace("`", "``")
+        return f"delta.`{folder}/{table}`"
 
     def check(self) -> None:
         """Raises DoctorError where Spark has no such tables, InputError for what is no place."""

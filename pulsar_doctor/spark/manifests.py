@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.spark.paths import literally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ class Manifest:
 
 def read_manifest(spark: SparkSession, uri: str) -> Manifest:
     """One of them. Raises InputError where it is damaged, or of a newer program."""
-    lines = [row.value for row in spark.read.text(_literally(uri)).collect()]
+    lines = [row.value for row in spark.read.text(literally(uri)).collect()]
     try:
         (line,) = lines
         values: dict[str, Any] = json.loads(line)
@@ -99,8 +100,3 @@ def write_manifest(
     }
     line = spark.range(0, 1, 1, 1).select(F.lit(json.dumps(values)).alias("value"))
     line.write.options(**how).text(f"{root}/{manifest.folder}")
-
-
-def _literally(path: str) -> str:
-    """A path in which Spark takes no character for a pattern."""
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)

@@ -21,9 +21,10 @@ from urllib.parse import unquote, urlsplit
 
 from pulsar_doctor.errors import InputError, TraceError, needing
 from pulsar_doctor.spark.analysis import LeftOut
-from pulsar_doctor.spark.elsewhere import LITERALLY, look_elsewhere
+from pulsar_doctor.spark.elsewhere import look_elsewhere
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect
+from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
@@ -168,7 +169,7 @@ def read_traces(
     twice = sum(each.rows for each in counted) - sum(each.rows for each in kept)
     if twice:
         notes.append(f"{twice:,} rows are there twice and counted once")
-    rows = rows_in([each.path.translate(LITERALLY) for each in kept])
+    rows = rows_in([literally(each.path) for each in kept])
     return TraceSource(rows, kept, notes, left_out, ends)
 
 

@@ -18,7 +18,6 @@ nothing to wait with; one that finds a newer list than the one it began with giv
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
 import uuid
@@ -44,6 +43,7 @@ from pulsar_doctor.spark.manifests import (
     read_manifest,
     write_manifest,
 )
+from pulsar_doctor.spark.paths import absolute, is_remote, literally, path_of
 from pulsar_doctor.trace.folder import META, for_owner
 
 ORDER = ("date", "topic", "trace_id")
@@ -147,12 +147,12 @@ def look_into(spark: SparkSession, folder: str) -> SavedFolder:
     """What earlier saves left in a folder. Raises InputError where it holds anything else."""
     root = absolute(folder)
     refusal = f"give a folder of its own to save in; nothing was written to {folder}"
-    if not _elsewhere(root) and (Path(_path(root)) / META).exists():  # Spark does not see it
+    if not is_remote(root) and (Path(path_of(root)) / META).exists():  # Spark does not see it
         raise InputError(f"{folder} is a trace; {refusal}")
     lists: dict[str, str] = {}
     data: dict[str, tuple[str, datetime]] = {}
-    for uri, written in sorted(_files(spark, _literally(root))):
-        inside = _path(uri).removeprefix(_path(root)).lstrip("/")
+    for uri, written in sorted(_files(spark, literally(root))):
+        inside = path_of(uri).removeprefix(path_of(root)).lstrip("/")
         if not inside:
             raise InputError(f"{folder} is a file; {refusal}")
         if OF_OLDER_VERSIONS.fullmatch(inside):
@@ -175,33 +175,14 @@ def saved_in(spark: SparkSession, folder: str) -> Manifest:
 
 def files_of(folder: str, manifest: Manifest, table: str) -> list[str]:
     """The files of a saved table, for Spark to read."""
-    return [_literally(f"{absolute(folder)}/{file.path}") for file in manifest.of(table)]
-
-
-def absolute(folder: str) -> str:
-    """A path or URI without its last slashes; a local one absolute, without .. in it.
-
-    Raises InputError where it has a colon: Hadoop's file systems do not take that in a name.
-    """
-    scheme = "file:" if folder.startswith("file:") else ""
-    path = folder.removeprefix(scheme)
-    if ":" in _path(path):
-        raise InputError(f"cannot save to {folder}: Spark takes no colon in the name of a folder")
-    if _elsewhere(folder):
-        return folder.rstrip("/")
-    return scheme + re.sub("^/+", "/", os.path.normpath(Path.cwd() / path))
-
-
-def _elsewhere(folder: str) -> bool:
-    """Whether it is a URI, and not one of a local file."""
-    return re.match(r"(?!file:)[A-Za-z][\w+.-]*:/", folder) is not None
+    return [literally(f"{absolute(folder)}/{file.path}") for file in manifest.of(table)]
 
 
 @contextmanager
 def _alone(root: str) -> Iterator[None]:
     """Waits for others of this machine that save there, where this machine has the folder."""
-    here = Path(_path(root))
-    if _elsewhere(root) or here.is_file():
+    here = Path(path_of(root))
+    if is_remote(root) or here.is_file():
         yield
         return
     try:
@@ -229,9 +210,7 @@ def _with_older(
     rows: DataFrame, root: str, again: Sequence[SavedFile], replaced: Mapping[str, str]
 ) -> DataFrame:
     """These rows, and those of other traces in older files."""
-    paths = [
-        _literally(f"{root}/{file.path}") for file in again if set(file.traces) - set(replaced)
-    ]
+    paths = [literally(f"{root}/{file.path}") for file in again if set(file.traces) - set(replaced)]
     if not paths:
         return rows
     older = rows.sparkSession.read.parquet(*paths)
@@ -249,8 +228,8 @@ def _written(spark: SparkSession, root: str, folders: Sequence[str]) -> list[Sav
     """What was written to these folders."""
     found = []
     for folder in folders:
-        path = _literally(f"{root}/{folder}")
-        files = {_path(uri).rpartition("/")[2] for uri, _ in _files(spark, path)}
+        path = literally(f"{root}/{folder}")
+        files = {path_of(uri).rpartition("/")[2] for uri, _ in _files(spark, path)}
         rows = spark.read.parquet(path).select(
             "trace_id", F.col("_metadata.file_name").alias("file")
         )
@@ -275,7 +254,7 @@ def _swept(
     known = {file.folder for uri in old_lists.values() for file in read_manifest(spark, uri).files}
     left_behind = datetime.now(UTC) - LEFT_BEHIND
     for folder, (uri, written) in there.data.items():
-        ours = folder in known or not _elsewhere(root) or written < left_behind
+        ours = folder in known or not is_remote(root) or written < left_behind
         if folder not in named and ours:
             _remove(spark, f"{root}/{folder}", uri)
             yield folder
@@ -289,8 +268,8 @@ def _swept(
 
 def _hidden(root: str, named: AbstractSet[str]) -> list[Path]:
     """On a disk that this process sees: what a crash left before Spark showed a file of it."""
-    here = Path(_path(root))
-    if _elsewhere(root) or not here.is_dir():
+    here = Path(path_of(root))
+    if is_remote(root) or not here.is_dir():
         return []
     folders = set(here.glob("*/" + "[0-9a-f]" * 32))
     lists = {folder for folder in here.glob(f"{FOLDER}/*") if not any(folder.glob("part-*"))}
@@ -320,9 +299,9 @@ def _remove(spark: SparkSession, folder: str, uri: str) -> None:
     At once where this process sees the file (no other has its random name); elsewhere Spark writes
     nothing over the folder, which takes some tenths of a second and leaves it empty on a disk.
     """
-    here = Path(_path(uri))
+    here = Path(path_of(uri))
     if uri.startswith("file:") and here.is_file():
-        folder_here = Path(_path(folder))
+        folder_here = Path(path_of(folder))
         shutil.rmtree(folder_here, ignore_errors=True)
         with suppress(OSError):  # where there is nothing else
             folder_here.parent.rmdir()
@@ -331,13 +310,3 @@ def _remove(spark: SparkSession, folder: str, uri: str) -> None:
     nothing = spark.range(0).selectExpr("id", "id AS part")
     over = nothing.write.mode("overwrite").options(**OPTIONS)
     over.option("partitionOverwriteMode", "static").partitionBy("part").parquet(folder)
-
-
-def _path(uri: str) -> str:
-    """The path of a URI, or a path as it is."""
-    return re.sub(r"^[A-Za-z][\w+.-]*:(//[^/]*)?(?=/|$)", "", uri)
-
-
-def _literally(path: str) -> str:
-    """A path in which Spark takes no character for a pattern."""
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
