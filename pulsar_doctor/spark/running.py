@@ -17,7 +17,7 @@ from pulsar_doctor.spark.analysis import Analysis, moment
 from pulsar_doctor.spark.configuration import APP
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect
-from pulsar_doctor.spark.reading import TraceSource
+from pulsar_doctor.spark.reading import FEW_ROWS, TraceSource
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,6 +52,7 @@ def aggregated(
         breaks=source.breaks,
         stall_floor_us=stall_floor_us,
         ends=source.at_the_end,
+        few=source.events <= FEW_ROWS,
     )
     try:
         yield tables

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from pulsar_doctor.spark.aggregations.consumers import consumers
 from pulsar_doctor.spark.aggregations.gaps import gaps
 from pulsar_doctor.spark.aggregations.histogram import histogram
-from pulsar_doctor.spark.aggregations.holes import holes
-from pulsar_doctor.spark.aggregations.lives import Breaks, lives
+from pulsar_doctor.spark.aggregations.holes import blocks, holes
+from pulsar_doctor.spark.aggregations.lives import Breaks, landmarks, lives
 from pulsar_doctor.spark.aggregations.profile import profile
 from pulsar_doctor.spark.aggregations.stalls import as_the_rules_say, brief, long_or_found, stalls
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
@@ -63,6 +63,7 @@ def aggregate(
     breaks: Breaks | None = None,
     stall_floor_us: int = 0,
     ends: Sequence[AtTheEnd] = (),
+    few: bool = False,
 ) -> Tables:
     """All aggregates of these rows, each (trace_id, seq) of which comes once.
 
@@ -71,20 +72,27 @@ def aggregate(
     breaks: trace_id and seq of rows before which some are missing that no GAP tells of, also of the
     first of a trace; None: not known, which takes longer. stall_floor_us: shorter times without
     permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them. ends: what
-    the rules say of those that go on where a trace ends.
+    the rules say of those that go on where a trace ends. few: there are so few rows that what is
+    counted of them is best kept in one partition, from which nothing need be moved any more.
     """
-    profiled = profile(rows, bucket_us).persist()
-    lived = lives(rows, profiled, breaks).persist()
-    counted = histogram(rows, exact=exact).persist()
-    stood = as_the_rules_say(stalls(rows, lived), ends).persist()
-    each = consumers(lived, counted, stood).persist()
+
+    def kept(frame: DataFrame) -> DataFrame:
+        return (frame.coalesce(1) if few else frame).persist()
+
+    marks = kept(landmarks(rows))
+    profiled = kept(profile(rows, bucket_us))
+    lived = kept(lives(rows, marks, profiled, breaks))
+    counted = kept(histogram(rows, exact=exact))
+    stood = kept(as_the_rules_say(stalls(rows, lived), ends))
+    each = kept(consumers(lived, counted, stood))
+    touched = kept(blocks(rows))
     return Tables(
         consumers=each,
         gaps=gaps(counted, stood, lived, exact=exact),
         stalls=long_or_found(stood, stall_floor_us),
         timeline=timeline(profiled, lived, stood, bucket_us),
         subscriptions=subscriptions(each),
-        holes=holes(rows, lived),
+        holes=holes(touched, lived),
         brief_stalls=brief(stood, stall_floor_us),
-        passes=(profiled, lived, counted, stood, each),
+        passes=(marks, profiled, lived, counted, stood, each, touched),
     )

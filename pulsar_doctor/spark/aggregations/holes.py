@@ -1,7 +1,8 @@
 """Entries that were delivered and never acknowledged, while later ones were.
 
-The one aggregate that must look at every entry: it groups them, which moves rows between executors.
-So that little is moved, a subscription goes by a number there, a hash of 64 bits.
+The one aggregate that must look at every entry. So that few rows are grouped and moved, 32 entries
+that follow each other are one row with a bit for each, and a subscription goes by a number, a hash
+of 64 bits.
 """
 
 from __future__ import annotations
@@ -16,11 +17,39 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SUBSCRIPTION = ("trace_id", "topic", "subscription")
-ENTRY = ("number", "ledger_id", "entry_id")
+SHIFT = 5
+ENTRIES = 1 << SHIFT  # of a block: so few that no arithmetic on their bits leaves 64
+ALL = (1 << ENTRIES) - 1
 SINGLE_ACTIVE = ("Exclusive", "Failover")  # elsewhere the broker drops cumulative acks
 
 
-def holes(rows: DataFrame, lives: DataFrame) -> DataFrame:
+def blocks(rows: DataFrame) -> DataFrame:
+    """One row for each run of 32 entries of which one was sent or acknowledged: a bit for each.
+
+    Columns: number (of the subscription), ledger_id, block (entry_id div 32); delivered, whole and
+    part (acknowledged; the whole entry, some indexes of it): bits; cumulative, any: the highest
+    entry that a cumulative ack, or any, in this block reaches.
+    """
+    bit = F.expr(f"shiftleft(1L, cast(entry_id & {ENTRIES - 1} as int))")
+    bits = {
+        name: F.bit_or(F.when(F.col(name), bit).otherwise(F.lit(0)))
+        for name in ("delivered", "whole", "part")
+    }
+    # A cumulative ack of a part of a batch reaches to the entry before.
+    reached = F.when(F.col("cumulative"), F.col("entry_id") - F.col("part").cast("int"))
+    singly = F.when(F.col("whole"), F.col("entry_id"))
+    return (
+        _touched(rows)
+        .groupBy("number", "ledger_id", F.expr(f"shiftright(entry_id, {SHIFT})").alias("block"))
+        .agg(
+            *(each.alias(name) for name, each in bits.items()),
+            F.max(reached).alias("cumulative"),
+            F.max(F.coalesce(reached, singly)).alias("any"),
+        )
+    )
+
+
+def holes(blocks: DataFrame, lives: DataFrame) -> DataFrame:
     """One row for each trace and subscription that was sent something.
 
     Columns: trace_id, topic, subscription; entries (delivered), acknowledged_entries (of these),
@@ -29,22 +58,22 @@ def holes(rows: DataFrame, lives: DataFrame) -> DataFrame:
     highest_acknowledged as "ledger:entry", null where there is none; certain: nothing is missing of
     any consumer of it; otherwise an entry that seems to be a hole may be acknowledged.
     """
-    touched = _touched(rows)
-    highest = _highest(touched)
     up_to, reach = ("cumulative_ledger", "cumulative_entry"), ("ledger", "entry")
     judged = (
-        touched.groupBy(*ENTRY)
-        .agg(*(F.max(name).alias(name) for name in ("delivered", "whole", "part")))
-        .where("delivered = 1")
-        .join(F.broadcast(highest), ["number"], "left")
-        .withColumn("done", (F.col("whole") == 1) | _not_after(*up_to))
-        .withColumn("part", ~F.col("done") & (F.col("part") == 1))
-        .withColumn("hole", ~F.col("done") & ~F.col("part") & _not_after(*reach))
+        blocks.where("delivered <> 0")
+        .join(_highest(blocks), ["number"], "left")
+        .withColumn("whole", F.col("whole").bitwiseOR(_not_after(*up_to)))
+        .withColumn("part", F.expr("part & ~whole"))
+        .withColumn("hole", F.expr("delivered & ~whole & ~part").bitwiseAND(_not_after(*reach)))
     )
     by_ledger = judged.groupBy("number", "ledger_id", *reach).agg(
-        F.count(F.lit(1)).alias("entries"),
-        *(F.sum(F.col(name).cast("long")).alias(name) for name in ("done", "hole", "part")),
-        F.min(F.when(F.col("hole"), F.col("entry_id"))).alias("oldest"),
+        F.expr("sum(bit_count(delivered))").alias("entries"),
+        F.expr("sum(bit_count(delivered & whole))").alias("done"),
+        F.expr("sum(bit_count(delivered & part))").alias("part"),
+        F.expr("sum(bit_count(hole))").alias("hole"),
+        F.expr(f"min(if(hole = 0, null, block * {ENTRIES} + bit_count((hole & -hole) - 1)))").alias(
+            "oldest"
+        ),
     )
     holed = F.when(F.col("oldest").isNotNull(), F.col("ledger_id"))
     names = lives.groupBy(*SUBSCRIPTION).agg(F.min("certain").alias("certain"))
@@ -78,9 +107,10 @@ def _number() -> Column:
 
 
 def _touched(rows: DataFrame) -> DataFrame:
-    """Every entry that a MESSAGE brings or an ACK names: ENTRY, and what that says of it, 0 or 1.
+    """Every entry that a MESSAGE brings or an ACK names, and what that says of it.
 
-    delivered; whole or part: it is acknowledged; cumulative: and all before it too.
+    Columns: number, ledger_id, entry_id; delivered; whole or part: it is acknowledged; cumulative:
+    and all before it too.
     """
     takes = F.col("subscription_type").isin(*SINGLE_ACTIVE)
     individual = F.col("ack_type") == "individual"
@@ -91,7 +121,14 @@ def _touched(rows: DataFrame) -> DataFrame:
         (is_a("MESSAGE") | (is_a("ACK") & (individual | cumulative)))
         & F.col("message_ids").isNull()
         & F.col("entry_id").isNotNull()
-    ).select(*ENTRY, "ack_set", is_a("MESSAGE").alias("delivered"), cumulative.alias("cumulative"))
+    ).select(
+        "number",
+        "ledger_id",
+        "entry_id",
+        "ack_set",
+        is_a("MESSAGE").alias("delivered"),
+        cumulative.alias("cumulative"),
+    )
     ids = F.when(individual, F.col("message_ids")).otherwise(F.slice("message_ids", -1, 1))
     several = (
         consumed.where(is_a("ACK") & (individual | cumulative) & F.col("message_ids").isNotNull())
@@ -100,26 +137,21 @@ def _touched(rows: DataFrame) -> DataFrame:
     )
     left = F.length(F.translate(F.hex("ack_set"), "0", "")) > 0
     part = ~F.col("delivered") & F.coalesce(left, F.lit(False))
-    flags = {
-        "delivered": F.col("delivered"),
-        "whole": ~F.col("delivered") & ~part,
-        "part": part,
-        "cumulative": F.coalesce("cumulative", F.lit(False)),
-    }
     return one.unionByName(several).select(
-        *ENTRY, *(flag.cast("int").alias(name) for name, flag in flags.items())
+        "number",
+        "ledger_id",
+        "entry_id",
+        "delivered",
+        (~F.col("delivered") & ~part).alias("whole"),
+        part.alias("part"),
+        F.coalesce("cumulative", F.lit(False)).alias("cumulative"),
     )
 
 
-def _highest(touched: DataFrame) -> DataFrame:
-    """By number: the highest position that a cumulative ack reaches, and that any ack does.
-
-    A cumulative ack of a part of a batch reaches to the entry before.
-    """
-    reached = F.when(F.col("cumulative") == 1, F.col("entry_id") - F.col("part"))
-    singly = F.when((F.col("whole") == 1) & (F.col("cumulative") == 0), F.col("entry_id"))
-    by_ledger = touched.groupBy("number", "ledger_id").agg(
-        F.max(reached).alias("cumulative"), F.max(F.coalesce(reached, singly)).alias("any")
+def _highest(blocks: DataFrame) -> DataFrame:
+    """By number: the highest position that a cumulative ack reaches, and that any ack does."""
+    by_ledger = blocks.groupBy("number", "ledger_id").agg(
+        F.max("cumulative").alias("cumulative"), F.max("any").alias("any")
     )
     columns = []
     for name, prefix in (("cumulative", "cumulative_"), ("any", "")):
@@ -130,10 +162,16 @@ def _highest(touched: DataFrame) -> DataFrame:
 
 
 def _not_after(ledger: str, entry: str) -> Column:
-    """Whether an entry lies at or before that position; not where there is none."""
-    same = F.col("ledger_id") == F.col(ledger)
-    before = (F.col("ledger_id") < F.col(ledger)) | (same & (F.col("entry_id") <= F.col(entry)))
-    return F.coalesce(before, F.lit(False))
+    """The bits of those entries of a block that lie at or before a position; none without one."""
+    return F.expr(f"""
+        case
+            when ledger_id < {ledger} then {ALL}
+            when ledger_id > {ledger} then 0L
+            when block < shiftright({entry}, {SHIFT}) then {ALL}
+            when block = shiftright({entry}, {SHIFT})
+                then shiftleft(2L, cast({entry} & {ENTRIES - 1} as int)) - 1
+            else 0L
+        end""")
 
 
 def _position(ledger: str, entry: str) -> Column:

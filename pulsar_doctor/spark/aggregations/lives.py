@@ -14,6 +14,7 @@ from pulsar_doctor.spark.aggregations.told import told
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+MISSING = ("GAP", "UNPARSED")
 Breaks = Sequence[tuple[str, int]]  # trace_id and seq of rows before which others are missing
 NAME = ("trace_id", "topic", "subscription", "consumer_name")
 SUMS = (
@@ -46,7 +47,20 @@ MOST = (
 )
 
 
-def lives(rows: DataFrame, profiled: DataFrame, breaks: Breaks | None = None) -> DataFrame:
+def landmarks(rows: DataFrame) -> DataFrame:
+    """The few rows that say what a consumer is, how a connection ended, or that rows are missing.
+
+    Columns: those of CONSUMER and LABELS, conn_id, consumer_id, command, seq, at_us; starved_us
+    (of a SUBSCRIBE: of the consumer that had its number before).
+    """
+    at_us = F.unix_micros("ts").alias("at_us")
+    wanted = (*CONSUMER, *LABELS, "conn_id", "consumer_id", "command", "seq", at_us, "starved_us")
+    return rows.where(F.col("command").isin("SUBSCRIBE", "CLOSE", *MISSING)).select(*wanted)
+
+
+def lives(
+    rows: DataFrame, marks: DataFrame, profiled: DataFrame, breaks: Breaks | None = None
+) -> DataFrame:
     """One row for each trace_id and incarnation.
 
     Columns: those of LABELS, conn_id, consumer_id; the figures of `profile` over all steps of time;
@@ -57,7 +71,7 @@ def lives(rows: DataFrame, profiled: DataFrame, breaks: Breaks | None = None) ->
     consumer of its topic, subscription and name begins. certain: its SUBSCRIBE is in the trace and
     nothing is missing since then; otherwise what is counted of it is at least so much.
     available_permits and unacked_messages: null where rows are missing since the last that tells.
-    breaks: as in `aggregate`.
+    marks: `landmarks`. breaks: as in `aggregate`.
     """
     of_trace = Window.partitionBy("trace_id")
     whole = (
@@ -74,13 +88,13 @@ def lives(rows: DataFrame, profiled: DataFrame, breaks: Breaks | None = None) ->
         .where(F.col("incarnation").isNotNull())
     )
     closes = (
-        rows.where("command = 'CLOSE'")
+        marks.where("command = 'CLOSE'")
         .groupBy("trace_id", "conn_id")
-        .agg(F.min(F.unix_micros("ts")).alias("conn_us"), F.min("seq").alias("conn_seq"))
+        .agg(F.min("at_us").alias("conn_us"), F.min("seq").alias("conn_seq"))
     )
-    named = whole.join(_labels(rows, whole, breaks), [*CONSUMER])
+    named = whole.join(_labels(rows, marks, whole, breaks), [*CONSUMER])
     ended = named.join(closes, ["trace_id", "conn_id"], "left").withColumns(_end())
-    doubted = ended.join(F.broadcast(_doubts(rows, breaks)), ["trace_id"], "left")
+    doubted = ended.join(F.broadcast(_doubts(marks, breaks)), ["trace_id"], "left")
     own_end = F.when(F.col("ending_seq") > F.col("spoke_seq"), F.col("ending_seq"))
     found = doubted.withColumn("lost_seq", _last_doubt("closed_seq"))
     found = found.withColumn("end_seq", F.least("closed_seq", own_end))
@@ -96,16 +110,17 @@ def _as_far_as_known() -> dict[str, Column]:
     }
 
 
-def _labels(rows: DataFrame, whole: DataFrame, breaks: Breaks | None) -> DataFrame:
-    """What each incarnation is. All its rows say the same.
+def _labels(
+    rows: DataFrame, marks: DataFrame, whole: DataFrame, breaks: Breaks | None
+) -> DataFrame:
+    """What each incarnation is. All its rows say the same, so that of its SUBSCRIBE is enough.
 
-    Those of a SUBSCRIBE are quickly found, since most of a file has none. Where rows are missing an
-    incarnation may have none, and is known by the first row that it has.
+    Where rows are missing it may have none, and is known by the first row that it has.
     """
     older = whole.where("subscribed = 0")
     older = older.select(F.col("trace_id").alias("of_trace"), F.col("opened_seq").alias("at"))
     here = (F.col("seq") == F.col("at")) & (F.col("trace_id") == F.col("of_trace"))
-    begun = rows.where("command = 'SUBSCRIBE' and incarnation is not null")
+    begun = marks.where("command = 'SUBSCRIBE' and incarnation is not null")
     replaced = F.when(F.col("command") == "SUBSCRIBE", F.col("starved_us")).alias("replaced_us")
     columns = (*CONSUMER, *LABELS, "conn_id", "consumer_id", replaced)
     known = begun.select(*columns)
@@ -125,15 +140,13 @@ def _end() -> dict[str, Column]:
     }
 
 
-def _doubts(rows: DataFrame, breaks: Breaks | None) -> DataFrame:
+def _doubts(marks: DataFrame, breaks: Breaks | None) -> DataFrame:
     """By trace_id: rows before which others are missing, each with its connection, if of that."""
-    missing = rows.where(F.col("command").isin("GAP", "UNPARSED")).select(
-        "trace_id", "conn_id", "seq"
-    )
+    missing = marks.where(F.col("command").isin(*MISSING)).select("trace_id", "conn_id", "seq")
     if breaks:
         values = [{"trace_id": trace_id, "seq": seq} for trace_id, seq in breaks]
         columns = "trace_id: string, conn_id: int, seq: bigint"
-        missing = missing.unionByName(told(rows.sparkSession, values, columns))
+        missing = missing.unionByName(told(marks.sparkSession, values, columns))
     return missing.groupBy("trace_id").agg(
         F.collect_list(F.struct("conn_id", "seq")).alias("doubts")
     )
