@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from pulsar_doctor.spark.aggregations import Tables, aggregate
 from pulsar_doctor.spark.aggregations.histogram import ERROR
+from pulsar_doctor.spark.aggregations.passes import planned_only
 from pulsar_doctor.spark.aggregations.profile import CONSUMER
 from pulsar_doctor.spark.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
 from pulsar_doctor.spark.aggregations.timeline import in_all
 from pulsar_doctor.spark.analysis import Analysis, moment
 from pulsar_doctor.spark.configuration import APP
 from pulsar_doctor.spark.failures import told_in_one_sentence
-from pulsar_doctor.spark.masters import is_connect
+from pulsar_doctor.spark.masters import is_connect, is_local
 from pulsar_doctor.spark.reading import FEW_ROWS, TraceSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 EXACT_EVENTS_MOST = 2_000_000  # up to here percentiles are of every single value
 STEPS = 120  # of a timeline that chooses its own step, at most
 NICE_SECONDS = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86400)
+WHAT = "analyzing the traces"
 ROWS_MOST = 10_000  # of a table that are shown; the worst
 
 Phase = Callable[[str], AbstractContextManager[None]]
@@ -43,21 +45,36 @@ def aggregated(
 ) -> Iterator[Tables]:
     """The aggregates of these traces; Spark forgets them afterwards.
 
+    Few rows are counted by one task after the other, in one partition, and what tables share is
+    kept without its plan where that is safe: planning takes longer than counting there.
     among: of so many events these are a part.
     """
-    tables = aggregate(
-        source.rows,
-        bucket_us=bucket_us,
-        exact=max(among, source.events) <= EXACT_EVENTS_MOST,
-        breaks=source.breaks,
-        stall_floor_us=stall_floor_us,
-        ends=source.at_the_end,
-        few=source.events <= FEW_ROWS,
-    )
+    spark = source.rows.sparkSession
+    cut = source.events <= FEW_ROWS and is_in_this_process(spark)
+    with (
+        told_in_one_sentence(WHAT),
+        _described(source.rows, "what the tables share"),
+        planned_only(spark) if cut else nullcontext(),
+    ):
+        tables = aggregate(
+            source.rows,
+            bucket_us=bucket_us,
+            exact=max(among, source.events) <= EXACT_EVENTS_MOST,
+            breaks=source.breaks,
+            stall_floor_us=stall_floor_us,
+            ends=source.at_the_end,
+            few=source.events <= FEW_ROWS,
+            cut=cut,
+        )
     try:
         yield tables
     finally:
         tables.forget()
+
+
+def is_in_this_process(spark: SparkSession) -> bool:
+    """Whether its executor is this process' own Java: on a cluster one may be lost."""
+    return not is_connect(spark) and is_local(spark.conf.get("spark.master") or "")
 
 
 def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phase) -> Analysis:
@@ -68,16 +85,15 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
     rows: dict[str, Any] = {}
     notes = list(source.notes)
     totals: dict[str, int] = {}
-    with told_in_one_sentence("analyzing the traces"):
+    with told_in_one_sentence(WHAT):
         for name, (table, worst) in _worst_first(tables).items():
             with _described(source.rows, name), progress(name):
                 rows[name] = _collected(worst.limit(ROWS_MOST))
                 totals[name] = len(rows[name]) if len(rows[name]) < ROWS_MOST else table.count()
-        notes += _what_is_not_told(tables.consumers)
-        short = tables.brief_stalls.groupBy("below_us").agg(
-            F.sum("count").alias("count"), F.sum("total_us").alias("total_us")
-        )
-        brief = _collected(short.orderBy("below_us"))
+        with _described(source.rows, "notes"):
+            notes += _what_is_not_told(tables.consumers)
+        with _described(source.rows, "brief stalls"):
+            brief = _collected(_by_length(tables.brief_stalls).orderBy("below_us"))
     exact = source.events <= EXACT_EVENTS_MOST
     return Analysis(
         events=source.events,
@@ -106,6 +122,13 @@ def _described(rows: DataFrame, what: str) -> Iterator[None]:
         yield
     finally:
         spark.sparkContext.setJobDescription(None)  # type: ignore[arg-type]
+
+
+def _by_length(brief: DataFrame) -> DataFrame:
+    """Of all consumers together."""
+    return brief.groupBy("below_us").agg(
+        F.sum("count").alias("count"), F.sum("total_us").alias("total_us")
+    )
 
 
 def _what_is_not_told(consumers: DataFrame) -> Iterator[str]:

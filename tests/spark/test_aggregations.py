@@ -20,7 +20,7 @@ from pulsar_doctor.spark.aggregations.stalls import brief, long_or_found
 from pulsar_doctor.spark.aggregations.subscriptions import ranked
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
 from pulsar_doctor.spark.analysis import TABLES
-from pulsar_doctor.spark.reading import read_traces
+from pulsar_doctor.spark.reading import TraceSource, read_traces
 from pulsar_doctor.spark.running import aggregated, analyzed
 from pulsar_doctor.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import open_trace
@@ -116,11 +116,18 @@ def both(spark: SparkSession, paths: Sequence[Path]) -> Both:
                 "none is brief": collected(tables.brief_stalls),
             },
             types={name: frame.dtypes for name, frame in named.items()},
-            plans={
-                **{name: plan(frame) for name, frame in named.items()},
-                **{f"pass {at}": plan(frame) for at, frame in enumerate(tables.passes)},
-            },
+            plans=dict(_plans(source)),
         )
+
+
+def _plans(source: TraceSource) -> Iterator[tuple[str, str]]:
+    """Of each table and pass, whole: what is kept without its plan would not show it."""
+    tables = aggregate(source.rows, bucket_us=BUCKET_US, exact=True, breaks=source.breaks)
+    for name in COLUMNS:
+        yield name, plan(getattr(tables, name))
+    for name, each in tables.passes.items():
+        yield f"pass {name}", plan(each.made)
+    tables.forget()
 
 
 def collected(frame: DataFrame) -> list[Values]:

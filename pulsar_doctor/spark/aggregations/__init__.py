@@ -13,7 +13,7 @@ name says otherwise, and null means "not told".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from pulsar_doctor.spark.aggregations.gaps import gaps
 from pulsar_doctor.spark.aggregations.histogram import histogram
 from pulsar_doctor.spark.aggregations.holes import blocks, holes
 from pulsar_doctor.spark.aggregations.lives import Breaks, landmarks, lives
+from pulsar_doctor.spark.aggregations.passes import SharedRows, cut_off, persisted
 from pulsar_doctor.spark.aggregations.profile import profile
 from pulsar_doctor.spark.aggregations.stalls import as_the_rules_say, brief, long_or_found, stalls
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
@@ -47,12 +48,12 @@ class Tables:
     subscriptions: DataFrame
     holes: DataFrame
     brief_stalls: DataFrame
-    passes: tuple[DataFrame, ...]
+    passes: Mapping[str, SharedRows]
 
     def forget(self) -> None:
         """Lets Spark forget what it has kept."""
-        for kept in self.passes:
-            kept.unpersist()
+        for each in self.passes.values():
+            each.forget()
 
 
 def aggregate(
@@ -64,6 +65,7 @@ def aggregate(
     stall_floor_us: int = 0,
     ends: Sequence[AtTheEnd] = (),
     few: bool = False,
+    cut: bool = False,
 ) -> Tables:
     """All aggregates of these rows, each (trace_id, seq) of which comes once.
 
@@ -74,18 +76,22 @@ def aggregate(
     permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them. ends: what
     the rules say of those that go on where a trace ends. few: there are so few rows that what is
     counted of them is best kept in one partition, from which nothing need be moved any more.
+    cut: what they share is kept without its plan, see `passes`; only where Spark is this process.
     """
+    passes: dict[str, SharedRows] = {}
 
-    def kept(frame: DataFrame) -> DataFrame:
-        return (frame.coalesce(1) if few else frame).persist()
+    def kept(name: str, made: DataFrame) -> DataFrame:
+        made = made.coalesce(1) if few else made
+        passes[name] = cut_off(made, name) if cut else persisted(made)
+        return passes[name].rows
 
-    marks = kept(landmarks(rows))
-    profiled = kept(profile(rows, bucket_us))
-    lived = kept(lives(rows, marks, profiled, breaks))
-    counted = kept(histogram(rows, exact=exact))
-    stood = kept(as_the_rules_say(stalls(rows, lived), ends))
-    each = kept(consumers(lived, counted, stood))
-    touched = kept(blocks(rows))
+    marks = kept("landmarks", landmarks(rows))
+    profiled = kept("profile", profile(rows, bucket_us))
+    lived = kept("lives", lives(rows, marks, profiled, breaks))
+    counted = kept("histogram", histogram(rows, exact=exact))
+    stood = kept("stalls", as_the_rules_say(stalls(rows, lived), ends))
+    each = kept("consumers", consumers(lived, counted, stood))
+    touched = kept("blocks", blocks(rows))
     return Tables(
         consumers=each,
         gaps=gaps(counted, stood, lived, exact=exact),
@@ -94,5 +100,5 @@ def aggregate(
         subscriptions=subscriptions(each),
         holes=holes(touched, lived),
         brief_stalls=brief(stood, stall_floor_us),
-        passes=(marks, profiled, lived, counted, stood, each, touched),
+        passes=passes,
     )

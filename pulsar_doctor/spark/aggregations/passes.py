@@ -1,0 +1,73 @@
+"""What several aggregates share: computed with the first that needs it, then kept by Spark.
+
+Spark can keep rows in two ways. Persisted, they stay a query that happens to be answered already:
+each plan that reads them holds theirs, which holds those before it, and Spark goes through all of
+it again and again. Where there are few rows that is most of the work. At a checkpoint the plan is
+cut off: what follows reads rows, and their plan is one line. But such rows cannot be made again, so
+that they are lost with the executor that has them: only where Spark runs in this process, which
+loses nothing but itself, is what is shared cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Otherwise what is cut off runs at once, wanted or not, as far as its last exchange.
+PLANNED_ONLY = {"spark.sql.adaptive.enabled": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """Rows that are kept from their first use until `forget`.
+
+    made: as they are planned; rows: as what follows reads them, the same ones.
+    """
+
+    made: DataFrame
+    rows: DataFrame
+
+    def forget(self) -> None:
+        """Lets Spark forget the rows."""
+        if self.rows is self.made:
+            self.rows.unpersist()
+        else:
+            _kept_by_java(self.rows).unpersist(False)
+
+
+def persisted(made: DataFrame) -> SharedRows:
+    """Kept with its plan, from which a part that is lost is made again."""
+    return SharedRows(made, made.persist())
+
+
+def cut_off(made: DataFrame, name: str) -> SharedRows:
+    """Kept without its plan, in memory or else on this machine's disk. name: for Spark's web pages.
+
+    Under `planned_only` nothing runs yet but what a plan broadcasts.
+    """
+    rows = made.localCheckpoint(eager=False)
+    _kept_by_java(rows).setName(name)
+    return SharedRows(made, rows)
+
+
+@contextlib.contextmanager
+def planned_only(spark: SparkSession) -> Iterator[None]:
+    """For the with-block: a plan is made in one go, and not while it runs."""
+    before = {key: spark.conf.get(key) or "" for key in PLANNED_ONLY}
+    for key, value in PLANNED_ONLY.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
+def _kept_by_java(rows: DataFrame) -> Any:
+    """The RDD of a checkpoint: DataFrame.unpersist knows only what was persisted."""
+    return rows._jdf.queryExecution().logical().rdd()
