@@ -204,7 +204,7 @@ def _of_each_measure(gaps: DataFrame) -> DataFrame:
     """The worst of each measure, so that none keeps the others out."""
     from pyspark.sql import Window
 
-    rank = F.row_number().over(Window.partitionBy("measure").orderBy(F.desc("p99_us")))
+    rank = F.row_number().over(Window.partitionBy("measure").orderBy(F.desc("p99_us"), *CONSUMER))
     return gaps.withColumn("rank", rank).where(F.col("rank") <= ROWS_MOST // 3).drop("rank")
 
 

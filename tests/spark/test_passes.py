@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pulsar_doctor.spark import running
 from pulsar_doctor.spark.aggregations import Tables, aggregate
 from pulsar_doctor.spark.aggregations.passes import planned_only
+from pulsar_doctor.spark.aggregations.told import told
 from pulsar_doctor.spark.reading import TraceSource, read_traces
 from pulsar_doctor.spark.running import aggregated, dated
 from tests.spark import made_traces
@@ -104,3 +106,16 @@ def test_what_nobody_asks_for_is_not_counted(spark: SparkSession, source: TraceS
         there = {info.name(): info.numCachedPartitions() for info in infos}
     assert there["consumers"] == there["profile"] == 1
     assert not there.get("blocks")
+
+
+def test_of_equals_the_same_are_shown_in_whatever_order_they_come(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "ROWS_MOST", 6)  # 2 of each measure
+    values: list[dict[str, Any]] = [
+        {"trace_id": "t", "incarnation": n, "measure": "m", "p99_us": 7} for n in range(10)
+    ]
+    columns = "trace_id: string, incarnation: int, measure: string, p99_us: bigint"
+    for order in (values, values[::-1]):
+        worst = running._of_each_measure(told(spark, order, columns))
+        assert sorted(row["incarnation"] for row in worst.collect()) == [0, 1]
