@@ -1,7 +1,7 @@
 """Measures `analyze`: Spark against DuckDB and Polars, the same aggregates of the same traces.
 
     python bench/analyze.py FOLDER [--events 1000000 10000000 100000000] [--traces 1]
-                            [--engines spark duckdb polars] [--cores 2]
+                            [--engines spark duckdb polars] [--cores 2] [--heavy]
 
 FOLDER: where the traces are made (bench/traces.py), some GB; those that are there are used again.
 DuckDB and Polars are no part of pulsar-doctor: `pip install duckdb polars`.
@@ -884,13 +884,15 @@ POLARS: dict[str, Callable[..., Any]] = {
 
 
 def with_spark(task: Task) -> Iterator[str]:
-    from pulsar_doctor.spark.reading import read_traces
+    from pulsar_doctor.spark.reading import look, read_traces
     from pulsar_doctor.spark.running import aggregated
     from pulsar_doctor.spark.session import Where, session
 
-    with session(Where(master=f"local[{task.cores}]")) as spark:
+    paths = [*map(str, task.traces)]
+    looked = look(paths, here=True)
+    with session(Where(master=f"local[{task.cores}]", few=looked.few)) as spark:
         yield START
-        source = read_traces(spark, [*map(str, task.traces)])
+        source = read_traces(spark, paths, looked)
         with aggregated(source, task.bucket_us) as tables:
             made = {name: getattr(tables, name).drop(*BOUNDS).persist() for name in TABLES}
             for name in TABLES:
@@ -1072,13 +1074,15 @@ def check(folder: Path, tasks: Mapping[str, Task]) -> bool:
 # All together
 
 
-def traces_of(folder: Path, events: int, traces: int) -> tuple[Path, list[Path]]:
+def traces_of(
+    folder: Path, events: int, traces: int, *, heavy: bool = False
+) -> tuple[Path, list[Path]]:
     """The folder of so many events, which is made where it is not there, and its traces."""
-    path = folder / f"events-{events}-{traces}"
+    path = folder / f"events-{events}-{traces}{'-heavy' if heavy else ''}"
     if not (path / "planted.json").exists():
         shutil.rmtree(path, ignore_errors=True)
         maker = Path(__file__).parent / "traces.py"
-        told = [path, "--events", events, "--traces", traces]
+        told = [path, "--events", events, "--traces", traces, *["--heavy"][:heavy]]
         if subprocess.run([sys.executable, maker, *map(str, told)], check=False).returncode:
             sys.exit(f"{events:,} events could not be made; what was said is above")
     return path, sorted(path.glob("trace-*.ptrace"))
@@ -1127,7 +1131,7 @@ def compared(options: argparse.Namespace) -> int:
     """Runs every engine on every size; the exit code."""
     results, agree = [], True
     for events in sorted(options.events):
-        path, traces = traces_of(options.folder, events, options.traces)
+        path, traces = traces_of(options.folder, events, options.traces, heavy=options.heavy)
         bucket_us = step_us(traces)
         tasks = {
             engine: Task(traces, path / "out" / engine, bucket_us, options.cores, events)
@@ -1157,6 +1161,7 @@ def main() -> None:
     parser.add_argument("--traces", type=int, default=1)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--heavy", action="store_true", help="one consumer has half of all events")
     parser.add_argument("--work", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:

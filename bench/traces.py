@@ -1,6 +1,6 @@
 """Makes big traces in the real format, with stalls planted in them that are known.
 
-    python bench/traces.py FOLDER --events 1000000 [--traces K] [--seed S]
+    python bench/traces.py FOLDER --events 1000000 [--traces K] [--seed S] [--heavy]
 
 FOLDER gets trace-1.ptrace, trace-2.ptrace … and planted.json: one object a planted stall, with
 trace_id, incarnation, topic, subscription, consumer_name, start_us and end_us (µs since 1970),
@@ -11,6 +11,9 @@ A trace is made of tiles: half a million rows, forty minutes, a hundred consumer
 A few tiles go the whole way, from commands over the journal and the ledgers to a sealed segment.
 In a tile every connection is opened and closed, so that it may follow itself: all others are copies
 with moments and numbers moved on. In the last tile of a trace the connections stay open.
+
+--heavy: one consumer more, which has half of all rows and lives as long as its trace: what it says
+to subscribe is in the first tile only. Its numbers begin anew with each tile.
 """
 
 from __future__ import annotations
@@ -59,6 +62,8 @@ LEAST_ROWS = 20_000  # of a tile: fewer hold no stalls
 TILE_US = 2_400_000_000
 VARIANTS = 4  # tiles that are made, beside the last one
 CONNECTIONS = 16
+HEAVY_ROWS = 5  # with which the heavy consumer comes: OPEN, CONNECT, CONNECTED, SUBSCRIBE, SUCCESS
+HEAVY_STEPS = 0.47  # of all steps, for half of all rows
 CLOSING_ROWS = 4_000  # kept free for what a tile needs to come to its end
 STALL_SECONDS = (40.0, 1800.0)
 ROWS_A_STALL = 40_000
@@ -171,7 +176,7 @@ class Client:
 class Tile:
     """What goes over the wire in forty minutes; the same for the same seed."""
 
-    def __init__(self, seed: int, rows: int, *, last: bool) -> None:
+    def __init__(self, seed: int, rows: int, *, last: bool, heavy: bool = False) -> None:
         self.chance = random.Random(seed)
         self.row_most = rows
         self.last = last
@@ -189,6 +194,7 @@ class Tile:
             for queue in self.queues
             for number in range(CONSUMERS[queue.sub_type])
         ]
+        self.heavy = self.client(Queue(len(self.queues)), 0, seed) if heavy else None
 
     def client(self, queue: Queue, number: int, seed: int) -> Client:
         pod = f"{(seed * 2654435761 + queue.number) % 2**32:08x}"
@@ -206,6 +212,13 @@ class Tile:
 
     def played(self) -> bytes:
         """The whole tile as one journal."""
+        if self.heavy is not None:
+            self.heavy.conn_id = self.open()
+            self.subscribe(self.heavy)
+            self.opened.clear()  # it stays
+        first = self.conn_ids
+        for client in self.clients:
+            client.conn_id += first
         for _ in range(CONNECTIONS):
             self.open()
         self.producers = self.open()
@@ -230,6 +243,10 @@ class Tile:
 
     def step(self) -> None:
         chance = self.chance.random()
+        if self.heavy is not None and self.chance.random() < HEAVY_STEPS:
+            self.deliver(self.heavy, self.chance.randrange(1, 40))
+            self.work(self.heavy)
+            return
         (queue,) = self.chance.choices(self.queues, cum_weights=self.weights)
         serving = [client for client in queue.consumers if client.stalled_us is None]
         if chance < 0.25:
@@ -560,7 +577,7 @@ class Tile:
 
     def finish(self) -> None:
         """All comes to its end; pings fill what is left of the rows."""
-        for client in self.clients:
+        for client in [*self.clients, *filter(None, [self.heavy])]:
             if client.stalled_us is None:
                 self.take(client, len(client.received))
                 self.acknowledge(client)
@@ -593,13 +610,14 @@ class Made:
     entries: int
     planted: list[Planted]
     subscribed_us: dict[str, int]
+    heavy: bool
 
 
-def make(path: Path, seed: int, rows: int, last: bool) -> Made:
+def make(path: Path, seed: int, rows: int, last: bool, heavy: bool) -> Made:
     """Plays a tile and seals it, as an observer does."""
     path.mkdir()
     Meta("tile").write(path)
-    tile = Tile(seed, rows, last=last)
+    tile = Tile(seed, rows, last=last, heavy=heavy)
     journal = path / journal_name(1)
     journal.write_bytes(tile.played())
     with Sealer(path) as sealer:
@@ -616,6 +634,7 @@ def make(path: Path, seed: int, rows: int, last: bool) -> Made:
         max(tile.receipts, *(queue.next_entry for queue in tile.queues)),
         tile.planted,
         {known: us - START_US for known, us in tile.subscribed_us.items()},
+        heavy,
     )
 
 
@@ -632,12 +651,16 @@ class Place:
     conn_id: int
     entry_id: int
 
+    def skipped(self, made: Made) -> int:
+        """The rows at the beginning of a tile that its copy here does without."""
+        return HEAVY_ROWS if made.heavy and self.number > 1 else 0
+
     def after(self, made: Made) -> Place:
         """Where the tile goes that follows this one."""
         return replace(
             self,
             number=self.number + 1,
-            seq=self.seq + made.rows,
+            seq=self.seq + made.rows - self.skipped(made),
             start_us=self.start_us + TILE_US,
             incarnation=self.incarnation + made.incarnations,
             conn_id=self.conn_id + made.conn_ids,
@@ -645,11 +668,14 @@ class Place:
         )
 
 
-def moved(tile: pa.Table, place: Place) -> pa.Table:
+def moved(tile: pa.Table, made: Made, place: Place) -> pa.Table:
     """The rows of a tile with its moments and numbers moved on."""
+    skipped = place.skipped(made)
+    tile = tile.slice(skipped).combine_chunks()
+    stays = pc.fill_null(pc.equal(tile["conn_id"], 0), False) if made.heavy else None
     later_us = place.start_us - START_US
     more = {
-        "seq": place.seq,
+        "seq": place.seq - skipped,
         "mono_ns": later_us * 1000,
         "incarnation": place.incarnation,
         "conn_id": place.conn_id,
@@ -661,6 +687,8 @@ def moved(tile: pa.Table, place: Place) -> pa.Table:
             moved_on = pa.repeat(place.trace_id, len(tile))
         elif name in more:
             moved_on = pc.add(column, pa.scalar(more[name], column.type))
+            if stays is not None and name in ("incarnation", "conn_id"):
+                moved_on = pc.if_else(stays, column, moved_on)
         elif pa.types.is_timestamp(column.type):
             moved_on = pc.add(column, pa.scalar(later_us, pa.duration("us")))
         elif name == "message_ids":
@@ -690,15 +718,15 @@ def write_copies(made: Made, places: Sequence[Place]) -> list[Part]:
 def write_copy(tile: pa.Table, made: Made, place: Place) -> Part:
     path = place.folder / segment_name(place.number)
     writer = SegmentWriter(path)
-    writer._parquet.write_table(moved(tile, place), row_group_size=GROUP_ROWS)
+    writer._parquet.write_table(moved(tile, made, place), row_group_size=GROUP_ROWS)
     writer.close()
-    until_us = place.start_us + made.last_us
+    until_us, rows = place.start_us + made.last_us, made.rows - place.skipped(made)
     return Part(
         number=place.number,
         name=path.name,
-        rows=made.rows,
+        rows=rows,
         first_seq=place.seq,
-        last_seq=place.seq + made.rows - 1,
+        last_seq=place.seq + rows - 1,
         bytes=path.stat().st_size,
         sha256=sha256_of(path),
         until_us=until_us,
@@ -743,7 +771,9 @@ def laid_out(
     return layout
 
 
-def write(folder: Path, events: int, traces: int = 1, seed: int = 1) -> None:
+def write(
+    folder: Path, events: int, traces: int = 1, seed: int = 1, *, heavy: bool = False
+) -> None:
     """Writes so many traces with so many events together, and planted.json beside them."""
     folder.mkdir(parents=True, exist_ok=True)
     each = events // traces
@@ -754,10 +784,10 @@ def write(folder: Path, events: int, traces: int = 1, seed: int = 1) -> None:
         ProcessPoolExecutor(PROCESSES) as processes,
     ):
         ahead = [
-            processes.submit(make, Path(scratch) / str(n), seed + n, TILE_ROWS, False)
+            processes.submit(make, Path(scratch) / str(n), seed + n, TILE_ROWS, False, heavy)
             for n in range(min(VARIANTS, many - 1))
         ]
-        ending = processes.submit(make, Path(scratch) / "last", seed + VARIANTS, left, True)
+        ending = processes.submit(make, Path(scratch) / "last", seed + VARIANTS, left, True, heavy)
         tiles, last = [made.result() for made in ahead], ending.result()
         layouts = [laid_out(folder, n + 1, tiles, last, many) for n in range(traces)]
         for layout in layouts:
@@ -789,12 +819,13 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000, help="of all traces together")
     parser.add_argument("--traces", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--heavy", action="store_true", help="one consumer has half of all events")
     options = parser.parse_args()
     rest = options.events // options.traces % TILE_ROWS
     if options.events // options.traces < LEAST_ROWS or 0 < rest < LEAST_ROWS:
         parser.error(f"the last of the tiles of {TILE_ROWS:,} needs {LEAST_ROWS:,} events or more")
     began = time.monotonic()
-    write(options.folder, options.events, options.traces, options.seed)
+    write(options.folder, options.events, options.traces, options.seed, heavy=options.heavy)
     paths = sorted(options.folder.glob("trace-*.ptrace"))
     size = sum(file.stat().st_size for path in paths for file in path.iterdir())
     seconds = time.monotonic() - began
