@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
-    DURATION,
     Suggesting,
     output_option,
     say,
@@ -34,32 +34,6 @@ GAPS_CODE, EXPIRED_CODE, SET_ASIDE_CODE = 4, 5, 6  # of `verify`
 PIPE_WIDTH = 200  # characters, where stdout is no terminal
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-
-
-class When(click.ParamType):  # type: ignore[type-arg]
-    """A moment: ISO 8601, UTC where no zone is given, or a duration back from the trace's end."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime | float:
-        """The moment, or the seconds before the end."""
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            pass
-        else:
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        try:
-            return DURATION.convert(value, param, ctx)
-        except click.BadParameter:
-            example = "write 2026-08-01T12:00:00Z, or 30s for the last 30 seconds"
-            self.fail(f"{value!r} is no time; {example}", param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """What the help shows."""
-        return "TIME"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +66,7 @@ def command() -> None:
       pulsar-doctor trace show incident.ptrace --consumer slow --since 30s
       pulsar-doctor trace show incident.ptrace --command FLOW -o jsonl | jq .permits
       pulsar-doctor trace verify incident.ptrace
+      pulsar-doctor trace compact ring.ptrace
     """
 
 
@@ -102,10 +77,7 @@ def command() -> None:
     "--command", "commands", metavar="COMMAND", multiple=True,
     help="Only these commands, e.g. FLOW; repeatable.",
 )  # fmt: skip
-@click.option("--topic", help="Only this topic; its last part is enough.")
-@click.option("--subscription", help="Only this subscription.")
-@click.option("--since", "--from", "since", type=When(), help="From then on.")
-@click.option("--until", type=When(), help="Up to then.")
+@which_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
 @output_option("table", "jsonl", "json")
 @talk_options
@@ -210,6 +182,38 @@ def verify(folder: Path, *, output: str) -> int:
     if found.set_aside:
         return SET_ASIDE_CODE
     return EXPIRED_CODE if found.expired.rows else 0
+
+
+@command.command("compact")
+@folder_argument
+@output_option("table", "json")
+@talk_options
+def compact(folder: Path, *, output: str) -> None:
+    """Makes few large segments of many small ones: the same rows, in the same order.
+
+    A ring seals a segment every minute or less; a month of them is slow to list. One that is made
+    of several holds an hour, 500,000 rows or 64 MiB at most, of a ring a tenth of what it keeps.
+    Whoever reads meanwhile, and whoever comes after a crash, finds the trace as it was or as it
+    is, whole. It needs room for the new segments beside the old ones. A trace that is being written
+    is refused (2), and one that was merged is left as it is. What was kept of a ring stays.
+
+    \b
+    Example:
+      pulsar-doctor trace compact /var/lib/taps/billing.ptrace
+    """
+    with needing("trace", "compacting a trace"):
+        from pulsar_doctor.trace.compacting import compact as compact_trace
+    from pulsar_doctor.wording.sizes import in_words
+
+    _open(folder)
+    done = compact_trace(folder)
+    if output == "json":
+        tell_json(asdict(done), indent=1)
+        return
+    tell(
+        f"{done.segments_before:,} segments are now {done.segments:,} ({done.merged:,} new), "
+        f"{in_words(done.bytes_before)} are {in_words(done.bytes)}; {done.rows:,} rows as before"
+    )
 
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import fnmatch
 import json
 import os
+import re
 import stat
 import time
 import zlib
@@ -27,6 +29,7 @@ META = "_meta.json"
 INDEX = "_segments.jsonl"
 RING = "_ring.json"
 KEPT = "_kept"
+MERGED = re.compile(r"seg-(\d{6,})\.from-(\d{6,})\.parquet")
 WHY_KEPT = "_kept.json"
 RELAY_LOCK = ".relay.lock"
 SEAL_LOCK = ".seal.lock"
@@ -52,6 +55,17 @@ def segment_name(number: int) -> str:
     return f"seg-{number:06d}.parquet"
 
 
+def merged_name(first: int, number: int) -> str:
+    """Of the segment that the parts from the first to this one have become."""
+    return f"seg-{number:06d}.from-{first:06d}.parquet"
+
+
+def first_in(name: str) -> int:
+    """The first part that is in a segment of this name; of one that was sealed, its own."""
+    of_many = MERGED.fullmatch(name)
+    return int(of_many[2]) if of_many else number_in(name)
+
+
 def state_name(number: int) -> str:
     """Of the ledgers as they stood at the end of a part."""
     return f".state-{number:06d}"
@@ -59,13 +73,27 @@ def state_name(number: int) -> str:
 
 def number_of(path: Path) -> int:
     """Of the part that a file belongs to; 0 where its name has no number."""
-    number = path.name.partition("-")[2].partition(".")[0]
+    return number_in(path.name)
+
+
+def number_in(name: str) -> int:
+    """Likewise, of a name."""
+    number = name.partition("-")[2].partition(".")[0]
     return int(number) if number.isdecimal() else 0
 
 
 def numbers(folder: Path, pattern: str) -> list[int]:
     """Parts that have a file of this pattern, e.g. ".journal-*.pdj", in order."""
-    return sorted(number for path in folder.glob(pattern) if (number := number_of(path)))
+    names = fnmatch.filter(names_in(folder), pattern)
+    return sorted(number for name in names if (number := number_in(name)))
+
+
+def names_in(folder: Path) -> set[str]:
+    """What lies in a folder; nothing where it is none."""
+    try:
+        return set(os.listdir(folder))  # noqa: PTH208 - a Path for each of 100,000 is dear
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
 
 
 def journals(folder: Path) -> list[int]:

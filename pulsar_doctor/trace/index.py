@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.folder import INDEX
 
+CRC32 = b', "crc32": '
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -26,7 +29,8 @@ class Part:
     name, first_seq, last_seq, sha256: None where there were no commands. cut_bytes: of the journal,
     could not be read; damaged: because a checksum did not agree, not because the end was missing.
     gaps: how many of the rows are a GAP; dropped: commands that these say are missing; None in a
-    list of version 0.1.0, which did not count them.
+    list of version 0.1.0, which did not count them. first_us, last_us: the least and the greatest
+    `ts` of the rows (a clock may be set back); None in an older list, and where there are no rows.
     """
 
     number: int
@@ -42,6 +46,25 @@ class Part:
     damaged: bool = False
     gaps: int | None = None
     dropped: int | None = None
+    first_us: int | None = None
+    last_us: int | None = None
+
+    @property
+    def first_number(self) -> int:
+        """The first of the parts that this one was made of, by the name of its segment."""
+        return folder.first_in(self.name) if self.name else self.number
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether it was made of several."""
+        return self.name is not None and folder.MERGED.fullmatch(self.name) is not None
+
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """first_us and last_us, where the list tells them."""
+        if self.first_us is None or self.last_us is None:
+            return None
+        return self.first_us, self.last_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +105,28 @@ class Index:
         """The last part that was sealed; 0 where none was."""
         return self.parts[-1].number if self.parts else self.expired.through
 
+    def is_left_over(self, name: str) -> bool:
+        """Whether a segment that is not listed was made one with others, or was to be.
+
+        It belongs to a part of this list, which has the same rows, and is about to go.
+        """
+        number = folder.number_in(name)
+        listed = self._part_with(number)
+        if listed is None or listed.name == name:
+            return False
+        merged = name == folder.merged_name(folder.first_in(name), number)
+        return merged or (name == folder.segment_name(number) and listed.is_merged)
+
+    def is_inside(self, number: int) -> bool:
+        """Whether a part of that number has become one with later ones."""
+        listed = self._part_with(number)
+        return listed is not None and number < listed.number
+
+    def _part_with(self, number: int) -> Part | None:
+        at = bisect_left(self.parts, number, key=lambda part: part.number)
+        found = self.parts[at] if at < len(self.parts) else None
+        return found if found is not None and found.first_number <= number else None
+
 
 def read_index(trace_dir: Path) -> Index:
     """The list of sealed parts. A last line that a crash cut short does not count.
@@ -100,7 +145,7 @@ def index_of(content: bytes, path: Path | str) -> Index:
     expired, parts = Expired(), list[Part]()
     for at, line in enumerate(content.split(b"\n")[:-1], 1):
         try:
-            values = _checked(json.loads(line))
+            values = _checked(line)
             if at == 1 and "expired" in values:
                 expired = Expired(**values["expired"])
                 sound = expired.through > 0 and expired.rows >= 0
@@ -141,9 +186,15 @@ def _line(values: dict[str, Any]) -> bytes:
     return json.dumps({**values, "crc32": crc32}).encode() + b"\n"
 
 
-def _checked(values: dict[str, Any]) -> dict[str, Any]:
+def _checked(line: bytes) -> dict[str, Any]:
     """A line without its checksum, which version 0.1.0 did not write; ValueError if it is wrong."""
+    values: dict[str, Any] = json.loads(line)
     crc32 = values.pop("crc32", None)
-    if crc32 is not None and crc32 != zlib.crc32(json.dumps(values).encode()):
+    if crc32 is None:
+        return values
+    before, _, last = line.rpartition(CRC32)  # as we write it; a month's list has 100,000 lines
+    if last == b"%d}" % crc32 and crc32 == zlib.crc32(before + b"}"):
+        return values
+    if crc32 != zlib.crc32(json.dumps(values).encode()):
         raise ValueError("it does not agree with its checksum")
     return values

@@ -8,12 +8,15 @@ they go, and the trace simply starts later.
 
 from __future__ import annotations
 
+import fnmatch
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
@@ -23,6 +26,10 @@ from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
 from pulsar_doctor.wire.columns import Row
+
+READERS = 8  # at once: a disk in the network answers several as fast as one
+CHUNK = 32  # segments that one of them proves in a row
+T = TypeVar("T")
 
 
 class _SealedMeanwhileError(Exception):
@@ -36,17 +43,21 @@ class ChangedMeanwhileError(Exception):
     """What the list named has gone: the list has changed."""
 
 
+class CompactedMeanwhileError(TraceError):
+    """A segment that the list named has become one with others."""
+
+
 class Trace:
     """A trace that can be read. Raises TraceError where the folder is none or is damaged.
 
-    notes: what whoever reads it should be told.
+    notes: what whoever reads it should be told. opened: its list, as it was then.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.meta = read_meta(path)
-        index = self._check_list()
-        self.notes = [*_why_kept(path), *_starts_later(index.expired)]
+        self.opened = self._check_list()
+        self.notes = [*_why_kept(path), *_starts_later(self.opened.expired)]
 
     @property
     def live(self) -> bool:
@@ -57,39 +68,91 @@ class Trace:
         """What is sealed, by now."""
         return read_index(self.path).parts
 
-    def proved_parts(self) -> Iterator[Part]:
-        """What is sealed, by now, each part that has rows proved by its SHA-256.
+    def proved(self, parts: Sequence[Part]) -> Iterator[Part]:
+        """Of these parts those that have rows, proved by their SHA-256, several at a time.
 
         Those that a ring drops meanwhile are left out; a note says so. Raises TraceError.
         """
-        for part in self.parts():
+        expired = set().union(*_in_chunks(parts, self._prove_all))
+        for part in parts:
+            if part.number in expired:
+                self._note_expired(part)
+            elif part.name:
+                yield part
+
+    def proved_parts(self) -> Iterator[Part]:
+        """What is sealed, by now, as `proved`."""
+        return self.proved(self.parts())
+
+    def require(self, parts: Sequence[Part]) -> None:
+        """Raises TraceError where the segment of one is not there, and no ring has dropped it."""
+        there = folder.names_in(self.path)
+        gone = [part for part in parts if part.name and part.name not in there]
+        for part in gone:
+            with suppress(ChangedMeanwhileError), _may_expire(self.path, part):
+                segments.require_there(self.path / (part.name or ""))
+
+    def times(self, parts: Sequence[Part]) -> Iterator[tuple[int, int] | None]:
+        """The least and the greatest `ts` of each, by the list or the file's end; None: no rows.
+
+        Also None where a ring has dropped it meanwhile. Raises TraceError.
+        """
+        return chain.from_iterable(_in_chunks(parts, lambda some: [*map(self._times, some)]))
+
+    def _times(self, part: Part) -> tuple[int, int] | None:
+        if part.times is not None or not part.name:
+            return part.times
+        try:
+            with _may_expire(self.path, part):
+                return segments.times_of(self.path / part.name, part.bytes)
+        except ChangedMeanwhileError:
+            return None
+
+    def _prove_all(self, parts: Sequence[Part]) -> set[int]:
+        """The numbers of those that have expired."""
+        expired = set()
+        for part in parts:
             try:
                 _prove(self.path, part)
-                yield part
             except ChangedMeanwhileError:
-                self._note_expired(part)
+                expired.add(part.number)
+        return expired
 
     def expired(self) -> Expired:
         """What a ring has dropped of it, by now."""
         return read_index(self.path).expired
 
     def rows(
-        self, columns: Sequence[str] | None = None, *, since_us: int | None = None, after: int = 0
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        since_us: int | None = None,
+        after: int = 0,
+        behind: int = -1,
     ) -> Iterator[Row]:
         """All rows in order, those included that are not sealed yet.
 
         columns: at least these are filled in. since_us: rows before that moment may be left out.
-        after: only parts with a higher number. Rows that a ring drops before they are reached are
-        left out: the numbers of the rows show it, and so do the notes.
+        after: only parts with a higher number; behind: only rows with a higher number. Rows that a
+        ring drops before they are reached are left out: the numbers of the rows show it, and so do
+        the notes. One that is compacted meanwhile is read on as it then is.
         """
         journals, index = self._snapshot()
         for part in index.parts:
-            if part.number <= after or not part.name:
+            if part.number <= after or not part.name or _older(part, since_us):
+                continue
+            if (part.last_seq or 0) <= behind:
                 continue
             try:
-                yield from _sealed_rows(self.path, part, columns, since_us)
+                for row in _sealed_rows(self.path, part, columns, since_us):
+                    if row.seq is None or row.seq > behind:
+                        yield row
             except ChangedMeanwhileError:
                 self._note_expired(part)
+            except CompactedMeanwhileError:
+                yield from self.rows(columns, since_us=since_us, after=after, behind=behind)
+                return
+            behind = part.last_seq or 0
         after = max(after, index.through)
         if not journals:
             return
@@ -108,12 +171,12 @@ class Trace:
         while True:
             journals, index = self._snapshot()
             try:
-                for part in index.parts:
-                    _prove(self.path, part)
+                if any(_in_chunks(index.parts, self._prove_all)):
+                    continue  # some have expired
                 timeline = self._ledgers(index)
                 for _ in self._unsealed(timeline, index.through, journals):
                     pass
-            except (_SealedMeanwhileError, ChangedMeanwhileError):
+            except (_SealedMeanwhileError, ChangedMeanwhileError, CompactedMeanwhileError):
                 continue
             self.notes += set_aside_notes(timeline)
             return timeline
@@ -146,18 +209,37 @@ class Trace:
 
     def _check_list(self) -> Index:
         while True:
-            journals = folder.journals(self.path)
-            there = folder.numbers(self.path, "seg-*.parquet")
+            names = folder.names_in(self.path)
             index = read_index(self.path)
-            known = {part.number for part in index.parts}.union(journals)
-            strange = [n for n in there if n not in known and n > index.expired.through]
+            known = {part.name for part in index.parts}
+            strange = sorted(
+                name
+                for name in fnmatch.filter(names - known, "seg-*.parquet")
+                if folder.number_in(name) > index.expired.through
+                and folder.journal_name(folder.number_in(name)) not in names
+                and not index.is_left_over(name)
+            )
             if not strange:
                 return index
             if read_index(self.path) == index:
                 raise TraceError(
-                    f"{self.path / folder.segment_name(strange[0])} is not in {folder.INDEX}; "
+                    f"{self.path / strange[0]} is not in {folder.INDEX}; "
                     "`pulsar-doctor trace verify` tells more"
                 )
+
+
+def _older(part: Part, since_us: int | None) -> bool:
+    return since_us is not None and part.last_us is not None and part.last_us < since_us
+
+
+def _in_chunks(parts: Sequence[Part], read: Callable[[Sequence[Part]], T]) -> Iterator[T]:
+    """What this says of some parts after the other, read several at a time."""
+    chunks = [parts[at : at + CHUNK] for at in range(0, len(parts), CHUNK)]
+    if len(chunks) < 2:
+        yield from map(read, chunks)
+        return
+    with ThreadPoolExecutor(READERS) as readers:
+        yield from readers.map(read, chunks)
 
 
 def set_aside_notes(timeline: Timeline) -> list[str]:
@@ -241,8 +323,13 @@ def _may_expire(path: Path, part: Part) -> Iterator[None]:
     try:
         yield
     except TraceError:
-        if read_index(path).expired.through >= part.number:
+        index = read_index(path)
+        if index.expired.through >= part.number:
             raise ChangedMeanwhileError from None
+        if part.name and index.is_left_over(part.name):
+            raise CompactedMeanwhileError(
+                f"{path} was compacted while it was being read: read it again"
+            ) from None
         raise
 
 

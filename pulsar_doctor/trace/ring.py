@@ -235,7 +235,7 @@ class Ring:
         )
         yield 1
         for part in gone:
-            (self.path / folder.segment_name(part.number)).unlink(missing_ok=True)
+            (self.path / (part.name or folder.segment_name(part.number))).unlink(missing_ok=True)
         for number in (before, *(part.number for part in gone[:-1])):
             (self.path / folder.state_name(number)).unlink(missing_ok=True)
         yield 2

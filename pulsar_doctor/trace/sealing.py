@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.trace import folder
+from pulsar_doctor.trace import compacting, folder
 from pulsar_doctor.trace.index import Part, append_part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.reading import Trace, ledgers_at
@@ -99,6 +99,7 @@ class Sealer:
         self.ring = Ring.of(self.path)
         index = read_index(self.path) if self.ring is None else self.ring.index
         self._sealed = index.through
+        compacting.sweep(self.path, index)
         self.timeline = ledgers_at(self.path, self._meta, index)
         self._sweep_left_over()
         self._sweep_journals()
@@ -304,6 +305,8 @@ class Sealer:
             damaged=journal.damaged,
             gaps=journal.gaps,
             dropped=journal.dropped,
+            first_us=writer.first_us if writer is not None else None,
+            last_us=writer.last_us if writer is not None else None,
         )
 
     def _sweep_left_over(self) -> None:

@@ -80,20 +80,30 @@ class SegmentWriter:
     """Writes rows to a file that is a segment once it is closed. Overwrites what is there.
 
     room: asked before so many bytes more are written; where it says no, left_out is true from then
-    on, the file is emptied, and nothing more is written to it.
+    on, the file is emptied, and nothing more is written to it. first_us, last_us: the least and the
+    greatest `ts` of its rows, once it is closed. schema: of batches that are added as they are.
     """
 
-    def __init__(self, path: Path, room: Callable[[int], bool] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        room: Callable[[int], bool] | None = None,
+        *,
+        schema: pa.Schema = SCHEMA,
+    ) -> None:
         self.path = path
+        self.schema = schema
         self._sink = _Sink(path, room)
         self.row_count = 0
+        self.first_us: int | None = None
+        self.last_us: int | None = None
         self._values: list[Any] = []  # of row after row: no tuple a row that would burden the GC
         self._batches: list[pa.RecordBatch] = []
         self._long_bytes = self._group_bytes = 0
         try:
             self._parquet = pq.ParquetWriter(
                 self._sink,
-                SCHEMA,
+                schema,
                 compression="zstd",
                 compression_level=1,
                 use_dictionary=DICTIONARIES,
@@ -118,6 +128,17 @@ class SegmentWriter:
         if self.row_count % BATCH_ROWS == 0:
             self._batch()
             if self.row_count % GROUP_ROWS == 0:
+                self._group()
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Adds rows of its schema as they are; not to be mixed with `add`."""
+        while len(batch):
+            more = batch.slice(0, GROUP_ROWS - self.row_count % GROUP_ROWS)
+            batch = batch.slice(len(more))
+            self._batches.append(more)
+            self.row_count += len(more)
+            self._group_bytes += more.nbytes
+            if self.row_count % GROUP_ROWS == 0 or self._group_bytes > GROUP_BYTES:
                 self._group()
 
     def _weigh(self, row: Row) -> None:
@@ -157,10 +178,16 @@ class SegmentWriter:
 
     def _group(self) -> None:
         if self._batches:
-            table = pa.Table.from_batches(self._batches, SCHEMA)
+            table = pa.Table.from_batches(self._batches, self.schema)
+            self._note_times(table["ts"])
             self._parquet.write_table(table, row_group_size=GROUP_ROWS)
             self._batches = []
             self._group_bytes = 0
+
+    def _note_times(self, ts: pa.ChunkedArray) -> None:
+        first_us, last_us = (each.value for each in pc.min_max(ts).values())
+        self.first_us = first_us if self.first_us is None else min(self.first_us, first_us)
+        self.last_us = last_us if self.last_us is None else max(self.last_us, last_us)
 
 
 def _array(values: list[Any], column_type: pa.DataType) -> pa.Array:
@@ -246,6 +273,12 @@ def read_rows(
             yield from _rows(batch)
 
 
+def require_there(path: Path) -> None:
+    """Raises TraceError where a segment is missing, or is no file."""
+    with _said_as_damage(path):
+        require_regular(path)
+
+
 def prove(path: Path, sha256: str) -> None:
     """Raises TraceError where a segment is missing, or is not the one that was sealed."""
     with _said_as_damage(path):
@@ -261,6 +294,21 @@ def count_rows(path: Path) -> int:
     """How many rows a segment has, with every page read and its checksum compared."""
     with _said_as_damage(path):
         return sum(batch.num_rows for batch in _batches(path, None, None, None))
+
+
+def schema_of(path: Path) -> pa.Schema:
+    """The columns of a segment and their types; TraceError as for its rows."""
+    with _said_as_damage(path), _parquet(path) as file:
+        _names(file)
+        return file.schema_arrow
+
+
+def batches(path: Path, sha256: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment with all columns that it has, as they are. Raises TraceError."""
+    with _said_as_damage(path):
+        _prove(path, sha256)
+        with _parquet(path, page_checksum_verification=True) as file:
+            yield from file.iter_batches(GROUP_ROWS)
 
 
 def read_names(path: Path) -> list[str]:

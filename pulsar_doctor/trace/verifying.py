@@ -48,7 +48,8 @@ class Verification:
     status: live, ended (whole, every connection closed), kept (of a ring that went on: whole), torn
     (a crash cut its end: what is there is sound) or damaged. rows: of this trace, gaps: those of
     them that are a GAP, dropped: commands that these say are missing, set_aside: records that could
-    not be read and are an UNPARSED. expired: what a ring dropped before. problems: what is wrong.
+    not be read and are an UNPARSED. expired: what a ring dropped before. names: of the segments
+    that were listed. problems: what is wrong.
     notes: what is missing and could not be helped.
     """
 
@@ -62,6 +63,7 @@ class Verification:
     dropped: int = 0
     set_aside: int = 0
     expired: Expired = field(default_factory=Expired)
+    names: list[str] = field(default_factory=list)
     until_us: int | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -82,7 +84,9 @@ def verify(path: Path) -> Verification:
     for _ in range(ATTEMPTS):
         found = _verify(path)
         try:
-            if read_index(path).expired == found.expired:
+            index = read_index(path)
+            merged = any(name and index.is_left_over(name) for name in found.names)
+            if index.expired == found.expired and not (merged and found.problems):
                 break
         except TraceError:
             break
@@ -107,6 +111,7 @@ def _verify(path: Path) -> Verification:
     else:
         found.problems.extend(_unlisted(path, index, journals))
     found.expired = index.expired
+    found.names = [part.name for part in index.parts if part.name]
     timeline = _check_parts(found, meta, index)
     if timeline is not None:
         _check_journals(found, timeline, index.through, journals)
@@ -128,9 +133,13 @@ def _unlisted(path: Path, index: Index, journals: list[int]) -> Iterator[str]:
         if file.name.startswith((".", "_")) or file.name in listed:
             continue
         number = folder.number_of(file)
-        expired = 0 < number <= index.expired.through and file.name == folder.segment_name(number)
-        if not expired:  # otherwise it is about to go
+        expired = 0 < number <= index.expired.through and file.name in _names_of(file.name, number)
+        if not expired and not index.is_left_over(file.name):  # otherwise it is about to go
             yield f"{file.name} is not in {INDEX}: it is no part of this trace"
+
+
+def _names_of(name: str, number: int) -> tuple[str, str]:
+    return folder.segment_name(number), folder.merged_name(folder.first_in(name), number)
 
 
 def _check_parts(found: Verification, meta: Meta, index: Index) -> Timeline | None:
@@ -138,7 +147,7 @@ def _check_parts(found: Verification, meta: Meta, index: Index) -> Timeline | No
     timeline = _start(found, meta, index.expired)
     before = index.expired.through
     for part in index.parts:
-        if part.number != before + 1:
+        if part.first_number != before + 1:
             found.problems.append(f"nothing is there of what lay before part {part.number}")
         before = part.number
         if part.cut_bytes:
@@ -190,7 +199,7 @@ def _check_file(found: Verification, part: Part) -> list[str] | None:
     """The file as such; its columns, None where its rows cannot be read."""
     name = part.name or ""
     file = found.path / name
-    if name != folder.segment_name(part.number):
+    if name not in _names_of(name, part.number):
         found.problems.append(f"part {part.number} bears the wrong name {name}")
         return None
     try:

@@ -1,0 +1,44 @@
+"""Moments as options take them: from when on, and up to when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from pulsar_doctor.cli._options import DURATION, together
+
+
+class When(click.ParamType):  # type: ignore[type-arg]
+    """A moment: ISO 8601, UTC where no zone is given, or a duration back from the trace's end."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime | float:
+        """The moment, or the seconds before the end."""
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            pass
+        else:
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        try:
+            return DURATION.convert(value, param, ctx)
+        except click.BadParameter:
+            example = "write 2026-08-01T12:00:00Z, or 30s for the last 30 seconds"
+            self.fail(f"{value!r} is no time; {example}", param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """What the help shows."""
+        return "TIME"
+
+
+which_options = together(
+    click.option("--topic", help="Only this topic; its last part is enough."),
+    click.option("--subscription", help="Only this subscription."),
+    click.option("--since", "--from", "since", type=When(), help="From then on."),
+    click.option("--until", type=When(), help="Up to then."),
+)
