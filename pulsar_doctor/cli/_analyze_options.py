@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -15,9 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeRequest:
-    """One call, as it was typed; its times in seconds."""
+    """One call, as it was typed; its times in seconds. since, until: likewise, before the end."""
 
     traces: tuple[str, ...]
+    topic: str | None
+    subscription: str | None
+    since: datetime | float | None
+    until: datetime | float | None
     bucket: float | None
     top: int
     save_dir: str | None

@@ -16,6 +16,7 @@ from pulsar_doctor.cli._analyze_options import (
     save_options,
     spark_options,
 )
+from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
     DURATION,
     fail_on_option,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.spark.analyzing import Make, Wish
     from pulsar_doctor.spark.asking import SqlAnswer
     from pulsar_doctor.spark.reading import Looked, TraceSource
+    from pulsar_doctor.spark.selection import Selection
     from pulsar_doctor.spark.session import Where
 
 LEFT_OUT_CODE = 4
@@ -47,6 +49,8 @@ Examples:
   pulsar-doctor analyze '/var/lib/taps/*.ptrace' --bucket 1m -o json | jq '.stalls[0]'
   pulsar-doctor analyze --master spark://spark:7077 s3a://traces/2026-11/ --save s3a://reports/
   pulsar-doctor analyze --remote sc://localhost:15002 /data/incident.ptrace
+  pulsar-doctor analyze ring.ptrace --since 1h --topic orders
+  pulsar-doctor analyze /traces --since 2026-11-01T12:00:00Z --until 2026-11-01T13:00:00Z
   pulsar-doctor analyze incident.ptrace --sql 'SELECT topic, severity FROM stalls'
   pulsar-doctor analyze --follow /var/lib/taps/billing.ptrace
   spark-submit --master yarn "$(python -m pulsar_doctor.spark --path)" hdfs:///traces
@@ -61,6 +65,7 @@ it was ended before anything was read;
 
 @click.command(epilog=EPILOG)
 @click.argument("traces", metavar="DIR...", nargs=-1, required=True)
+@which_options
 @click.option(
     "--bucket", type=DURATION,
     help="Step of the timeline; default: one that fits, with --follow 1m.",
@@ -102,12 +107,20 @@ def command(asked: AnalyzeRequest) -> int:
     subscriptions  which are in trouble, and who hoards in them
     holes          entries never acknowledged while later ones were
 
-    With -o json: {"schema": "pulsar-doctor/analyze/1", "events", and each of these as a list of at
-    most 10,000 rows, the worst first; "totals" says how many there are}. Times end in _us
-    (microseconds); null is not told. A sum of which a part is not told is null, and beside it
-    stands what is told of it (acknowledged_least, unacked_least); where "certain" is false commands
-    are missing, and all that is counted is at least so much. With --follow a line of JSON each time
-    that something has changed; Ctrl-C or SIGTERM is its normal end.
+    --since, --until, --topic and --subscription read a part: segments and row groups without any of
+    it are not opened. A TIME is ISO 8601 (UTC where it has no zone) or a duration counted back from
+    the end of the newest of the traces. What is counted is then of that part alone, and a consumer
+    that began before is not "certain"; numbers that carry over (permits, unacked) are as ever, and
+    a time without permits keeps its true start and its whole length, also where its consumer said
+    nothing in all of that time. How a trace ends is not told where --until lies before that.
+
+    With -o json: {"schema": "pulsar-doctor/analyze/1", "events", "since", "until", "topic",
+    "subscription", and each of these as a list of at most 10,000 rows, the worst first; "totals"
+    says how many there are}. Times end in _us (microseconds); null is not told. A sum of which a
+    part is not told is null, and beside it stands what is told of it (acknowledged_least,
+    unacked_least); where "certain" is false commands are missing, and all that is counted is at
+    least so much. With --follow a line of JSON each time that something has changed; Ctrl-C or
+    SIGTERM is its normal end.
 
     --sql asks the tables as --save keeps them: these six and brief_stalls, each with date, topic
     and trace_id. -o json: {"schema": "pulsar-doctor/analyze-sql/1", "columns", "rows", "more"}, at
@@ -117,6 +130,7 @@ def command(asked: AnalyzeRequest) -> int:
     where = _where(asked)
     if asked.follow and asked.save_dir and asked.save_mode == "replace":
         raise InputError("--follow saves again and again, so --save-mode append alone goes with it")
+    _refuse_a_part(asked)
     if asked.save_format != "parquet" and not asked.save_dir:
         raise InputError(f"--format {asked.save_format} says how --save saves; give that, too")
     if asked.follow and asked.strict:
@@ -128,6 +142,25 @@ def command(asked: AnalyzeRequest) -> int:
     if asked.follow:
         return _code(_follow(where, bucket_us, asked), asked.fail_on)
     return _analyze(where, bucket_us, asked)
+
+
+def _refuse_a_part(asked: AnalyzeRequest) -> None:
+    """What is for whole traces only."""
+    named = ("since", "until", "topic", "subscription")
+    part = [f"--{name}" for name in named if getattr(asked, name) is not None]
+    if part and asked.follow:
+        raise InputError(f"--follow tells of whole traces as they grow; leave out {part[0]}")
+    if part and asked.save_dir:
+        raise InputError(
+            f"--save keeps whole traces, and a part would take the place of one; leave out "
+            f"{part[0]}, or ask for it with -o json or --sql"
+        )
+
+
+def _selection(asked: AnalyzeRequest) -> Selection:
+    from pulsar_doctor.spark.selection import Selection
+
+    return Selection(asked.since, asked.until, asked.topic, asked.subscription)
 
 
 def _where(asked: AnalyzeRequest) -> Where:
@@ -186,6 +219,7 @@ def _wanted(asked: AnalyzeRequest, bucket_us: int | None) -> Wish:
     return Wish(
         traces=asked.traces,
         strict=asked.strict,
+        selection=_selection(asked),
         bucket_us=bucket_us,
         stall_floor_us=round(asked.stall_floor * 1e6),
         save_dir=asked.save_dir,
@@ -208,7 +242,8 @@ def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
         from pulsar_doctor.spark.reading import look
         from pulsar_doctor.spark.session import will_be_here
 
-        return look(asked.traces, here=will_be_here(where), strict=asked.strict)
+        here = will_be_here(where)
+        return look(asked.traces, here=here, strict=asked.strict, selection=_selection(asked))
 
 
 def _phase(what: str) -> AbstractContextManager[None]:

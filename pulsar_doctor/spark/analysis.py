@@ -42,6 +42,7 @@ class Analysis:
     percentile_error: a percentile of `gaps` is at most this share above the exact one; 0.0: exact.
     notes: sentences about what could not be read or is not certain.
     left_out: traces that are damaged, or none; nothing here is of them.
+    since, until, topic, subscription: what of the traces was asked for; None: all.
     """
 
     events: int
@@ -61,6 +62,10 @@ class Analysis:
     left_out: Sequence[LeftOut] = ()
     stall_floor_seconds: float | None = None
     brief_stalls: Sequence[TableRow] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    topic: str | None = None
+    subscription: str | None = None
 
     def rows(self, table: str) -> Sequence[TableRow]:
         """The rows that are here of one of TABLES; none where it was not made."""

@@ -14,6 +14,7 @@ from pulsar_doctor.spark.manifests import Manifest
 from pulsar_doctor.spark.reading import Looked, TraceSource, read_traces
 from pulsar_doctor.spark.running import aggregated, dated
 from pulsar_doctor.spark.saving import save, saved_in
+from pulsar_doctor.spark.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +27,13 @@ Make = Callable[[TraceSource, Tables, int], T]  # the last: the step of the time
 class Wish:
     """What is to be analyzed, and how. bucket_us: None: one that fits, or that of what is saved.
 
-    save_dir: None: nothing is saved; replace: other traces that are saved there go; lake: as tables
-    of that kind and not in files of our own.
+    selection: which rows of the traces. save_dir: None: nothing is saved; replace: other traces
+    that are saved there go; lake: as tables of that kind and not in files of our own.
     """
 
     traces: Sequence[str]
     strict: bool = False
+    selection: Selection = EVERYTHING
     bucket_us: int | None = None
     stall_floor_us: int = 0
     save_dir: str | None = None
@@ -60,7 +62,9 @@ def analyze(
     if wanted.replace:
         there = Manifest()
     with progress("reading the traces"):
-        source = read_traces(spark, wanted.traces, looked, strict=wanted.strict)
+        source = read_traces(
+            spark, wanted.traces, looked, strict=wanted.strict, selection=wanted.selection
+        )
     for each in source.left_out:
         say(f"left out: {each.why}")
     step = wanted.bucket_us or step_of(source, there)

@@ -19,6 +19,7 @@ from pulsar_doctor.spark.analysis import LeftOut
 from pulsar_doctor.spark.failures import full_text
 from pulsar_doctor.spark.paths import literally, path_of
 from pulsar_doctor.spark.segments import Segment
+from pulsar_doctor.spark.selection import EVERYTHING, Selection, Span
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.trace.folder import (
     INDEX,
@@ -26,6 +27,7 @@ from pulsar_doctor.trace.folder import (
     Meta,
     journal_name,
     meta_of,
+    number_in,
     state_name,
     state_of,
 )
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SEGMENTS = "seg-*.parquet"
-NUMBER = re.compile(r"seg-(\d+)\.parquet")
 LINKS = "viewfs://pulsar-doctor"
 MAGIC = set("*?[{")
 UNSEALED = (
@@ -55,6 +56,12 @@ class There:
     parts: list[Part] = field(default_factory=list)
     meta: Meta | None = None
     through: int = 0
+    until_us: int = 0
+
+    @property
+    def uris(self) -> list[str]:
+        """Of the segments of its parts."""
+        return [self.files[part.name] for part in self.parts if part.name]
 
 
 @dataclass(frozen=True)
@@ -65,12 +72,20 @@ class Elsewhere:
     left_out: list[LeftOut]
     notes: list[str]
     ends: dict[str, list[AtTheEnd]]
+    span: Span
 
 
-def look_elsewhere(spark: SparkSession, paths: Sequence[str], rows: RowsOf) -> Elsewhere:
+def look_elsewhere(
+    spark: SparkSession,
+    paths: Sequence[str],
+    rows: RowsOf,
+    selection: Selection = EVERYTHING,
+    end_us: int = 0,
+) -> Elsewhere:
     """The segments of the traces at these paths, as Spark takes paths.
 
-    left_out: traces that are damaged, or none. Raises whatever Spark raises.
+    left_out: traces that are damaged, or none. selection: of what time segments are wanted; others
+    are not opened. end_us: where the traces that are not here end. Raises whatever Spark raises.
     """
     left_out: list[LeftOut] = []
     notes: list[str] = []
@@ -80,14 +95,18 @@ def look_elsewhere(spark: SparkSession, paths: Sequence[str], rows: RowsOf) -> E
         judged = _judged(spark, _found(spark, paths), notes)
     good = [each for each in judged if isinstance(each, There)]
     left_out += [each for each in judged if isinstance(each, LeftOut)]
+    span = selection.span(max([end_us, *(each.until_us for each in good)]))
+    for each in good:
+        each.parts = [p for p in each.parts if p.times is None or span.has_some(p.times)]
     segments = []
-    proved = _sha256(spark, [uri for each in good for uri in each.files.values()])
+    proved = _sha256(spark, [uri for each in good for uri in each.uris])
     good = _kept(good, left_out, lambda there: _prove(there, proved))
-    told = _told(rows, [uri for each in good for uri in each.files.values()])
+    told = _told(rows, [uri for each in good for uri in each.uris])
     good = _kept(good, left_out, lambda there: _agree(there, told))
     for each in good:
-        segments += [_segment(each, part, told) for part in each.parts]
-    return Elsewhere(segments, left_out, notes, _ends(spark, good))
+        found = [_segment(each, part, told) for part in each.parts]
+        segments += [part for part in found if span.has_some((part.first_us, part.last_us))]
+    return Elsewhere(segments, left_out, notes, _ends(spark, good), span)
 
 
 def listed_elsewhere(
@@ -179,13 +198,13 @@ def _as_listed(
     path = f"{there.folder}/{INDEX}"
     index = Index(Expired(), []) if listed is None else index_of(listed, path)
     there.through = index.through
+    there.until_us = index.parts[-1].until_us if index.parts else index.expired.until_us
     there.parts = [part for part in index.parts if part.name]
     names = {part.name for part in there.parts}
     for name in sorted(there.files.keys() - names):
-        number = NUMBER.fullmatch(name)
-        at = int(number[1]) if number else 0
-        being_sealed = number and _is_there(spark, f"{there.folder}/{journal_name(at)}")
-        if at > index.expired.through and not being_sealed:
+        at = number_in(name)
+        about_to_go = at <= index.expired.through or index.is_left_over(name)
+        if not about_to_go and not _is_there(spark, f"{there.folder}/{journal_name(at)}"):
             raise TraceError(
                 f"{there.folder}/{name} is not in {INDEX}; `pulsar-doctor trace verify` tells more"
             )

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -26,11 +26,15 @@ from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect
 from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
+from pulsar_doctor.spark.selected import Counted, carried, counted, cut_to, named, within
+from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, Span
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pulsar_doctor.trace.reading import Trace
 
 TYPES = {
     "string": "string",
@@ -52,7 +56,8 @@ class TraceSource:
     """Traces that were found. rows: the columns of TRACE(5). segments: of which, none twice.
 
     notes: what whoever reads the result should be told. left_out: traces that are damaged or none.
-    ends: what the rules say of consumers where a trace ends, by its folder.
+    ends: what the rules say of consumers where a trace ends, by its folder. selection: what of the
+    traces was asked for; span: the time that this means; counted: what there is of its names.
     """
 
     rows: DataFrame
@@ -60,15 +65,22 @@ class TraceSource:
     notes: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
+    selection: Selection = EVERYTHING
+    span: Span = EVER
+    counted: Counted | None = None
 
     @property
     def events(self) -> int:
         """How many rows there are."""
+        if self.counted is not None:
+            return self.counted.events
         return sum(segment.rows for segment in self.segments)
 
     @property
     def traces(self) -> int:
         """How many traces they are of."""
+        if self.counted is not None:
+            return self.counted.traces
         return len({segment.trace_id for segment in self.segments})
 
     @property
@@ -85,7 +97,15 @@ class TraceSource:
 
     @property
     def at_the_end(self) -> list[AtTheEnd]:
-        """What the rules say, of each trace as of the last row that there is."""
+        """What the rules say, of each trace as of the last row that there is.
+
+        Not of one that goes on behind the time that was asked for.
+        """
+        return [each for each in self.without_permits if self.span.has_end(each.until_us)]
+
+    @property
+    def without_permits(self) -> list[AtTheEnd]:
+        """Who had no permits where each trace ends, whatever time was asked for."""
         newest: dict[str, Segment] = {}
         for segment in self.segments:
             if segment.trace in self.ends:
@@ -95,23 +115,47 @@ class TraceSource:
     @property
     def first_us(self) -> int | None:
         """The `ts` of the earliest row."""
+        if self.counted is not None:
+            return self.counted.first_us
         return min((segment.first_us for segment in self.segments), default=None)
 
     @property
     def last_us(self) -> int | None:
         """The `ts` of the latest row."""
+        if self.counted is not None:
+            return self.counted.last_us
         return max((segment.last_us for segment in self.segments), default=None)
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """A trace of this machine whose list was read, and no segment yet."""
+
+    path: Path
+    trace: Trace
+
+    @property
+    def end_us(self) -> int:
+        """Until when it was watched, as far as it is sealed."""
+        index = self.trace.opened
+        return index.parts[-1].until_us if index.parts else index.expired.until_us
+
+
+@dataclass(frozen=True, slots=True)
 class Looked:
-    """What was found on this machine, before there is a Spark. elsewhere: paths for Spark alone."""
+    """What was found on this machine, before there is a Spark. elsewhere: paths for Spark alone.
+
+    opened: traces whose segments are still to be looked at, once it is known where all of them end.
+    span: the time that is asked for.
+    """
 
     segments: Sequence[Segment]
     elsewhere: Sequence[str]
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
     ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
+    opened: Sequence[Opened] = ()
+    span: Span = EVER
 
     @property
     def few(self) -> bool:
@@ -119,23 +163,34 @@ class Looked:
         return not self.elsewhere and sum(each.rows for each in self.segments) <= FEW_ROWS
 
 
-def look(paths: Sequence[str], *, here: bool | None, strict: bool = False) -> Looked:
+def look(
+    paths: Sequence[str],
+    *,
+    here: bool | None,
+    strict: bool = False,
+    selection: Selection = EVERYTHING,
+) -> Looked:
     """Looks at the traces that this machine can read; what crashed ones left is sealed.
 
     here: whether Spark runs in this machine's process; False: on a cluster, whose file system may
     have what is not found here; None: a Spark Connect server, which reads its own disk.
-    strict: what is no trace or is damaged is not left out, but refused.
+    strict: what is no trace or is damaged is not left out, but refused. selection: of what time
+    segments are wanted; others are not opened.
     Raises TraceError or InputError for what is not there, and where no trace with a row is left.
     """
     notes: list[str] = []
     left_out: list[LeftOut] = []
     local = [path for path in paths if is_local(path, here=here)]
     elsewhere = [path for path in paths if path not in local]
+    opened = list(_opened(local, None if strict else left_out))
+    if elsewhere and selection.counts_back:
+        return Looked([], elsewhere, notes, left_out, opened=opened)
+    span = selection.span(max((each.end_us for each in opened), default=0))
     ends: dict[str, list[AtTheEnd]] = {}
-    segments = list(_on_this_machine(local, notes, None if strict else left_out, ends))
+    segments = _segments(opened, span, notes, None if strict else left_out, ends)
     if not elsewhere:
-        _kept(paths, segments, list(left_out), strict=strict)
-    return Looked(segments, elsewhere, notes, left_out, ends)
+        _kept(paths, segments, list(left_out), strict=strict, span=span)
+    return Looked(segments, elsewhere, notes, left_out, ends, span=span)
 
 
 def read_traces(
@@ -144,37 +199,74 @@ def read_traces(
     looked: Looked | None = None,
     *,
     strict: bool = False,
+    selection: Selection = EVERYTHING,
 ) -> TraceSource:
     """The rows of traces: folders of a trace, folders of such folders, globs, URIs.
 
-    looked: what `look` found at these paths; None: it is looked for. Raises as `look` does.
+    looked: what `look` found at these paths; None: it is looked for. selection: which rows are
+    wanted. Raises as `look` does.
     """
-    looked = looked or look(paths, here=is_here(spark), strict=strict)
+    looked = looked or look(paths, here=is_here(spark), strict=strict, selection=selection)
     notes, segments = list(looked.notes), list(looked.segments)
-    left_out, ends = list(looked.left_out), dict(looked.ends)
+    left_out, ends = list(looked.left_out), {each: [*said] for each, said in looked.ends.items()}
+    span = looked.span
 
     def rows_in(files: Sequence[str]) -> DataFrame:
         return spark.read.schema(SCHEMA).options(**OPTIONS).parquet(*files)
 
     if looked.elsewhere:
         with told_in_one_sentence("reading the traces"):
-            found = look_elsewhere(spark, looked.elsewhere, rows_in)
+            end_us = max((each.end_us for each in looked.opened), default=0)
+            found = look_elsewhere(spark, looked.elsewhere, rows_in, selection, end_us)
+        span = found.span
+        segments += _segments(looked.opened, span, notes, None if strict else left_out, ends)
         segments += found.segments
         notes += found.notes
         left_out += found.left_out
         ends |= found.ends
-    kept = _kept(paths, segments, left_out, strict=strict)
+    kept = _kept(paths, segments, left_out, strict=strict, span=span)
     names = {each.trace for each in left_out}
     counted = [segment for segment in segments if segment.trace not in names]
     twice = sum(each.rows for each in counted) - sum(each.rows for each in kept)
     if twice:
         notes.append(f"{twice:,} rows are there twice and counted once")
-    rows = rows_in([literally(each.path) for each in kept])
-    return TraceSource(rows, kept, notes, left_out, ends)
+
+    def rows_of(segments: Sequence[Segment]) -> DataFrame:
+        return rows_in([literally(each.path) for each in segments])
+
+    source = TraceSource(rows_of(kept), kept, notes, left_out, ends)
+    if selection.all:
+        return source
+    with told_in_one_sentence("looking for what is asked for"):
+        return _selected(paths, replace(source, selection=selection, span=span), rows_of)
+
+
+def _selected(
+    paths: Sequence[str], source: TraceSource, rows_of: Callable[[Sequence[Segment]], DataFrame]
+) -> TraceSource:
+    """Of what there is, what was asked for; InputError where that is nothing."""
+    span, selection = source.span, source.selection
+    where = ", ".join(paths)
+    segments = cut_to(source.segments, span, rows_of)
+    if not segments:
+        raise InputError(f"{where}: no command was recorded there{span}")
+    rows, count = within(source.rows, span), None
+    silent = carried(rows, segments, source.without_permits, span)
+    if silent is not None:
+        rows = rows.unionByName(silent, allowMissingColumns=True)
+    if selection.by_name:
+        count = counted(rows, selection, where)
+        rows = named(rows, segments, selection)
+    return replace(source, rows=rows, segments=segments, counted=count)
 
 
 def _kept(
-    paths: Sequence[str], segments: Iterable[Segment], left_out: list[LeftOut], *, strict: bool
+    paths: Sequence[str],
+    segments: Iterable[Segment],
+    left_out: list[LeftOut],
+    *,
+    strict: bool,
+    span: Span,
 ) -> list[Segment]:
     """Each row once. Adds to left_out the traces that contradict each other."""
     if strict and left_out:
@@ -194,7 +286,8 @@ def _kept(
         more = f"; and {len(left_out) - 1} more" if len(left_out) > 1 else ""
         raise TraceError(left_out[0].why + more)
     if not kept:
-        raise InputError(f"{', '.join(paths)}: no command was recorded there yet")
+        when = " yet" if span == EVER else str(span)
+        raise InputError(f"{', '.join(paths)}: no command was recorded there{when}")
     return kept
 
 
@@ -213,28 +306,44 @@ def is_local(path: str, *, here: bool | None) -> bool:
     return here or scheme == "file" or bool(_matches(path))
 
 
-def _on_this_machine(
-    paths: Sequence[str],
-    notes: list[str],
-    left_out: list[LeftOut] | None,
-    ends: dict[str, list[AtTheEnd]],
-) -> Iterator[Segment]:
-    """left_out: None where a trace that is damaged stops all."""
+def _opened(paths: Sequence[str], left_out: list[LeftOut] | None) -> Iterator[Opened]:
+    """What a crash left is sealed. left_out: None where a trace that is damaged stops all."""
     if not paths:
         return
     with needing("trace", "reading a trace"):
         import pyarrow.parquet  # noqa: F401
+    from pulsar_doctor.trace.sealing import open_trace
+
     seen: set[Path] = set()
     for path in paths:
         for trace in traces_at(path):
             if trace.resolve() not in seen:
                 seen.add(trace.resolve())
                 try:
-                    yield from list(_of_trace(trace, notes, ends))
+                    yield Opened(trace, open_trace(trace))
                 except TraceError as error:
                     if left_out is None or not trace.exists():
                         raise
                     left_out.append(LeftOut(str(trace), str(error)))
+
+
+def _segments(
+    opened: Sequence[Opened],
+    span: Span,
+    notes: list[str],
+    left_out: list[LeftOut] | None,
+    ends: dict[str, list[AtTheEnd]],
+) -> list[Segment]:
+    """Those of this time, proved; notes and ends are added to, and left_out as above."""
+    found: list[Segment] = []
+    for each in opened:
+        try:
+            found += _of_trace_as_it_is(each, span, notes, ends)
+        except TraceError as error:
+            if left_out is None:
+                raise
+            left_out.append(LeftOut(str(each.path), str(error)))
+    return found
 
 
 def traces_at(path: str) -> list[Path]:
@@ -269,34 +378,45 @@ def _below(root: Path, name: str) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _of_trace(path: Path, notes: list[str], ends: dict[str, list[AtTheEnd]]) -> Iterator[Segment]:
-    """What is sealed of a trace; what a crash left of it is sealed first."""
-    from pulsar_doctor.trace.folder import read_state
-    from pulsar_doctor.trace.sealing import open_trace
-    from pulsar_doctor.trace.segments import times_of
+def _of_trace_as_it_is(
+    opened: Opened, span: Span, notes: list[str], ends: dict[str, list[AtTheEnd]]
+) -> list[Segment]:
+    from pulsar_doctor.trace.reading import CompactedMeanwhileError, Trace
 
-    trace = open_trace(path)
+    try:
+        return _of_trace(opened.path, opened.trace, span, notes, ends)
+    except CompactedMeanwhileError:
+        return _of_trace(opened.path, Trace(opened.path), span, notes, ends)
+
+
+def _of_trace(
+    path: Path, trace: Trace, span: Span, notes: list[str], ends: dict[str, list[AtTheEnd]]
+) -> list[Segment]:
+    """What is sealed of a trace in this time."""
+    from pulsar_doctor.trace.folder import read_state
+
     if trace.live:
         notes.append(f"{path} still grows: what is not sealed yet is left out (see --follow)")
-    empty, through = True, 0
-    for part in trace.proved_parts():
-        through = part.number
-        if part.name is None or part.first_seq is None or part.last_seq is None:
-            continue
-        file = path / part.name
-        first_us, last_us = times_of(file, part.bytes)
-        yield Segment(
-            f"file:{file.resolve()}",
-            trace.meta.trace_id,
-            part.first_seq,
-            part.last_seq,
-            first_us,
-            last_us,
-            str(path),
+    parts = [part for part in trace.opened.parts if part.name]
+    trace.require(parts)
+    times = dict(zip(parts, trace.times(parts), strict=True))
+    wanted = [part for part, told in times.items() if told is not None and span.has_some(told)]
+    folder = f"file:{path.resolve()}"
+    segments = []
+    for part in trace.proved(wanted):
+        segments.append(
+            Segment(
+                f"{folder}/{part.name}",
+                trace.meta.trace_id,
+                part.first_seq or 0,
+                part.last_seq or 0,
+                *(times[part] or (0, 0)),
+                str(path),
+            )
         )
-        empty = False
-    if not empty:
-        ends[str(path)] = at_the_end(trace.meta, read_state(path, through))
-    elif not trace.live:
+    if segments:
+        ends[str(path)] = at_the_end(trace.meta, read_state(path, trace.opened.through))
+    elif not parts and not trace.live:
         notes.append(f"{path}: no command was recorded there yet")
     notes += trace.notes
+    return segments

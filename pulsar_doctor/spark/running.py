@@ -19,6 +19,7 @@ from pulsar_doctor.spark.configuration import APP
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect, is_local
 from pulsar_doctor.spark.reading import FEW_ROWS, TraceSource
+from pulsar_doctor.spark.selected import of_the_span
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -67,7 +68,7 @@ def aggregated(
             cut=cut,
         )
     try:
-        yield tables
+        yield of_the_span(tables, source.span, source.selection, bucket_us)
     finally:
         tables.forget()
 
@@ -106,6 +107,10 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         notes=notes,
         left_out=source.left_out,
         brief_stalls=brief,
+        since=moment(source.span.since_us),
+        until=moment(source.span.until_us),
+        topic=source.selection.topic,
+        subscription=source.selection.subscription,
         **rows,
     )
 
@@ -149,7 +154,7 @@ def _what_is_not_told(consumers: DataFrame) -> Iterator[str]:
         )
     if told["partial"]:
         yield (
-            f"of {told['partial']:,} {in_all} commands are missing, or came before the trace "
+            f"of {told['partial']:,} {in_all} commands are missing, or came before what is read "
             "begins: what is counted of them is at least so much, and certain is false"
         )
 

@@ -7,7 +7,7 @@ Where these are not to be had (an older program's, a copy without them) the colu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,16 +18,28 @@ from pulsar_doctor.rules import load
 from pulsar_doctor.trace.folder import Meta
 
 # Findings that say nothing of permits.
+IDENTITY = (
+    "conn_id", "consumer_id", "topic", "subscription", "subscription_type", "consumer_name",
+    "client_version",
+)  # fmt: skip
 OTHERS = frozenset({"ack-hole", "holes-over-limit", "redelivery-storm"})
 
 
 class AtTheEnd(NamedTuple):
-    """A consumer without permits, and the worst that is found of it; None where nothing is."""
+    """A consumer without permits, and the worst that is found of it; None where nothing is.
+
+    since_us: since when; until_us: when its trace was last watched. identity, numbers: as its rows
+    have them, in the columns of a trace.
+    """
 
     trace_id: str
     incarnation: int
     code: str | None
     severity: str | None
+    since_us: int | None = None
+    until_us: int = 0
+    identity: Mapping[str, Any] = {}
+    numbers: Mapping[str, Any] = {}
 
 
 def at_the_end(meta: Meta, state: dict[str, Any] | None) -> list[AtTheEnd]:
@@ -53,4 +65,16 @@ def _judged(timeline: Timeline) -> Iterator[AtTheEnd]:
             ledger = consumer.ledger
             if ledger.starved_since_ns is not None and not ledger.uncertain:
                 code, severity = worst.get(consumer.label, (None, None))
-                yield AtTheEnd(timeline.trace_id, consumer.incarnation, code, severity)
+                yield AtTheEnd(
+                    timeline.trace_id,
+                    consumer.incarnation,
+                    code,
+                    severity,
+                    since_us=ledger.starved_since_us,
+                    until_us=timeline.now_us,
+                    identity={name: getattr(consumer, name) for name in IDENTITY},
+                    numbers={
+                        "available_permits": ledger.available_permits,
+                        "unacked_messages": ledger.unacked,
+                    },
+                )

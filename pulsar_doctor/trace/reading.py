@@ -80,10 +80,6 @@ class Trace:
             elif part.name:
                 yield part
 
-    def proved_parts(self) -> Iterator[Part]:
-        """What is sealed, by now, as `proved`."""
-        return self.proved(self.parts())
-
     def require(self, parts: Sequence[Part]) -> None:
         """Raises TraceError where the segment of one is not there, and no ring has dropped it."""
         there = folder.names_in(self.path)

@@ -37,6 +37,10 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "schema": SCHEMA,
         "events": analysis.events,
         "traces": analysis.traces,
+        "since": _plain(analysis.since),
+        "until": _plain(analysis.until),
+        "topic": analysis.topic,
+        "subscription": analysis.subscription,
         "first": _plain(analysis.first),
         "last": _plain(analysis.last),
         "bucket_seconds": analysis.bucket_seconds,
@@ -112,11 +116,24 @@ def _glance(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType
         yield from _section(CONSUMERS_SECTION, analysis, top, view)
 
 
+def _asked(analysis: Analysis) -> str:
+    """What of the traces was asked for; nothing where that is all."""
+    words = {
+        "since": analysis.since and _plain(analysis.since),
+        "until": analysis.until and _plain(analysis.until),
+        "topic": analysis.topic and printable(analysis.topic),
+        "subscription": analysis.subscription and printable(analysis.subscription),
+    }
+    return ", ".join(f"{name} {value}" for name, value in words.items() if value)
+
+
 def _headline(analysis: Analysis, view: View) -> Iterator[Text]:
     events = counted(analysis.events, "event")
     consumers = counted(analysis.total("consumers"), "consumer incarnation")
     when = _from_to(analysis.first, analysis.last)
     yield Text(f"{events} of {counted(analysis.traces, 'trace')}{when}, {consumers}")
+    if asked := _asked(analysis):
+        yield Text(f"asked for: {asked}")
     if analysis.events:
         yield _verdict(analysis, view)
     else:

@@ -1,0 +1,88 @@
+"""Which part of traces is asked for: a time, a topic, a subscription.
+
+What is analyzed of a time is as if the traces began and ended with it: what a consumer is and how
+it stands is told by its rows as ever, what is counted is counted there only, and a consumer that
+began before is not `certain`. A time without permits keeps its true start and its whole length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Moment = datetime | float  # or seconds back from the end of what there is
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one moment up to another, both in it, in µs since 1970; None: from or to the end."""
+
+    since_us: int | None = None
+    until_us: int | None = None
+
+    def has_some(self, times: tuple[int, int]) -> bool:
+        """Whether rows of these times, the first and the last, may lie in it."""
+        first_us, last_us = times
+        after = self.since_us is None or last_us >= self.since_us
+        return after and (self.until_us is None or first_us <= self.until_us)
+
+    def has_all(self, times: tuple[int, int]) -> bool:
+        """Whether all of them do."""
+        first_us, last_us = times
+        after = self.since_us is None or first_us >= self.since_us
+        return after and (self.until_us is None or last_us <= self.until_us)
+
+    def has_end(self, end_us: int) -> bool:
+        """Whether it goes on to there."""
+        return self.until_us is None or self.until_us >= end_us
+
+    def __str__(self) -> str:
+        since = "" if self.since_us is None else f" from {_iso(self.since_us)}"
+        return since + ("" if self.until_us is None else f" up to {_iso(self.until_us)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is asked for; None: all. topic: all of its name, or its last part."""
+
+    since: Moment | None = None
+    until: Moment | None = None
+    topic: str | None = None
+    subscription: str | None = None
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left out."""
+        return self == Selection()
+
+    @property
+    def by_name(self) -> bool:
+        """Whether rows are left out for what they are of."""
+        return self.topic is not None or self.subscription is not None
+
+    @property
+    def counts_back(self) -> bool:
+        """Whether one must know where the traces end."""
+        return isinstance(self.since, float) or isinstance(self.until, float)
+
+    def span(self, end_us: int) -> Span:
+        """The time that is meant, where the last of the traces ends there."""
+        return Span(_microseconds(self.since, end_us), _microseconds(self.until, end_us))
+
+
+EVERYTHING, EVER = Selection(), Span()
+
+
+def _microseconds(moment: Moment | None, end_us: int) -> int | None:
+    if isinstance(moment, datetime):
+        return (moment - EPOCH) // timedelta(microseconds=1)
+    return None if moment is None else end_us - int(moment * 1_000_000)
+
+
+def _iso(us: int) -> str:
+    try:
+        return f"{EPOCH + timedelta(microseconds=us):%Y-%m-%dT%H:%M:%S.%fZ}"
+    except OverflowError:
+        return f"{us} us since 1970"
