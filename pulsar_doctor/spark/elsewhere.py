@@ -19,7 +19,7 @@ from pulsar_doctor.spark.analysis import LeftOut
 from pulsar_doctor.spark.failures import full_text
 from pulsar_doctor.spark.paths import literally, path_of
 from pulsar_doctor.spark.segments import Segment
-from pulsar_doctor.spark.selection import EVERYTHING, Selection, Span
+from pulsar_doctor.spark.selection import EVERYTHING, Selection, TimeSpan
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.trace.folder import (
     INDEX,
@@ -72,7 +72,7 @@ class Elsewhere:
     left_out: list[LeftOut]
     notes: list[str]
     ends: dict[str, list[AtTheEnd]]
-    span: Span
+    span: TimeSpan
 
 
 def look_elsewhere(

@@ -26,8 +26,8 @@ from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect
 from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
-from pulsar_doctor.spark.selected import Counted, carried, counted, cut_to, named, within
-from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, Span
+from pulsar_doctor.spark.selected import OfTheNames, carried, counted, cut_to, named, within
+from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, TimeSpan
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
@@ -66,8 +66,8 @@ class TraceSource:
     left_out: list[LeftOut] = field(default_factory=list)
     ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
     selection: Selection = EVERYTHING
-    span: Span = EVER
-    counted: Counted | None = None
+    span: TimeSpan = EVER
+    counted: OfTheNames | None = None
 
     @property
     def events(self) -> int:
@@ -155,7 +155,7 @@ class Looked:
     left_out: Sequence[LeftOut] = ()
     ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
     opened: Sequence[Opened] = ()
-    span: Span = EVER
+    span: TimeSpan = EVER
 
     @property
     def few(self) -> bool:
@@ -266,7 +266,7 @@ def _kept(
     left_out: list[LeftOut],
     *,
     strict: bool,
-    span: Span,
+    span: TimeSpan,
 ) -> list[Segment]:
     """Each row once. Adds to left_out the traces that contradict each other."""
     if strict and left_out:
@@ -329,7 +329,7 @@ def _opened(paths: Sequence[str], left_out: list[LeftOut] | None) -> Iterator[Op
 
 def _segments(
     opened: Sequence[Opened],
-    span: Span,
+    span: TimeSpan,
     notes: list[str],
     left_out: list[LeftOut] | None,
     ends: dict[str, list[AtTheEnd]],
@@ -379,7 +379,7 @@ def _below(root: Path, name: str) -> Iterator[Path]:
 
 
 def _of_trace_as_it_is(
-    opened: Opened, span: Span, notes: list[str], ends: dict[str, list[AtTheEnd]]
+    opened: Opened, span: TimeSpan, notes: list[str], ends: dict[str, list[AtTheEnd]]
 ) -> list[Segment]:
     from pulsar_doctor.trace.reading import CompactedMeanwhileError, Trace
 
@@ -390,7 +390,7 @@ def _of_trace_as_it_is(
 
 
 def _of_trace(
-    path: Path, trace: Trace, span: Span, notes: list[str], ends: dict[str, list[AtTheEnd]]
+    path: Path, trace: Trace, span: TimeSpan, notes: list[str], ends: dict[str, list[AtTheEnd]]
 ) -> list[Segment]:
     """What is sealed of a trace in this time."""
     from pulsar_doctor.trace.folder import read_state
@@ -399,8 +399,9 @@ def _of_trace(
         notes.append(f"{path} still grows: what is not sealed yet is left out (see --follow)")
     parts = [part for part in trace.opened.parts if part.name]
     trace.require(parts)
-    times = dict(zip(parts, trace.times(parts), strict=True))
-    wanted = [part for part, told in times.items() if told is not None and span.has_some(told)]
+    all_times = zip(parts, trace.times(parts), strict=True)
+    times = {part.number: told for part, told in all_times if told and span.has_some(told)}
+    wanted = [part for part in parts if part.number in times]
     folder = f"file:{path.resolve()}"
     segments = []
     for part in trace.proved(wanted):
@@ -410,7 +411,7 @@ def _of_trace(
                 trace.meta.trace_id,
                 part.first_seq or 0,
                 part.last_seq or 0,
-                *(times[part] or (0, 0)),
+                *times[part.number],
                 str(path),
             )
         )

@@ -18,7 +18,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.spark.aggregations.profile import CONSUMER, is_a
 from pulsar_doctor.spark.aggregations.told import told
 from pulsar_doctor.spark.segments import Segment
-from pulsar_doctor.spark.selection import Selection, Span
+from pulsar_doctor.spark.selection import Selection, TimeSpan
 from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED
 from pulsar_doctor.wording.printable import printable
 from pulsar_doctor.wording.spelling import near
@@ -44,7 +44,7 @@ CARRIED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class OfTheNames:
     """What there is of a topic or a subscription."""
 
     events: int
@@ -54,7 +54,7 @@ class Counted:
 
 
 def cut_to(
-    segments: Sequence[Segment], span: Span, rows_in: Callable[[Sequence[Segment]], DataFrame]
+    segments: Sequence[Segment], span: TimeSpan, rows_in: Callable[[Sequence[Segment]], DataFrame]
 ) -> list[Segment]:
     """The segments as if they had no other rows than those of this time.
 
@@ -69,7 +69,7 @@ def cut_to(
 
 
 def _pieces(
-    ends: Sequence[Segment], span: Span, rows_in: Callable[[Sequence[Segment]], DataFrame]
+    ends: Sequence[Segment], span: TimeSpan, rows_in: Callable[[Sequence[Segment]], DataFrame]
 ) -> dict[tuple[str, int], list[Segment]]:
     places = [
         {"of": each.trace_id, "first": each.first_seq, "last": each.last_seq} for each in ends
@@ -98,7 +98,7 @@ def _pieces(
     return cut
 
 
-def within(rows: DataFrame, span: Span) -> DataFrame:
+def within(rows: DataFrame, span: TimeSpan) -> DataFrame:
     """The rows of this time."""
     if span.since_us is not None:
         rows = rows.where(F.col("ts") >= F.timestamp_micros(F.lit(span.since_us)))
@@ -136,7 +136,7 @@ def named(rows: DataFrame, segments: Sequence[Segment], selection: Selection) ->
     return some.withColumns(blank)
 
 
-def counted(rows: DataFrame, selection: Selection, where: str) -> Counted:
+def counted(rows: DataFrame, selection: Selection, where: str) -> OfTheNames:
     """How much there is of this topic and subscription; InputError where there is nothing."""
     at_us = F.unix_micros("ts")
     (found,) = (
@@ -151,7 +151,7 @@ def counted(rows: DataFrame, selection: Selection, where: str) -> Counted:
     )
     if not found["events"]:
         raise InputError(f"{where}: {'; '.join(_absent(rows, selection))}")
-    return Counted(*found)
+    return OfTheNames(*found)
 
 
 def _absent(rows: DataFrame, selection: Selection) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _absent(rows: DataFrame, selection: Selection) -> Iterator[str]:
 
 
 def carried(
-    rows: DataFrame, segments: Sequence[Segment], ends: Sequence[AtTheEnd], span: Span
+    rows: DataFrame, segments: Sequence[Segment], ends: Sequence[AtTheEnd], span: TimeSpan
 ) -> DataFrame | None:
     """A row for each consumer that had no permits in all of this time and said nothing in it.
 
@@ -220,7 +220,7 @@ def carried(
     ).drop("ts_us", "since_us")
 
 
-def of_the_span(tables: Tables, span: Span, selection: Selection, bucket_us: int) -> Tables:
+def of_the_span(tables: Tables, span: TimeSpan, selection: Selection, bucket_us: int) -> Tables:
     """The tables without what is told of others, or of before, and is only a part of it there."""
     if selection.by_name:
         ours = {name: getattr(tables, name).where("topic is not null") for name in TABLES}

@@ -12,11 +12,9 @@ from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Moment = datetime | float  # or seconds back from the end of what there is
-
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """From one moment up to another, both in it, in µs since 1970; None: from or to the end."""
 
     since_us: int | None = None
@@ -45,10 +43,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for; None: all. topic: all of its name, or its last part."""
+    """What is asked for; None: all. topic: all of its name, or its last part.
 
-    since: Moment | None = None
-    until: Moment | None = None
+    since, until: a moment, or seconds back from the end of what there is.
+    """
+
+    since: datetime | float | None = None
+    until: datetime | float | None = None
     topic: str | None = None
     subscription: str | None = None
 
@@ -67,15 +68,15 @@ class Selection:
         """Whether one must know where the traces end."""
         return isinstance(self.since, float) or isinstance(self.until, float)
 
-    def span(self, end_us: int) -> Span:
+    def span(self, end_us: int) -> TimeSpan:
         """The time that is meant, where the last of the traces ends there."""
-        return Span(_microseconds(self.since, end_us), _microseconds(self.until, end_us))
+        return TimeSpan(_microseconds(self.since, end_us), _microseconds(self.until, end_us))
 
 
-EVERYTHING, EVER = Selection(), Span()
+EVERYTHING, EVER = Selection(), TimeSpan()
 
 
-def _microseconds(moment: Moment | None, end_us: int) -> int | None:
+def _microseconds(moment: datetime | float | None, end_us: int) -> int | None:
     if isinstance(moment, datetime):
         return (moment - EPOCH) // timedelta(microseconds=1)
     return None if moment is None else end_us - int(moment * 1_000_000)

@@ -422,6 +422,12 @@ def test_times_too_short_to_be_rows_are_told_in_a_line() -> None:
         assert any(told in line for line in drawn(report(found), 200))
 
 
+def test_what_was_asked_for_is_told_behind_the_first_line() -> None:
+    lines = drawn(report(analysis(since=START, topic="orders")))
+    assert lines[1].rstrip() == "asked for: since 2026-08-01T12:00:00.000000Z, topic orders"
+    assert "asked for" not in "".join(drawn(report(analysis())))
+
+
 def test_a_trace_that_was_left_out_is_told_on_top() -> None:
     lines = drawn(report(analysis(left_out=[LeftOut("/t/x.ptrace", "/t/x.ptrace is damaged")])))
     assert "left out: /t/x.ptrace is damaged" in lines[:4]
@@ -550,6 +556,7 @@ def test_a_document_has_the_stated_columns_and_types() -> None:
         assert list(document) == [
             "schema", "events", "traces", "first", "last", "bucket_seconds", "percentile_error",
             "totals", *TABLES, "stall_floor_seconds", "brief_stalls", "notes", "left_out",
+            "since", "until", "topic", "subscription",
         ]  # fmt: skip
         for table in TABLES:
             assert len(document[table]) == len(found.rows(table))
@@ -605,6 +612,10 @@ def test_a_document_word_for_word() -> None:
         "brief_stalls": [],
         "notes": ["one segment of t1 is torn"],
         "left_out": [],
+        "since": None,
+        "until": None,
+        "topic": None,
+        "subscription": None,
     }
 
 

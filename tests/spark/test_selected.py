@@ -14,7 +14,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
 from pulsar_doctor.spark.reading import Looked, TraceSource, look, read_traces
 from pulsar_doctor.spark.running import aggregated
-from pulsar_doctor.spark.selection import EVERYTHING, Selection, Span
+from pulsar_doctor.spark.selection import EVERYTHING, Selection, TimeSpan
 from pulsar_doctor.trace.index import read_index, write_index
 from pulsar_doctor.trace.reading import Trace
 from tests.spark import made_traces, twin
@@ -79,7 +79,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module", params=[("since", here), ("until", by_spark_alone), ("both", here)])
 def part(
     spark: SparkSession, paths: list[Path], request: pytest.FixtureRequest
-) -> tuple[list[Values], dict[str, list[Values]], Span]:
+) -> tuple[list[Values], dict[str, list[Values]], TimeSpan]:
     """The rows of this time, what Spark says of them, and the time."""
     span, read = request.param
     source = read(spark, paths, SPANS[span])
@@ -95,7 +95,7 @@ def part(
 
 @pytest.mark.parametrize("table", TWINS)
 def test_a_time_is_told_as_by_its_rows_alone(
-    part: tuple[list[Values], dict[str, list[Values]], Span], table: str
+    part: tuple[list[Values], dict[str, list[Values]], TimeSpan], table: str
 ) -> None:
     rows, found, span = part
     told = found["by trace" if table == "subscriptions" else table]
@@ -234,7 +234,7 @@ def test_durations_are_counted_back_from_the_end_of_the_newest(
     end_us = Trace(paths[1]).parts()[-1].until_us
     assert end_us > Trace(paths[0]).parts()[-1].until_us
     source = read(spark, paths, Selection(since=30.0, until=2.5))
-    assert source.span == Span(end_us - 30_000_000, end_us - 2_500_000)
+    assert source.span == TimeSpan(end_us - 30_000_000, end_us - 2_500_000)
     assert source.traces == 1
 
 

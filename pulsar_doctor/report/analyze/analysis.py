@@ -37,10 +37,6 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "schema": SCHEMA,
         "events": analysis.events,
         "traces": analysis.traces,
-        "since": _plain(analysis.since),
-        "until": _plain(analysis.until),
-        "topic": analysis.topic,
-        "subscription": analysis.subscription,
         "first": _plain(analysis.first),
         "last": _plain(analysis.last),
         "bucket_seconds": analysis.bucket_seconds,
@@ -51,6 +47,10 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "brief_stalls": [dict(row) for row in analysis.brief_stalls],
         "notes": list(analysis.notes),
         "left_out": [asdict(each) for each in analysis.left_out],
+        "since": _plain(analysis.since),
+        "until": _plain(analysis.until),
+        "topic": analysis.topic,
+        "subscription": analysis.subscription,
     }
 
 
