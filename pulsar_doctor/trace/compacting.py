@@ -109,9 +109,9 @@ class Compaction:
 
     def steps(self) -> Iterator[int]:
         """Step by step as numbered on top of this file."""
-        parts = []
+        parts: list[Part] = []
         for group in self._groups():
-            parts.append(group[0] if len(group) == 1 else self._merged(group))
+            parts += group if len(group) == 1 else self._merged(group)
         yield 1
         if parts != self.index.parts:
             write_index(self.path, replace(self.index, parts=parts))
@@ -120,71 +120,70 @@ class Compaction:
         yield 3
 
     def _groups(self) -> Iterator[list[Part]]:
-        """Parts that become one, in order."""
+        """Parts that become one, if their columns allow it, in order."""
         group: list[Part] = []
-        schema: pa.Schema | None = None
         rows = size = 0
         for part in self.index.parts:
-            told = self._schema(part) or schema
-            fits = group and not (part.cut_bytes or part.damaged or group[-1].cut_bytes)
-            fits = fits and rows + part.rows <= self.rows_most
-            fits = fits and size + part.bytes <= self.bytes_most
-            fits = fits and (schema is None or told == schema) and self._in_span(group, part)
-            if not fits and group:
+            told = part.cut_bytes or part.damaged or (group and group[-1].cut_bytes)
+            fits = rows + part.rows <= self.rows_most and size + part.bytes <= self.bytes_most
+            if group and (told or not fits or not self._in_span(group, part)):
                 yield from _together(group)
-                group, rows, size, schema = [], 0, 0, None
-                told = self._schema(part)
+                group, rows, size = [], 0, 0
             group.append(part)
-            schema, rows, size = told, rows + part.rows, size + part.bytes
+            rows, size = rows + part.rows, size + part.bytes
         yield from _together(group)
-
-    def _schema(self, part: Part) -> pa.Schema | None:
-        """Its columns; None where it has no rows."""
-        return segments.schema_of(self.path / part.name) if part.name else None
 
     def _in_span(self, group: Sequence[Part], part: Part) -> bool:
         return 0 <= part.until_us - group[0].until_us <= self.span_us
 
-    def _merged(self, group: Sequence[Part]) -> Part:
-        """The part that these become, whose file is there when this returns."""
-        with_rows = [part for part in group if part.name]
-        last = group[-1]
-        gaps = [part.gaps for part in with_rows]
-        dropped = [part.dropped for part in with_rows]
-        made = Part(
-            number=last.number,
-            name=None,
-            rows=sum(part.rows for part in group),
-            first_seq=with_rows[0].first_seq,
-            last_seq=with_rows[-1].last_seq,
-            bytes=0,
-            sha256=None,
-            until_us=last.until_us,
-            until_ns=last.until_ns,
-            gaps=None if None in gaps else sum(each or 0 for each in gaps),
-            dropped=None if None in dropped else sum(each or 0 for each in dropped),
-        )
-        name = folder.merged_name(group[0].first_number, last.number)
-        temporary = self.path / f".{name}.tmp"
-        schema = segments.schema_of(self.path / (with_rows[0].name or ""))
-        writer = SegmentWriter(temporary, schema=schema)
+    def _merged(self, group: Sequence[Part]) -> Iterator[Part]:
+        """What these become: one part for each run of the same columns, whose file is there."""
+        run: list[Part] = []
+        tables: list[pa.Table] = []  # small: all of a group are one segment at most
+        for part in group:
+            table = segments.whole(self.path / part.name, part.sha256 or "") if part.name else None
+            if table is not None and tables and table.schema != tables[0].schema:
+                yield from self._written(run, tables)
+                run, tables = [], []
+            run.append(part)
+            tables += [] if table is None else [table]
+        yield from self._written(run, tables)
+
+    def _written(self, run: Sequence[Part], tables: Sequence[pa.Table]) -> Iterator[Part]:
+        if len(tables) < 2:
+            yield from run
+            return
+        name = folder.merged_name(run[0].first_number, run[-1].number)
+        writer = SegmentWriter(self.path / f".{name}.tmp", schema=tables[0].schema)
         try:
-            for part in with_rows:
-                for batch in segments.batches(self.path / (part.name or ""), part.sha256 or ""):
+            for table in tables:
+                for batch in table.to_batches():
                     writer.add_batch(batch)
             writer.close()
         except BaseException:
             writer.abandon()
             raise
-        if writer.row_count != made.rows:
-            temporary.unlink()
+        if writer.row_count != sum(part.rows for part in run):
+            writer.path.unlink()
             raise TraceError(f"{self.path} does not have the rows that its list tells")
-        folder.put_in_place(temporary, self.path / name)
-        return replace(
-            made,
+        folder.put_in_place(writer.path, self.path / name)
+        yield self._part(run, name, writer)
+
+    def _part(self, run: Sequence[Part], name: str, writer: SegmentWriter) -> Part:
+        with_rows = [part for part in run if part.name]
+        counted = None not in [part.gaps for part in with_rows]
+        return Part(
+            number=run[-1].number,
             name=name,
+            rows=writer.row_count,
+            first_seq=with_rows[0].first_seq,
+            last_seq=with_rows[-1].last_seq,
             bytes=(self.path / name).stat().st_size,
             sha256=sha256_of(self.path / name),
+            until_us=run[-1].until_us,
+            until_ns=run[-1].until_ns,
+            gaps=sum(part.gaps or 0 for part in with_rows) if counted else None,
+            dropped=sum(part.dropped or 0 for part in with_rows) if counted else None,
             first_us=writer.first_us,
             last_us=writer.last_us,
         )

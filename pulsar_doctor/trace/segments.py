@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -74,6 +74,7 @@ DICTIONARIES = [
 # Read as what they are in the file, each text once: a small file may name a large one often.
 TEXTS = [c.name for c in COLUMNS if c.type in ("string", "binary")]
 GROUP_BYTES_MOST = 1 << 29  # uncompressed
+CHANGED = "it does not agree with its SHA-256"
 
 
 class SegmentWriter:
@@ -287,7 +288,7 @@ def prove(path: Path, sha256: str) -> None:
 
 def _prove(path: Path, sha256: str) -> None:
     if sha256_of(path) != sha256:
-        raise ValueError("it does not agree with its SHA-256")
+        raise ValueError(CHANGED)
 
 
 def count_rows(path: Path) -> int:
@@ -296,19 +297,18 @@ def count_rows(path: Path) -> int:
         return sum(batch.num_rows for batch in _batches(path, None, None, None))
 
 
-def schema_of(path: Path) -> pa.Schema:
-    """The columns of a segment and their types; TraceError as for its rows."""
-    with _said_as_damage(path), _parquet(path) as file:
-        _names(file)
-        return file.schema_arrow
-
-
-def batches(path: Path, sha256: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a segment with all columns that it has, as they are. Raises TraceError."""
+def whole(path: Path, sha256: str) -> pa.Table:
+    """All rows of a small segment with all columns that it has, as they are. Raises TraceError."""
     with _said_as_damage(path):
-        _prove(path, sha256)
-        with _parquet(path, page_checksum_verification=True) as file:
-            yield from file.iter_batches(GROUP_ROWS)
+        with open_regular(path) as file:
+            content = file.read() or b""
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise ValueError(CHANGED)
+        source = pa.BufferReader(content)
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            _names(file)
+            _require_small(file, range(file.num_row_groups))
+            return file.read(use_threads=False)
 
 
 def read_names(path: Path) -> list[str]:
@@ -352,12 +352,16 @@ def _batches(
         if sha256 is not None and (groups or since_us is None):
             _prove(path, sha256)
         wanted = NAMES if columns is None else columns
-        for group in groups:
-            if (size := file.metadata.row_group(group).total_byte_size) > GROUP_BYTES_MOST:
-                raise ValueError(f"a row group of {size >> 20} MiB is none of a trace")
+        _require_small(file, groups)
         # An older version may have fewer, and what is not ours is left alone.
         names = [name for name in there if name in NAMES and name in wanted]
         yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=names)
+
+
+def _require_small(file: Any, groups: Iterable[int]) -> None:
+    for group in groups:
+        if (size := file.metadata.row_group(group).total_byte_size) > GROUP_BYTES_MOST:
+            raise ValueError(f"a row group of {size >> 20} MiB is none of a trace")
 
 
 def sha256_of(path: Path) -> str:

@@ -340,7 +340,7 @@ def test_row_groups_are_left_out_by_what_they_hold(
     plan = str(source.rows._jdf.queryExecution().executedPlan().toString())  # type: ignore[operator]
     pushed = plan.partition("PushedFilters: [")[2].partition("]")[0]
     assert "GreaterThanOrEqual(ts" in pushed
-    assert "EqualTo(subscription,second)" in pushed
+    assert "Or(EqualTo(subscription,sec" in pushed  # the plan is cut there
 
 
 def test_looking_on_a_cluster_waits_until_all_ends_are_known(tmp_path: Path) -> None:
