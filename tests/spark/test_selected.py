@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.errors import InputError, TraceError
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
 from pulsar_doctor.spark.reading import Looked, TraceSource, look, read_traces
 from pulsar_doctor.spark.running import aggregated
@@ -208,7 +208,7 @@ def test_a_segment_that_is_missing_is_told_whatever_time_is_asked_for(
     (path,) = sealed(tmp_path / "w.ptrace", waiting(), "waiting", parts=6)
     (path / "seg-000001.parquet").unlink()
     for read in (here, by_spark_alone):
-        with pytest.raises(InputError, match=r"seg-000001.parquet is missing"):
+        with pytest.raises(TraceError, match=r"seg-000001.parquet is missing"):
             read(spark, [path], Selection(since=100.0))
 
 
