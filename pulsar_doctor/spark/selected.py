@@ -177,17 +177,23 @@ def carried(
 ) -> DataFrame | None:
     """A row for each consumer that had no permits in all of this time and said nothing in it.
 
-    ends: the consumers that had none where their trace ends. None where there is no such consumer.
+    ends: the consumers that had none where their trace, or they themselves, end. None where there
+    is no such consumer. Of one that ended in this time the row is the first of all, so that the end
+    of its connection follows; of others it is the last, since whatever is missing in between, at
+    the end it had none.
     """
     since_us = span.since_us
     if since_us is None:
         return None
-    first_us = {each.trace_id: each.first_us for each in reversed(segments)}
-    last_seq = {each.trace_id: each.last_seq for each in segments}
+    first = {each.trace_id: each for each in reversed(segments)}
+    last = {each.trace_id: each for each in segments}
     waiting = {
         (each.trace_id, each.incarnation): each
         for each in ends
-        if each.trace_id in last_seq and each.since_us is not None and each.since_us < since_us
+        if each.trace_id in last
+        and each.since_us is not None
+        and each.since_us < since_us
+        and (each.closed_us is None or each.closed_us >= since_us)
     }
     if not waiting:
         return None
@@ -205,8 +211,12 @@ def carried(
             "incarnation": each.incarnation,
             **each.identity,
             **(each.numbers if span.has_end(each.until_us) else {}),
-            "seq": last_seq[each.trace_id],
-            "ts_us": first_us[each.trace_id],
+            "seq": (
+                first[each.trace_id].first_seq
+                if each.closed_us is not None and span.has_some((each.closed_us, each.closed_us))
+                else last[each.trace_id].last_seq
+            ),
+            "ts_us": first[each.trace_id].first_us,
             "since_us": each.since_us,
         }
         for each in waiting.values()

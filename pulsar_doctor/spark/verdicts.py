@@ -28,8 +28,8 @@ OTHERS = frozenset({"ack-hole", "holes-over-limit", "redelivery-storm"})
 class AtTheEnd(NamedTuple):
     """A consumer without permits, and the worst that is found of it; None where nothing is.
 
-    since_us: since when; until_us: when its trace was last watched. identity, numbers: as its rows
-    have them, in the columns of a trace.
+    since_us: since when; closed_us: when it ended, None where it is still there; until_us: when its
+    trace was last watched. identity, numbers: as its rows have them, in the columns of a trace.
     """
 
     trace_id: str
@@ -37,6 +37,7 @@ class AtTheEnd(NamedTuple):
     code: str | None
     severity: str | None
     since_us: int | None = None
+    closed_us: int | None = None
     until_us: int = 0
     identity: Mapping[str, Any] = {}
     numbers: Mapping[str, Any] = {}
@@ -71,6 +72,7 @@ def _judged(timeline: Timeline) -> Iterator[AtTheEnd]:
                     code,
                     severity,
                     since_us=ledger.starved_since_us,
+                    closed_us=consumer.closed_us,
                     until_us=timeline.now_us,
                     identity={name: getattr(consumer, name) for name in IDENTITY},
                     numbers={
