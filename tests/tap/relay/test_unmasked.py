@@ -61,9 +61,9 @@ def test_the_rows_are_those_of_each_read_alone(reads, settled_after):
             frames = cut(stream)
         except Exception:  # no stream of frames: not what this is about
             continue
-        connections[conn_id].frames(frames, direction, now())
-        read = unmasked._reads[-1][1] if unmasked._reads else None
-        assert read is not None
+        moment = now()
+        connections[conn_id].frames(frames, direction, moment)
+        read = Read(*moment, conn_id, direction, frames)
         alone.add_block(MASK.pack_all(cut(stream)), len(frames), read)
         if number in settled_after:
             unmasked.settle()
