@@ -184,6 +184,11 @@ class Cutter:
         """Whether all that may have been passed on so far ends with a whole frame."""
         return not self._skip and self.undecided == len(self._rest)
 
+    @property
+    def passing_bytes(self) -> int:
+        """Payload bytes still to come of a frame of which all is known that is looked at."""
+        return self._skip
+
     def feed(self, data: bytes) -> Frames:
         """The frames that these bytes complete, in order.
 
