@@ -108,6 +108,7 @@ class Meta:
     told: consumer name -> receiver_queue_size, process_seconds, unacked_limit; see timeline.
     broker: `version` and `configuration`, of this what holes.persisting.SETTINGS names, as the
     broker that was asked at the start told them; empty where it did not.
+    capture: of a trace that was made of captured packets: of what, what was lost; empty otherwise.
     """
 
     trace_id: str
@@ -119,6 +120,7 @@ class Meta:
     redaction: Any = None
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     broker: Mapping[str, Any] = field(default_factory=dict)
+    capture: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def storing(self) -> Storing:
@@ -128,7 +130,7 @@ class Meta:
         return storing_of(known, version if isinstance(version, str) else None)
 
     def write(self, folder: Path) -> None:
-        """Makes `folder` a trace, once and for all."""
+        """Makes `folder` a trace; what is known later of a capture is written again."""
         write_file(folder / META, json.dumps(asdict(self), indent=1).encode() + b"\n")
 
 
@@ -154,9 +156,9 @@ def meta_of(content: bytes, folder: Path | str) -> Meta:
         values = json.loads(text)
         version, trace_id = values["schema_version"], values["trace_id"]
         told = values.get("told") or {}
-        broker = values.get("broker") or {}
+        broker, capture = values.get("broker") or {}, values.get("capture") or {}
         sound = isinstance(version, int) and isinstance(trace_id, str) and isinstance(told, dict)
-        sound = sound and isinstance(broker, dict)
+        sound = sound and isinstance(broker, dict) and isinstance(capture, dict)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
     if not sound:
@@ -168,7 +170,7 @@ def meta_of(content: bytes, folder: Path | str) -> Meta:
         )
     known = {f.name for f in fields(Meta)}
     written = {name: value for name, value in values.items() if name in known}
-    return Meta(**{**written, "told": told, "broker": broker})
+    return Meta(**{**written, "told": told, "broker": broker, "capture": capture})
 
 
 def open_regular(path: Path) -> FileIO:

@@ -278,12 +278,18 @@ def ledgers_at_start(meta: Meta, expired: Expired) -> Timeline:
     """The ledgers where the trace starts, as far as they are known without having been saved."""
     if expired.through:
         return LaterTimeline(meta, expired)
-    return Timeline(meta.trace_id, meta.told)
+    return _first_ledgers(meta)
 
 
 def replayed(path: Path, meta: Meta, parts: Sequence[Part]) -> Timeline:
     """The ledgers at the end of these parts, which are the first of a trace, from their rows."""
-    return _behind(path, Timeline(meta.trace_id, meta.told), parts)
+    return _behind(path, _first_ledgers(meta), parts)
+
+
+def _first_ledgers(meta: Meta) -> Timeline:
+    """Before the first row. What was captured has had a life before, and others that are not in it
+    may have had any message."""
+    return Timeline(meta.trace_id, meta.told, from_start=not meta.capture)
 
 
 def _behind(path: Path, timeline: Timeline, parts: Sequence[Part]) -> Timeline:
