@@ -1,0 +1,227 @@
+"""Finds where the frames of one direction begin, also where it is joined in the middle, or torn.
+
+A payload may hold whole frames, as many as it has room for, so that a chain of sound frames proves
+nothing. What no payload can fake, and so all that is relied upon:
+
+- the beginning: the SYN was seen, and the first frame is a CONNECT, or what answers one;
+- a payload that is passing: its head said where it ends, whatever is lost of it meanwhile;
+- silence: a sender that had nothing to say for a second, while all it had said was acknowledged and
+  its receiver had room, does not stand in the middle of a frame, since frames are written whole.
+  From one silence to a later one there must be nothing but whole frames, two of them at least;
+- size: no frame is longer than the broker allows, so the stream's own frames begin within so many
+  bytes, and theirs is a chain that goes on; see plausible.only_boundary.
+
+Until one of these holds, bytes are kept and nothing is told; what turns out to be of no use is
+counted as skipped. seen = used + skipped + lost, of each direction, once it is finished.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+
+from pulsar_doctor.capture.plausible import frames_in, only_boundary
+from pulsar_doctor.capture.streams import Hole
+from pulsar_doctor.errors import FramingError
+from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames, code_of
+
+FIRST_CODES = ({2}, {3, 14, 36})  # CONNECT; CONNECTED, ERROR, AUTH_CHALLENGE
+FIRST_BYTES = 11
+FRAMES_LEAST = 2
+SEARCH_STEP_BYTES = 1 << 20
+TLS_RECORDS = range(0x14, 0x18)
+ZEROS = bytes(1 << 16)
+
+
+class Footing(Enum):
+    """Where a direction stands. FOREIGN, TLS: for good."""
+
+    BEGINS = "begins"
+    IN_STEP = "in step"
+    SEARCHING = "searching"
+    FOREIGN = "not Pulsar"
+    TLS = "TLS"
+
+
+class Boundaries:
+    """One direction: pieces of its stream in, frames out. Changed in place.
+
+    standing: see Footing. seen, used, skipped: bytes; lost: likewise, by kind of hole. resumed:
+    how often it came in step again. joined: whether it was not seen from its beginning. tls_like:
+    whether what it began with may be TLS.
+    """
+
+    def __init__(self, direction: int, max_message_bytes: int) -> None:
+        self.standing = Footing.BEGINS
+        self.seen = self.used = self.skipped = 0
+        self.lost: Counter[str] = Counter()
+        self.resumed = 0
+        self.joined = False
+        self.tls_like = False
+        self._direction = direction
+        self._most = max_message_bytes + FRAME_PADDING_BYTES
+        self._kept = bytearray()  # while it begins or is searched
+        self._after_silence = False  # whether what is kept begins where a silence ended
+        self._search_at = self._first_search
+        self._cutter = Cutter()
+        self._fed = self._cut = self._zeros = 0  # bytes; zeros: for holes, of an unfinished frame
+
+    @property
+    def _first_search(self) -> int:
+        return 2 * self._most + 16
+
+    @property
+    def in_step(self) -> bool:
+        """Whether no frame of it was missed, or will be, from here on."""
+        return self.standing in (Footing.BEGINS, Footing.IN_STEP)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is held until it is known what it is."""
+        return len(self._kept)
+
+    def allow(self, max_message_bytes: int) -> None:
+        """What CONNECTED said of it."""
+        self._most = max_message_bytes + FRAME_PADDING_BYTES
+        self._cutter.max_frame_bytes = self._most
+        self._search_at = max(self._search_at, self._first_search)
+
+    def join(self) -> None:
+        """Its beginning was not seen."""
+        if self.standing is Footing.BEGINS:
+            self.standing = Footing.SEARCHING
+            self.joined = True
+
+    def give_up(self, why: Footing) -> None:
+        """It is nothing to be read: FOREIGN or TLS."""
+        self._leave()
+        self.standing = why
+        self.drop()
+
+    def drop(self) -> None:
+        """Skips what is kept."""
+        self.skipped += len(self._kept)
+        self._kept = bytearray()
+        self._after_silence = False
+        self._search_at = self._first_search
+
+    def silence(self) -> list[Frames]:
+        """Its sender had nothing to say: what has come so far ends with a whole frame."""
+        if self.standing is not Footing.SEARCHING:
+            return []
+        if self._after_silence and not self._kept:
+            return []
+        if self._after_silence:
+            count = frames_in(self._kept, self._direction, self._most)
+            if count is not None and count < FRAMES_LEAST:
+                return []
+            if count is not None:
+                return self._begin(0)
+        self.drop()
+        self._after_silence = True
+        return []
+
+    def hole(self, hole: Hole) -> bool:
+        """Bytes that are missing; whether it fell out of step by that."""
+        self.seen += hole.size
+        self.lost[hole.kind] += hole.size
+        if self.standing is Footing.IN_STEP and hole.size < self._cutter.passing_bytes:
+            left = hole.size
+            while left:
+                self._feed_zeros(min(left, len(ZEROS)))
+                left -= min(left, len(ZEROS))
+            return False
+        was = self.in_step
+        if self.standing in (Footing.FOREIGN, Footing.TLS):
+            return False
+        self._leave()
+        self.standing = Footing.SEARCHING
+        self.drop()
+        return was
+
+    def feed(self, data: bytes) -> list[Frames]:
+        """The frames that these bytes complete, each read's apart."""
+        self.seen += len(data)
+        if self.standing is Footing.IN_STEP:
+            return self._cut_in_step(data)
+        if self.standing in (Footing.FOREIGN, Footing.TLS):
+            self.skipped += len(data)
+            return []
+        self._kept += data
+        if self.standing is Footing.BEGINS:
+            return self._first() if len(self._kept) >= FIRST_BYTES else []
+        if self.joined and len(self._kept) >= 5 and self.skipped == 0 and not self.lost:
+            self.tls_like = self.tls_like or _is_tls(self._kept)
+        if len(self._kept) < self._search_at:
+            return []
+        found = only_boundary(self._kept, self._direction, self._most)
+        if found is not None:
+            return self._begin(found)
+        self._search_at += SEARCH_STEP_BYTES
+        if len(self._kept) > 3 * self._most:
+            self.drop()
+        return []
+
+    def finish(self) -> None:
+        """No more will come: what is unfinished is skipped."""
+        self._leave()
+        self.drop()
+
+    def _first(self) -> list[Frames]:
+        kept = bytes(self._kept[:FIRST_BYTES])
+        if _is_tls(kept):
+            self.give_up(Footing.TLS)
+            return []
+        if code_of(kept[8:]) not in FIRST_CODES[self._direction]:
+            self.give_up(Footing.FOREIGN)
+            return []
+        return self._begin(0)
+
+    def _begin(self, at: int) -> list[Frames]:
+        """In step from this byte of what is kept."""
+        if self.standing is Footing.SEARCHING:
+            self.resumed += 1
+        self.skipped += at
+        data = bytes(self._kept[at:])
+        self._kept = bytearray()
+        self._after_silence = False
+        self._cutter = Cutter()
+        self._cutter.max_frame_bytes = self._most
+        self._fed = self._cut = self._zeros = 0
+        self.standing = Footing.IN_STEP
+        return self._cut_in_step(data)
+
+    def _cut_in_step(self, data: bytes) -> list[Frames]:
+        self._fed += len(data)
+        try:
+            frames = self._cutter.feed(data)
+        except FramingError:
+            frames = self._cutter.frames
+            self._count(frames)
+            self._leave()
+            self.standing = Footing.SEARCHING
+        else:
+            self._count(frames)
+        return [frames] if frames else []
+
+    def _feed_zeros(self, size: int) -> None:
+        self._cutter.feed(ZEROS[:size])
+        self._fed += size
+        self._zeros += size
+
+    def _count(self, frames: Frames) -> None:
+        if frames:
+            size = sum(frames.sizes[::2]) + 4 * len(frames)
+            self._cut += size
+            self.used += size - self._zeros
+            self._zeros = 0
+
+    def _leave(self) -> None:
+        """What is unfinished was of no use."""
+        if self.standing is Footing.IN_STEP:
+            self.skipped += self._fed - self._cut - self._zeros
+            self._fed = self._cut = self._zeros = 0
+
+
+def _is_tls(data: bytes | bytearray) -> bool:
+    return data[0] in TLS_RECORDS and data[1] == 3 and data[2] <= 4

@@ -1,0 +1,229 @@
+"""Follows all connections of a capture, packet by packet, and counts what became of each of them.
+
+Which connections: those to or from one of the ports, and of one client where it is named. Memory is
+bounded: where too much waits to be put together or to be recognised, who holds most gives it up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from itertools import count
+
+from pulsar_doctor.capture.boundaries import Footing
+from pulsar_doctor.capture.connections import (
+    TO_BROKER,
+    CapturedConnection,
+    CaptureListener,
+    Sides,
+    TcpEnd,
+)
+from pulsar_doctor.capture.files import Packet
+from pulsar_doctor.capture.packets import (
+    ACK,
+    LINKS,
+    SYN,
+    Fragment,
+    TcpSegment,
+    address_text,
+    segment_of,
+)
+from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
+
+SWEEP_NS = 250_000_000
+WAITING_BYTES_MOST = 64 << 20
+CLOSED_REMEMBERED = 1_000
+ConnectionEnds = tuple[TcpEnd, TcpEnd]
+
+
+@dataclass(slots=True)
+class Totals:
+    """What became of a capture. Bytes are those of the streams of the connections.
+
+    seen = used + skipped + lost. lost: by kind. packets: all; segments: of the connections looked
+    at; others: packets of other connections, or no TCP; fragments: of IP packets; unread_links:
+    packets of a link that is not known. repeated, differing: bytes that came again, and others.
+    joined: connections that were there before the capture; unrecognised: those of which nothing
+    could be read for certain; foreign, tls: those that are not Pulsar, or TLS.
+    """
+
+    packets: int = 0
+    segments: int = 0
+    others: int = 0
+    fragments: int = 0
+    unread_links: int = 0
+    connections: int = 0
+    joined: int = 0
+    unrecognised: int = 0
+    foreign: int = 0
+    tls: int = 0
+    seen: int = 0
+    used: int = 0
+    skipped: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+    resumed: int = 0
+    repeated: int = 0
+    differing: int = 0
+
+
+class CaptureFollowing:
+    """All connections. Changed in place.
+
+    client: ip:port or ip of the only client looked at, None for all. totals: of the connections
+    that have ended; all of them after `finish`. tls_seen: addresses of brokers that speak TLS.
+    """
+
+    def __init__(
+        self,
+        out: CaptureListener,
+        ports: Collection[int],
+        client: str | None = None,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    ) -> None:
+        self.totals = Totals()
+        self.tls_seen: set[str] = set()
+        self._out = out
+        self._ports = frozenset(ports)
+        self._client = client
+        self._max_message_bytes = max_message_bytes
+        self._ids = count()
+        self._connections: dict[ConnectionEnds, CapturedConnection] = {}
+        self._closed: OrderedDict[ConnectionEnds, list[int]] = OrderedDict()
+        self._now_ns = 0
+        self._swept_ns: int | None = None
+
+    def packet(self, packet: Packet) -> None:
+        """One packet of the capture."""
+        totals = self.totals
+        totals.packets += 1
+        self._now_ns = max(self._now_ns, packet.time_ns)
+        if self._swept_ns is None:
+            self._swept_ns = self._now_ns
+        segment = segment_of(packet.link, packet.data, packet.wire_bytes)
+        if isinstance(segment, TcpSegment):
+            self._segment(segment)
+        elif segment is None:
+            totals.others += packet.link in LINKS
+            totals.unread_links += packet.link not in LINKS
+        else:
+            totals.fragments += isinstance(segment, Fragment)
+        if self._now_ns - self._swept_ns >= SWEEP_NS:
+            self._sweep()
+
+    def finish(self) -> None:
+        """The capture ends."""
+        self._sweep()
+        for connection in list(self._connections.values()):
+            connection.settle(self._now_ns, self._out, self._ids, at_end=True)
+        self._sweep()
+
+    def _segment(self, segment: TcpSegment) -> None:
+        sides = self._sides(segment)
+        if sides is None:
+            self.totals.others += 1
+            return
+        self.totals.segments += 1
+        connection = self._connections.get(sides)
+        if connection is not None and self._is_new(connection, sides, segment):
+            connection.settle(self._now_ns, self._out, self._ids, at_end=True)
+            self._count(connection)
+            connection = None
+        if connection is None:
+            connection = self._begin(sides, segment)
+            if connection is None:
+                return
+        connection.apply(segment, self._now_ns, self._out, self._ids)
+        if connection.closed:
+            self._end(sides, connection)
+
+    def _sides(self, segment: TcpSegment) -> Sides | None:
+        """Who is client and who is broker; None where nobody asked for it."""
+        to_broker = segment.target[1] in self._ports
+        if not to_broker and segment.source[1] not in self._ports:
+            return None
+        if to_broker and segment.source[1] in self._ports:  # a broker that is a client, too
+            known = Sides(segment.target, segment.source) in self._connections
+            answers = segment.flags & (SYN | ACK) == SYN | ACK
+            to_broker = not (known or answers)
+        source, target = segment.source, segment.target
+        sides = Sides(source, target) if to_broker else Sides(target, source)
+        text = address_text(sides.client)
+        if self._client is not None and self._client not in (text, _host(text)):
+            return None
+        return sides
+
+    def _is_new(self, connection: CapturedConnection, sides: Sides, segment: TcpSegment) -> bool:
+        """Whether a SYN begins another connection between the same two ports."""
+        if not segment.flags & SYN:
+            return False
+        way = TO_BROKER if segment.source == sides.client else 1
+        known = connection.syn_seqs[way]
+        if known is not None:
+            return known != segment.seq
+        return connection.streams[way].begin is not None
+
+    def _begin(self, sides: Sides, segment: TcpSegment) -> CapturedConnection | None:
+        closed = self._closed.get(sides)
+        if closed is not None and (not segment.flags & SYN or segment.seq in closed):
+            return None  # the last words of one that has ended, or its first ones again
+        self._closed.pop(sides, None)
+        made = CapturedConnection(sides, self._max_message_bytes)
+        self._connections[sides] = made
+        return made
+
+    def _end(self, sides: ConnectionEnds, connection: CapturedConnection) -> None:
+        del self._connections[sides]
+        self._count(connection)
+        self._closed[sides] = [seq for seq in connection.syn_seqs if seq is not None]
+        if len(self._closed) > CLOSED_REMEMBERED:
+            self._closed.popitem(last=False)
+
+    def _sweep(self) -> None:
+        self._swept_ns = self._now_ns
+        waiting = 0
+        for sides, connection in list(self._connections.items()):
+            connection.pass_time(self._now_ns, self._out, self._ids)
+            waiting += connection.waiting_bytes
+            self._note_tls(connection)
+            if connection.closed:
+                self._end(sides, connection)
+        if waiting > WAITING_BYTES_MOST:
+            self._make_room(waiting)
+
+    def _make_room(self, waiting: int) -> None:
+        by_size = sorted(self._connections.values(), key=lambda each: -each.waiting_bytes)
+        for connection in by_size:
+            if waiting <= WAITING_BYTES_MOST // 2:
+                return
+            waiting -= connection.waiting_bytes
+            connection.give_way(self._now_ns, self._out, self._ids)
+
+    def _note_tls(self, connection: CapturedConnection) -> None:
+        for bounds in connection.bounds:
+            like = bounds.tls_like and not bounds.in_step and not bounds.used
+            if bounds.standing is Footing.TLS or like:
+                self.tls_seen.add(address_text(connection.sides.broker))
+
+    def _count(self, connection: CapturedConnection) -> None:
+        totals = self.totals
+        standings = {bounds.standing for bounds in connection.bounds}
+        self._note_tls(connection)
+        totals.connections += 1
+        totals.foreign += Footing.FOREIGN in standings
+        totals.tls += Footing.TLS in standings
+        totals.joined += any(bounds.joined for bounds in connection.bounds)
+        known = connection.conn_id is not None
+        totals.unrecognised += not known and not standings & {Footing.FOREIGN, Footing.TLS}
+        for bounds, stream in zip(connection.bounds, connection.streams, strict=True):
+            totals.seen += bounds.seen
+            totals.used += bounds.used
+            totals.skipped += bounds.skipped
+            totals.lost += bounds.lost
+            totals.resumed += bounds.resumed
+            totals.repeated += stream.repeated
+            totals.differing += stream.differing
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")

@@ -1,0 +1,131 @@
+"""Writes what a capture tells as a trace: masked, into a journal, sealed as it goes along.
+
+The only file of this room that touches a disk. The times are those of the packets; where rows had
+to wait for others, they have the time at which they could be told, so that time never goes back.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits
+from pulsar_doctor.trace.folder import Meta, take_relay_lock
+from pulsar_doctor.trace.sealing import Sealer
+from pulsar_doctor.wire.columns import CLOSE, OPEN, UNPARSED
+from pulsar_doctor.wire.framing import Frames
+from pulsar_doctor.wire.journal import DIRECTIONS, NO_CONNECTION, pack_block, pack_event
+from pulsar_doctor.wire.masking import Mask
+
+BUFFER_BYTES_MOST = 256 * 1024
+SEAL_BYTES = 64 << 20  # of journal, between two looks at what can be sealed
+REDACTION = (
+    "payloads, properties, credentials and error details are not recorded; keys are hashed with "
+    "a salt that is not kept"
+)
+
+
+class TraceWriter:
+    """A trace of a capture. Is a context manager: at its end the trace is complete and sealed.
+
+    written: rows. Raises InputError where the folder cannot be used, DoctorError where the disk
+    refuses.
+    """
+
+    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
+        self.written = 0
+        self._meta = Meta(trace_id=uuid.uuid4().hex, redaction=REDACTION, capture=dict(told))
+        self._folder = folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise InputError(f"{folder} is not empty: a capture begins a trace of its own")
+            self._meta.write(folder)
+            self._lock = take_relay_lock(folder)
+            self._disk = JournalDisk(folder, JournalLimits())
+        except OSError as error:
+            raise InputError(f"cannot write a trace to {folder}: {error.strerror}") from error
+        self._mask = Mask(secrets.token_bytes(16))
+        self._sealer = Sealer(folder)
+        self._buffer: list[bytes] = []
+        self._buffer_bytes = self._unsealed_bytes = self._buffer_rows = 0
+        self._now_ns = 0
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self.flush()
+        finally:
+            self._disk.end()
+            os.close(self._lock)
+            with self._sealer as sealer:
+                sealer.finish()
+
+    def tell(self, told: Mapping[str, Any]) -> None:
+        """What _meta.json says of the capture, now that it is known."""
+        replace(self._meta, capture=dict(told)).write(self._folder)
+
+    def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
+        """A connection, before its first frames."""
+        event = pack_event(OPEN, client_addr=client, broker_addr=broker)
+        self._add([event], 1, conn_id, 0, now_ns)
+
+    def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
+        """Frames that are all there, masked."""
+        self._add(self._mask.pack_all(frames), len(frames), conn_id, direction, now_ns)
+
+    def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
+        """From here on the ledgers of this connection's consumers are not known."""
+        event = pack_event(UNPARSED, direction=DIRECTIONS[direction], error_message=why)
+        self._add([event], 1, conn_id, direction, now_ns)
+
+    def closed(self, conn_id: int, why: str, now_ns: int) -> None:
+        """The end of a connection."""
+        self._add([pack_event(CLOSE, error_message=why)], 1, conn_id, 0, now_ns)
+
+    def flush(self) -> None:
+        """Puts on the disk what has been told so far."""
+        if not self._buffer:
+            return
+        blocks, size, rows = self._buffer, self._buffer_bytes, self._buffer_rows
+        self._buffer, self._buffer_bytes, self._buffer_rows = [], 0, 0
+        self._disk.write(Chunk(blocks, rows, (self._now_ns // 1000, self._now_ns)))
+        if self._disk.dropped:
+            raise DoctorError(
+                f"{self._folder} takes no more: the disk is full or refuses; "
+                "what was written before can be read"
+            )
+        self._unsealed_bytes += size
+        if self._unsealed_bytes >= SEAL_BYTES:
+            self._unsealed_bytes = 0
+            self._sealer.follow()
+
+    def pass_time(self, now_ns: int) -> None:
+        """Time went on to the end of the capture, and nothing else happened."""
+        self._add([], 0, NO_CONNECTION, 0, now_ns)
+
+    def _add(
+        self, records: Sequence[bytes], rows: int, conn_id: int, direction: int, now_ns: int
+    ) -> None:
+        self._now_ns = max(self._now_ns, now_ns)
+        self.written += rows
+        self._buffer_rows += rows
+        block = pack_block(
+            records,
+            ts=self._now_ns // 1000,
+            mono_ns=self._now_ns,
+            conn_id=conn_id,
+            direction=direction,
+        )
+        self._buffer.append(block)
+        self._buffer_bytes += len(block)
+        if self._buffer_bytes >= BUFFER_BYTES_MOST:
+            self.flush()

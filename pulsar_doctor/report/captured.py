@@ -1,0 +1,87 @@
+"""What became of a capture: sentences for a person, and all the numbers for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pulsar_doctor.capture.following import Totals
+from pulsar_doctor.wording.printable import many
+
+TLS = (
+    "the traffic with {} is TLS, of which packets tell nothing: `pulsar-doctor tap` in front of "
+    "the client reads it, and `stall-check` asks the broker"
+)
+
+
+def document(totals: Totals, *, rows: int, trace_dir: str, kernel_drops: int) -> dict[str, Any]:
+    """All numbers: `pulsar-doctor/capture/1`."""
+    return {
+        "schema": "pulsar-doctor/capture/1",
+        "trace_dir": trace_dir,
+        "rows": rows,
+        "packets": {
+            "read": totals.packets,
+            "used": totals.segments,
+            "of_others": totals.others,
+            "fragments": totals.fragments,
+            "of_unknown_links": totals.unread_links,
+            "dropped_by_kernel": kernel_drops,
+        },
+        "connections": {
+            "seen": totals.connections,
+            "joined_later": totals.joined,
+            "not_recognised": totals.unrecognised,
+            "not_pulsar": totals.foreign,
+            "tls": totals.tls,
+        },
+        "bytes": {
+            "seen": totals.seen,
+            "used": totals.used,
+            "skipped": totals.skipped,
+            "missing": totals.lost["missing"],
+            "cut_off": totals.lost["snapped"],
+            "repeated": totals.repeated,
+            "differing": totals.differing,
+        },
+        "resumed": totals.resumed,
+    }
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The same for a person: what there is, and only then what is missing of it."""
+    packets, connections, counted = told["packets"], told["connections"], told["bytes"]
+    read = many(connections["seen"], "connection")
+    yield f"{told['rows']:,} rows of {read} are in {told['trace_dir']}"
+    if connections["joined_later"]:
+        yield (
+            f"of connections there before the capture: {connections['joined_later']}; what their "
+            "consumers were granted before is not known, so they have no ledger until they "
+            "subscribe again"
+        )
+    if connections["not_recognised"]:
+        yield (
+            f"connections of which nothing could be proven: {connections['not_recognised']}; "
+            "capture for longer, a minute of little traffic is enough"
+        )
+    if connections["not_pulsar"]:
+        count = connections["not_pulsar"]
+        yield f"connections that are not Pulsar, of which nothing is kept: {count}"
+    missing = [
+        (counted["missing"], "bytes are not in the capture"),
+        (counted["cut_off"], "bytes were cut off by a snap length: capture with -s 0"),
+        (counted["skipped"], "bytes were skipped until frames could be told from payloads"),
+        (counted["differing"], "bytes came again and were others: the first were taken"),
+        (packets["dropped_by_kernel"], "packets were dropped by the kernel, as the file says"),
+        (packets["fragments"], "packets are fragments, which are not put together"),
+        (packets["of_unknown_links"], "packets are of a link that is not known"),
+    ]
+    for count, what in missing:
+        if count:
+            yield f"{count:,} {what}"
+
+
+def tls_lines(brokers: Collection[str]) -> Iterator[str]:
+    """What helps where nothing can be read."""
+    for broker in sorted(brokers):
+        yield TLS.format(broker)

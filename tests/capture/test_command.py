@@ -1,0 +1,140 @@
+"""`pulsar-doctor capture`: a trace that every reader takes, and nothing secret in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pulsar_doctor.trace.sealing import open_trace
+from tests.capture.packing import Talk, pcap, pcapng, zipped
+from tests.capture.talks import BEGINNING, said
+from tests.support.command_line import pulsar_doctor
+from tests.tap.tapped import SECRET, flow, message
+
+PAYLOAD = b"nobody-may-read-this"
+
+
+def conversation() -> Talk:
+    talk = Talk().open()
+    for way, data, _ in BEGINNING:
+        talk.say(way, data)
+    talk.say(0, flow(10))
+    for entry in range(5):
+        talk.say(1, message(1, PAYLOAD * 300, entry))
+    return talk.close()
+
+
+@pytest.fixture
+def files(tmp_path):
+    packets = conversation().packets
+    contents = {"a.pcap": pcap(packets), "a.pcapng.gz": zipped(pcapng(packets))}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["a.pcap", "a.pcapng.gz"])
+def test_a_capture_becomes_a_trace_that_every_reader_takes(files, name):
+    trace = str(files / "t.ptrace")
+    made = pulsar_doctor("capture", str(files / name), "--trace", trace, "-o", "json")
+    assert made.returncode == 0, made.stderr
+    told = json.loads(made.stdout)
+    assert told["rows"] == 12
+    assert told["bytes"]["seen"] == told["bytes"]["used"]
+    for reader in (["trace", "verify"], ["trace", "summary"], ["trace", "show"]):
+        run = pulsar_doctor(*reader, trace)
+        assert run.returncode == 0, run.stdout + run.stderr
+    run = pulsar_doctor("stall-check", "--trace", trace, "-o", "json")
+    (found,) = json.loads(run.stdout)["subscriptions"]
+    assert (found["subscription"], found["status"]) == ("s", "healthy")
+    run = pulsar_doctor("simulate", "--from-trace", trace, "--process-time", "1s")
+    assert run.returncode in (0, 1), run.stderr
+    topic = "persistent://public/default/t"
+    run = pulsar_doctor("holes", topic, "-s", "s", "--trace", trace)
+    assert run.returncode in (0, 1), run.stderr
+
+
+def test_a_pipe_is_read_like_a_file(files):
+    command = [sys.executable, "-m", "pulsar_doctor", "capture", "-", "--trace", str(files / "t")]
+    with (files / "a.pcap").open("rb") as pipe:
+        run = subprocess.run(command, stdin=pipe, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert sum(1 for _ in open_trace(files / "t").rows()) == 12
+
+
+def test_several_files_are_one_capture(files):
+    packets = conversation().packets
+    (files / "1").write_bytes(pcap(packets[9:]))
+    (files / "2").write_bytes(pcapng(packets[:9]))
+    run = pulsar_doctor("capture", str(files / "1"), str(files / "2"), "--trace", str(files / "t"))
+    assert run.stdout.startswith("12 rows of 1 connection are in")
+
+
+def test_no_payload_and_no_credential_reaches_the_trace(files):
+    other = Talk(client=(b"\x0a\0\0\x09", 5)).open().say(0, b"GET / " + SECRET + b"\r\n" * 9)
+    packets = [*conversation().packets, *other.close().packets]
+    (files / "b.pcap").write_bytes(pcap(packets))
+    run = pulsar_doctor("capture", str(files / "b.pcap"), "--trace", str(files / "t"))
+    assert "not Pulsar, of which nothing is kept: 1" in run.stdout
+    rows = list(open_trace(files / "t").rows())
+    assert {row.client_addr for row in rows} == {"10.0.0.7:43668"}
+    written = repr([[getattr(row, name) for name in row.__slots__] for row in rows]).encode()
+    kept = b"".join(p.read_bytes() for p in (files / "t").iterdir() if p.is_file())
+    for secret in (SECRET, PAYLOAD):
+        assert secret not in written + kept + (run.stdout + run.stderr).encode()
+
+
+def test_of_one_client_and_of_other_ports(files):
+    file = str(files / "a.pcap")
+    for number, (client, code) in enumerate(
+        {"10.0.0.7": 0, "10.0.0.7:43668": 0, "10.0.0.8": 3, "nobody": 2}.items()
+    ):
+        run = pulsar_doctor(
+            "capture", file, "--client", client, "--trace", str(files / f"t{number}")
+        )
+        assert run.returncode == code, (client, run.stderr)
+    run = pulsar_doctor("capture", file, "--port", "6651", "--trace", str(files / "other"))
+    assert run.returncode == 3
+    assert "--port says where brokers listen" in run.stderr
+
+
+def test_tls_is_said_with_what_helps_instead(files):
+    talk = Talk().open().say(0, b"\x16\x03\x01\x02\0" + bytes(512)).close()
+    (files / "tls.pcap").write_bytes(pcap(talk.packets))
+    run = pulsar_doctor("capture", str(files / "tls.pcap"), "--trace", str(files / "t"))
+    assert run.returncode == 3
+    assert "the traffic with 10.0.0.1:6650 is TLS" in run.stderr
+    assert "pulsar-doctor tap" in run.stderr
+
+
+def test_damage_is_one_sentence_and_what_came_before_it_is_kept(files):
+    content = (files / "a.pcap").read_bytes()
+    (files / "b.pcap").write_bytes(content + b"\xff" * 16)
+    run = pulsar_doctor("capture", str(files / "b.pcap"), "--trace", str(files / "t"))
+    assert run.returncode == 2
+    assert "is damaged" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert pulsar_doctor("trace", "verify", str(files / "t")).returncode == 0
+
+
+def test_a_loss_makes_the_ledger_unknown_and_the_trace_says_so(files):
+    whole = said([*BEGINNING, (0, flow(10), 0), (1, message(1, b"x", 1), 0), (0, flow(5), 2)])
+    lost = next(packet for packet in whole.packets if message(1, b"x", 1) in packet.data)
+    (files / "b.pcap").write_bytes(pcap([each for each in whole.packets if each is not lost]))
+    pulsar_doctor("capture", str(files / "b.pcap"), "--trace", str(files / "t"))
+    trace = open_trace(files / "t")
+    rows = [(row.command, row.available_permits) for row in trace.rows()]
+    assert ("FLOW", 10) in rows
+    behind = rows[[name for name, _ in rows].index("UNPARSED") :]
+    assert all(available is None for _, available in behind)
+    meta = json.loads((files / "t" / "_meta.json").read_text())
+    assert meta["capture"]["bytes"]["missing"] == len(message(1, b"x", 1))
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(files):
+    run = pulsar_doctor("capture", str(files / "a.pcap"), "--trace", str(files))
+    assert run.returncode == 2
+    assert "is not empty" in run.stderr

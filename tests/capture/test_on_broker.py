@@ -1,0 +1,124 @@
+"""A tap and a capture of the same traffic, with the real broker: the rows are the same."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pulsar = pytest.importorskip("pulsar")
+
+from pulsar_doctor.consume import attach  # noqa: E402
+from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
+from pulsar_doctor.wire.columns import NAMES  # noqa: E402
+from tests.support.command_line import pulsar_doctor  # noqa: E402
+from tests.support.wanting import wanting  # noqa: E402
+from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
+
+# What two observers of the same commands may tell differently: numbers and clocks of their own,
+# salted hashes, where the tap connects to, and answers that the tap changes on their way.
+OWN = frozenset(
+    {"trace_id", "seq", "ts", "mono_ns", "conn_id", "incarnation", "broker_addr", "key_hash",
+     "flow_gap_us", "starved_us", "starved_since", "starved_from", "ack_delay_us"}
+)  # fmt: skip
+# Where it ends alike, whatever stood between a command and an answer that crossed it.
+LEDGER = ("available_permits", "parked_permits", "unacked_messages")
+# A bound: lower where nobody knows who had a message before.
+BOUND = "unsent_permits_min"
+SHARED = [name for name in NAMES if name not in OWN and name not in (*LEDGER, BOUND)]
+CHANGED = ("LOOKUP_RESPONSE", "OPEN", "CLOSE")
+
+
+@contextmanager
+def tcpdump(port: int, file: Path, *more: str) -> Iterator[None]:
+    """What passes on loopback to and from a port, written by tcpdump."""
+    command = [
+        "tcpdump",
+        "-i",
+        "lo",
+        "-U",
+        "-B",
+        "65536",
+        "-s",
+        "0",
+        "-w",
+        str(file),
+        *more,
+        f"tcp port {port}",
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    begun = next((line for line in process.stderr if "listening" in line), "")
+    if not begun:
+        pytest.skip(wanting("the right to capture packets"))
+    try:
+        yield
+        time.sleep(1)  # its buffer
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+
+
+def told(trace: Path) -> dict[tuple[object, ...], list[tuple[object, ...]]]:
+    """By client and direction, what each command said; and where the ledgers stood in the end."""
+    found: dict[tuple[object, ...], list[tuple[object, ...]]] = defaultdict(list)
+    for row in open_trace(trace).rows():
+        if row.client_addr is None or row.command in CHANGED:
+            continue
+        values = tuple(getattr(row, name) for name in SHARED)
+        found[row.client_addr, row.direction].append(values)
+        if row.consumer_id is not None:
+            last = tuple(getattr(row, name) for name in LEDGER)
+            found[row.client_addr, "ledger", row.consumer_id] = [last]
+    return dict(found)
+
+
+@pytest.mark.skipif(shutil.which("tcpdump") is None, reason=wanting("tcpdump"))
+def test_a_capture_tells_what_a_tap_of_the_same_traffic_tells(broker, client, topic, tmp_path):
+    for name in ("s0", "s1"):
+        client.subscribe(topic, name, pulsar.ConsumerType.Shared).close()
+    attach.produce(client, topic, 100)
+    with (
+        tap(broker, tmp_path / "tap") as (url, _),
+        tcpdump(int(url.rpartition(":")[2]), tmp_path / "lo.pcap"),
+    ):
+        port = url.rpartition(":")[2]
+        through = pulsar.Client(url, logger=QUIET)
+        consumers = [
+            through.subscribe(
+                topic, f"s{number}", pulsar.ConsumerType.Shared,
+                receiver_queue_size=10, consumer_name=f"number {number}",
+            )
+            for number in range(2)
+        ]  # fmt: skip
+        producer = through.create_producer(topic)
+        producer.send(bytes(2_000_000))
+        for consumer in consumers:
+            for _ in range(101):  # all: what is on its way at the end, a tap alone would see
+                consumer.acknowledge(consumer.receive(timeout_millis=5000))
+        time.sleep(0.5)
+        through.close()
+    made = pulsar_doctor(
+        "capture", str(tmp_path / "lo.pcap"), "--port", port, "--trace", str(tmp_path / "capture")
+    )
+    assert made.returncode == 0, made.stderr
+    tapped, captured = told(tmp_path / "tap"), told(tmp_path / "capture")
+    assert sum(len(rows) for rows in tapped.values()) > 250
+    assert captured.keys() == tapped.keys()
+    for key, rows in tapped.items():
+        different = [pair for pair in zip(captured[key], rows, strict=True) if pair[0] != pair[1]]
+        assert not different, _parted(different[0])
+    checked = pulsar_doctor("trace", "verify", str(tmp_path / "capture"))
+    assert checked.returncode == 0, checked.stdout
+
+
+def _parted(rows: tuple[tuple[object, ...], tuple[object, ...]]) -> str:
+    pairs = zip(SHARED, *rows, strict=False)
+    return str([pair for pair in pairs if pair[0] == "command" or pair[1] != pair[2]])
