@@ -32,6 +32,7 @@ from pulsar_doctor.capture.packets import (
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 
 SWEEP_NS = 250_000_000
+SWEEP_BYTES = 8 << 20  # where time stands still
 WAITING_BYTES_MOST = 64 << 20
 CLOSED_REMEMBERED = 1_000
 ConnectionEnds = tuple[TcpEnd, TcpEnd]
@@ -92,6 +93,7 @@ class CaptureFollowing:
         self._closed: OrderedDict[ConnectionEnds, list[int]] = OrderedDict()
         self._now_ns = 0
         self._swept_ns: int | None = None
+        self._unswept_bytes = 0
 
     def packet(self, packet: Packet) -> None:
         """One packet of the capture."""
@@ -108,7 +110,8 @@ class CaptureFollowing:
             totals.unread_links += packet.link not in LINKS
         else:
             totals.fragments += isinstance(segment, Fragment)
-        if self._now_ns - self._swept_ns >= SWEEP_NS:
+        self._unswept_bytes += len(packet.data)
+        if self._now_ns - self._swept_ns >= SWEEP_NS or self._unswept_bytes >= SWEEP_BYTES:
             self._sweep()
 
     def finish(self) -> None:
@@ -180,7 +183,7 @@ class CaptureFollowing:
             self._closed.popitem(last=False)
 
     def _sweep(self) -> None:
-        self._swept_ns = self._now_ns
+        self._swept_ns, self._unswept_bytes = self._now_ns, 0
         waiting = 0
         for sides, connection in list(self._connections.items()):
             connection.pass_time(self._now_ns, self._out, self._ids)
