@@ -5,9 +5,10 @@ nothing. What no payload can fake, and so all that is relied upon:
 
 - the beginning: the SYN was seen, and the first frame is a CONNECT, or what answers one;
 - a payload that is passing: its head said where it ends, whatever is lost of it meanwhile;
-- silence: a sender that had nothing to say for a second, while all it had said was acknowledged and
-  its receiver had room, does not stand in the middle of a frame, since frames are written whole.
-  From one silence to a later one there must be nothing but whole frames, two of them at least;
+- silence (see silences.py): a sender that had nothing to say does not stand in the middle of a
+  frame, since frames are written whole. It may have stalled there once, so no single silence is
+  believed: where nothing but whole frames stands between two, the second is a boundary. For were
+  the first one true, so are these frames and where they end; were it false, the second is true;
 - size: no frame is longer than the broker allows, so the stream's own frames begin within so many
   bytes, and theirs is a chain that goes on; see plausible.only_boundary.
 
@@ -20,15 +21,15 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
-from pulsar_doctor.capture.plausible import frames_in, only_boundary
+from pulsar_doctor.capture.plausible import are_frames, only_boundary
 from pulsar_doctor.capture.streams import Hole
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames, code_of
 
 FIRST_CODES = ({2}, {3, 14, 36})  # CONNECT; CONNECTED, ERROR, AUTH_CHALLENGE
 FIRST_BYTES = 11
-FRAMES_LEAST = 2
 SEARCH_STEP_BYTES = 1 << 20
+KEPT_BYTES_MOST = 48 << 20
 TLS_RECORDS = range(0x14, 0x18)
 ZEROS = bytes(1 << 16)
 
@@ -105,21 +106,15 @@ class Boundaries:
         self._after_silence = False
         self._search_at = self._first_search
 
-    def silence(self) -> list[Frames]:
-        """Its sender had nothing to say: what has come so far ends with a whole frame."""
-        if self.standing is not Footing.SEARCHING:
-            return []
-        if self._after_silence and not self._kept:
-            return []
-        if self._after_silence:
-            count = frames_in(self._kept, self._direction, self._most)
-            if count is not None and count < FRAMES_LEAST:
-                return []
-            if count is not None:
-                return self._begin(0)
+    def silence(self) -> None:
+        """Its sender had nothing to say; in step where an earlier silence confirms it."""
+        if self.standing is not Footing.SEARCHING or (self._after_silence and not self._kept):
+            return
+        proven = self._after_silence and are_frames(self._kept, self._direction, self._most)
         self.drop()
         self._after_silence = True
-        return []
+        if proven:
+            self._begin(0)
 
     def hole(self, hole: Hole) -> bool:
         """Bytes that are missing; whether it fell out of step by that."""
@@ -158,7 +153,7 @@ class Boundaries:
         if found is not None:
             return self._begin(found)
         self._search_at += SEARCH_STEP_BYTES
-        if len(self._kept) > 3 * self._most:
+        if len(self._kept) > min(3 * self._most, KEPT_BYTES_MOST):
             self.drop()
         return []
 

@@ -15,13 +15,13 @@ from typing import NamedTuple, Protocol
 
 from pulsar_doctor.capture.boundaries import Boundaries, Footing
 from pulsar_doctor.capture.packets import ACK, FIN, RST, SYN, TcpSegment, address_text
+from pulsar_doctor.capture.silences import Quiet
 from pulsar_doctor.capture.streams import WAIT_NS, Hole, Stream
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, Frames
 
 TO_BROKER, TO_CLIENT = 0, 1  # indexes of journal.DIRECTIONS
 SUBSCRIBE, CONNECTED = 4, 3
-SILENCE_NS = 1_000_000_000
 HELD_SEGMENTS_MOST = 5_000
 HELD_NS_MOST = 3 * WAIT_NS
 TcpEnd = tuple[bytes, int]
@@ -63,14 +63,10 @@ class CapturedConnection:
         self._held_since = [0, 0]
         self._released_at = [-1, -1]  # where the other direction was when they were looked at
         self._held: tuple[list[TcpSegment], list[TcpSegment]] = ([], [])
-        self._data_ns: list[int | None] = [None, None]  # last data of each direction
-        self._widest = [0, 0]  # window that the receiver of a direction has offered
-        self._heard_ns: list[int | None] = [None, None]  # last packet of that receiver
-        self._room_since: list[int | None] = [None, None]  # since when its window is open
-        self._reset_ns: int | None = None
-        # Where the sender of a direction stands, as packets without data say, and since when.
-        self._stands: list[tuple[int, int] | None] = [None, None]
+        self._quiets = (Quiet(), Quiet())
         self._silent_at: list[int | None] = [None, None]  # a silence before anything came out
+        self._data_ns = 0  # last data of either direction
+        self._reset_ns: int | None = None
 
     @property
     def waiting_bytes(self) -> int:
@@ -89,27 +85,24 @@ class CapturedConnection:
         if segment.flags & SYN:
             self.syn_seqs[way] = segment.seq
             stream.opened(segment.seq)
-        else:
-            self._hear(1 - way, segment.window, now_ns)
         if segment.flags & ACK:
             other.acknowledged(segment.ack)
-            self._stand(1 - way, other.position(segment.ack), now_ns)
+            window = None if segment.flags & SYN else segment.window  # a SYN's has another scale
+            self._quiets[1 - way].heard(other.position(segment.ack), window, now_ns)
         if segment.flags & FIN:
             stream.finished((segment.seq + segment.size) % (1 << 32))
         if segment.flags & RST:
             self._reset_ns = self._reset_ns or now_ns
         if segment.size and not segment.flags & SYN:
-            if self._data_ns[way] is None:
-                self._begin_silent(way, stream.position(segment.seq), now_ns)
-            elif self._is_silent(way, now_ns):
-                self._tell(way, self.bounds[way].silence(), now_ns, out, ids)
-            self._data_ns[way] = now_ns
+            at, quiet = stream.position(segment.seq), self._quiets[way]
+            if quiet.stands_at(now_ns) == at:
+                self._end_silence(way, at)
+            quiet.said(at + segment.size, now_ns)
+            self._data_ns = now_ns
             if self._must_wait(way, segment):
                 self._held[way].append(segment)
             else:
                 stream.put(segment.seq, segment.data, segment.size)
-        elif not segment.flags & SYN:
-            self._stand(way, stream.position(segment.seq), now_ns)
         self.settle(now_ns, out, ids)
 
     def settle(
@@ -130,8 +123,18 @@ class CapturedConnection:
         """Time went on without a packet of it."""
         self.settle(now_ns, out, ids)
         for way in (TO_BROKER, TO_CLIENT):
-            if not self.bounds[way].in_step and self._is_silent(way, now_ns):
-                self._tell(way, self.bounds[way].silence(), now_ns, out, ids)
+            if not self.bounds[way].in_step:
+                at = self._quiets[way].stands_at(now_ns)
+                if at is not None and self.streams[way].begin is not None:
+                    self._end_silence(way, at)
+
+    def _end_silence(self, way: int, at: int) -> None:
+        """Its sender had nothing to say where it stands."""
+        stream = self.streams[way]
+        if stream.begin is None:
+            self._silent_at[way] = at if self._silent_at[way] is None else self._silent_at[way]
+        elif stream.next == at and not stream.waiting_bytes and not self._held[way]:
+            self.bounds[way].silence()
 
     def _is_held_long(self, way: int, now_ns: int) -> bool:
         """Whether what is waited for does not come."""
@@ -145,7 +148,8 @@ class CapturedConnection:
         for way in (TO_BROKER, TO_CLIENT):
             self._release(way, forced=True)
             self._drain(way, now_ns, out, ids, at_end=True)
-            self.bounds[way].drop()
+            if not self.bounds[way].in_step:
+                self.bounds[way].drop()
 
     def _release(self, way: int, *, forced: bool) -> None:
         """Puts in place what need not be held any longer."""
@@ -233,53 +237,14 @@ class CapturedConnection:
         if self.conn_id is not None:
             out.unparsed(self.conn_id, way, why, now_ns)
 
-    def _hear(self, way: int, window: int, now_ns: int) -> None:
-        """A packet of the receiver of a direction: whether its sender may go on."""
-        self._heard_ns[way] = now_ns
-        self._widest[way] = max(self._widest[way], window)
-        if not window or 2 * window < self._widest[way]:
-            self._room_since[way] = None
-        elif self._room_since[way] is None:
-            self._room_since[way] = now_ns
-
-    def _stand(self, way: int, at: int, now_ns: int) -> None:
-        known = self._stands[way]
-        if known is None or known[0] != at:
-            self._stands[way] = at, now_ns
-
-    def _has_room(self, way: int, now_ns: int) -> bool:
-        """Whether the sender could have gone on for all of the silence."""
-        since = self._room_since[way]
-        if since is None:
-            return self._heard_ns[way] is None
-        return now_ns - since >= SILENCE_NS
-
-    def _begin_silent(self, way: int, at: int, now_ns: int) -> None:
-        """The first data that is seen: whether its sender has stood there for long."""
-        known = self._stands[way]
-        if known is not None and known[0] == at and now_ns - known[1] >= SILENCE_NS:
-            self._silent_at[way] = at if self._has_room(way, now_ns) else None
-
-    def _is_silent(self, way: int, now_ns: int) -> bool:
-        """Whether the sender had nothing to say until now; see boundaries.py."""
-        stream, last = self.streams[way], self._data_ns[way]
-        if last is None or now_ns - last < SILENCE_NS or self._held[way]:
-            return False
-        if stream.begin is None or stream.waiting_bytes:
-            return False
-        if stream.acked not in (stream.next, stream.next + _fin(stream)):
-            return False
-        return self._has_room(way, now_ns)
-
     def _is_over(self, now_ns: int) -> bool:
         ended = [stream.ended for stream in self.streams]
         if all(ended):
             return True
-        last = max((ns for ns in self._data_ns if ns is not None), default=0)
         if self._reset_ns is not None:
             waits = any(self._held) or any(stream.waiting_bytes for stream in self.streams)
             return not waits or now_ns - self._reset_ns >= WAIT_NS
-        return any(ended) and now_ns - last >= 60 * WAIT_NS
+        return any(ended) and now_ns - self._data_ns >= 60 * WAIT_NS
 
     def _why(self) -> str:
         if self._reset_ns is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from heapq import heappop, heappush
 
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
@@ -20,11 +21,13 @@ TO_CLIENT_ONLY = frozenset(
     {3, 7, 8, 9, 13, 14, 17, 22, 24, 26, 27, 30, 31, 33, 35, 36, 38, 40, 68}
 )  # fmt: skip
 NEVER = (TO_CLIENT_ONLY, TO_BROKER_ONLY)  # by direction
-CODES_MOST = 127  # of commands that are newer than we are
+# Commands of today that carry nothing behind them; what newer ones carry is not known.
+WITHOUT_PAYLOAD = frozenset({*range(2, 41), *range(50, 69)}) - WITH_METADATA
 NOT_ONE, NOT_ALL = -1, -2  # instead of where a frame ends
 
 _SIZES = struct.Struct(">II")
-# A head, wherever it stands: sizes below 16 MiB, then the tag of a command's type.
+SEARCHED_BYTES_MOST = 1 << 24
+# A head, wherever it stands: sizes below that, then the tag of a command's type.
 _HEADS = re.compile(rb"(?=\x00...\x00...\x08)", re.DOTALL)
 
 
@@ -37,18 +40,20 @@ def end_of_frame(data: bytes | bytearray, at: int, direction: int, most: int) ->
     if total > most or room < 0 or command_bytes < 2:
         return NOT_ONE
     code = code_of(bytes(data[at + 8 : at + min(11, 8 + command_bytes)]))
-    if code < 2 or code > CODES_MOST or code in NEVER[direction]:
+    if code < 2 or code in NEVER[direction]:
         return NOT_ONE
-    if bool(room) != (code in WITH_METADATA):
+    if code in (WITHOUT_PAYLOAD if room else WITH_METADATA):
         return NOT_ONE
-    behind, end = at + 8 + command_bytes, at + 4 + total
+    behind, end = at + 8 + command_bytes, at + 4 + int(total)
     if len(data) < behind:
         return NOT_ALL
     if not _parses(bytes(data[at + 8 : behind]), code):
         return NOT_ONE
     if end > len(data):
         return NOT_ALL
-    return end if not room or _cuts(bytes(data[at:end])) else NOT_ONE
+    if code in WITH_METADATA and not _cuts(bytes(data[at:end])):
+        return NOT_ONE
+    return end
 
 
 def _short(data: bytes | bytearray, at: int) -> int:
@@ -77,15 +82,12 @@ def _cuts(frame: bytes) -> bool:
         return False
 
 
-def frames_in(data: bytes | bytearray, direction: int, most: int) -> int | None:
-    """How many frames these bytes are, no more and no less; None where they are something else."""
-    at = count = 0
-    while at < len(data):
+def are_frames(data: bytes | bytearray, direction: int, most: int) -> bool:
+    """Whether these bytes are whole frames and nothing else."""
+    at = 0
+    while 0 <= at < len(data):
         at = end_of_frame(data, at, direction, most)
-        if at < 0:
-            return None
-        count += 1
-    return count
+    return at == len(data)
 
 
 def only_boundary(data: bytearray, direction: int, most: int) -> int | None:
@@ -93,46 +95,46 @@ def only_boundary(data: bytearray, direction: int, most: int) -> int | None:
 
     A true frame begins within the first `most` bytes, and its chain goes on to the end, since it is
     the stream. So where all chains from there that go on to the end have become one, that one is
-    true from where they meet. data: more than twice `most` bytes.
+    true from where they meet. data: more than twice `most` bytes. Frames of 16 MiB are not looked
+    for, so that nothing is proven where there may be some.
     """
-    alive: list[int] = []
-    leads: dict[int, bool] = {}  # boundary -> whether its chain goes on to the end
-    for found in _HEADS.finditer(data, 0, most + 12):
-        start = found.start()
-        if _leads_on(data, start, direction, most, leads):
-            alive.append(start)
-    chains = [_boundaries(data, start, direction, most) for start in alive]
-    if not chains:
+    if most >= SEARCHED_BYTES_MOST:
         return None
-    common = set(chains[0]).intersection(*chains[1:])
-    return min(common, default=None)
+    leads = bytearray(len(data))  # by position: not known yet, or one of those below
+    alive = [
+        found.start()
+        for found in _HEADS.finditer(data, 0, most + 12)
+        if _leads_on(data, found.start(), direction, most, leads)
+    ]
+    ends = set(alive)  # where each chain stands: the last one goes on until all are one
+    while len(ends) > 1:
+        at = heappop(alive)  # ascending, so a heap from the start
+        ends.discard(at)
+        end = end_of_frame(data, at, direction, most)
+        if not 0 <= end < len(data):
+            return None
+        if end not in ends:
+            ends.add(end)
+            heappush(alive, end)
+    return next(iter(ends), None)
 
 
-def _leads_on(data: bytearray, at: int, direction: int, most: int, leads: dict[int, bool]) -> bool:
+LEADS_ON, LEADS_NOWHERE = 1, 2
+
+
+def _leads_on(data: bytearray, at: int, direction: int, most: int, leads: bytearray) -> bool:
     passed = []
-    sound = True
+    lead = LEADS_ON
     while at < len(data):
-        known = leads.get(at)
-        if known is not None:
-            sound = known
+        if leads[at]:
+            lead = leads[at]
             break
         passed.append(at)
         end = end_of_frame(data, at, direction, most)
         if end < 0:
-            sound = end == NOT_ALL
+            lead = LEADS_ON if end == NOT_ALL else LEADS_NOWHERE
             break
         at = end
     for each in passed:
-        leads[each] = sound
-    return sound
-
-
-def _boundaries(data: bytearray, at: int, direction: int, most: int) -> list[int]:
-    """All boundaries of a chain that goes on to the end."""
-    found = []
-    while at < len(data):
-        found.append(at)
-        at = end_of_frame(data, at, direction, most)
-        if at < 0:
-            break
-    return found
+        leads[each] = lead
+    return lead == LEADS_ON

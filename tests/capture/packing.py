@@ -49,23 +49,34 @@ class Talk:
     begun: tuple[int, int] = (2**32 - 700, 5_000)  # the first wraps soon
 
     def __post_init__(self) -> None:
-        self.sent = list(self.begun)
+        self.sent, self.heard = list(self.begun), list(self.begun)
+        self.windows = [512, 512]
 
     def open(self) -> Talk:
         self._add(0, SYN)
         self.sent[0] += 1
+        self.heard[0] = self.sent[0]
         self._add(1, SYN | ACK)
         self.sent[1] += 1
+        self.heard[1] = self.sent[1]
         self._add(0, ACK)
         return self
 
-    def say(self, way: int, data: bytes) -> Talk:
+    def say(self, way: int, data: bytes, *, acked: bool = True) -> Talk:
         """In segments, each acknowledged."""
         for at in range(0, len(data), self.segment_bytes):
             piece = data[at : at + self.segment_bytes]
             self._add(way, ACK, piece)
             self.sent[way] += len(piece)
-            self._add(1 - way, ACK)
+            self.heard[way] = self.sent[way] if acked else self.heard[way]
+            if acked:
+                self._add(1 - way, ACK)
+        return self
+
+    def hear(self, way: int, window: int = 512) -> Talk:
+        """The receiver of that direction has all of it, and so much room."""
+        self.heard[way], self.windows[1 - way] = self.sent[way], window
+        self._add(1 - way, ACK)
         return self
 
     def wait(self, seconds: float) -> Talk:
@@ -75,15 +86,17 @@ class Talk:
     def close(self) -> Talk:
         self._add(0, FIN | ACK)
         self.sent[0] += 1
+        self.heard[0] = self.sent[0]
         self._add(1, FIN | ACK)
         self.sent[1] += 1
+        self.heard[1] = self.sent[1]
         self._add(0, ACK)
         return self
 
     def _add(self, way: int, flags: int, data: bytes = b"") -> None:
         ends = (self.client, self.broker) if way == 0 else (self.broker, self.client)
-        ack = self.sent[1 - way] if flags & ACK else 0
-        packet = tcp(*ends, self.sent[way], ack, flags, data)
+        ack = self.heard[1 - way] if flags & ACK else 0
+        packet = tcp(*ends, self.sent[way], ack, flags, data, self.windows[way])
         frame = ETHERNET_HEAD + packet
         self.packets.append(Packet(self.now_ns, ETHERNET, frame, len(frame)))
         self.now_ns += STEP_NS

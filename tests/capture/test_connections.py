@@ -134,7 +134,7 @@ def test_joined_within_a_payload_of_whole_frames_it_waits_until_the_payload_is_o
     out, following = heard(whole.packets[inside:])
     told = out.both[0]
     assert told == whole.frames[0][-len(told) :]
-    assert len(told) == 8
+    assert len(told) == 6
     assert accounted(following)
 
 

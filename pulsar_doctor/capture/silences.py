@@ -1,0 +1,50 @@
+"""Since when the sender of one direction has had nothing to say, though nothing kept it from it.
+
+A sender is silent where, for all of a second, everything it had said was acknowledged, its receiver
+had room, and it sent nothing, not even again. The packets tell no more than that: a sender that was
+stopped in the middle of a frame looks the same (see boundaries.py, which believes no single one).
+
+Room: a sender that has data waits while the window is too small for a whole segment, so a window
+below half of the widest one seen counts as none.
+"""
+
+from __future__ import annotations
+
+SILENCE_NS = 1_000_000_000
+
+
+class Quiet:
+    """One direction. Positions are those of its stream. Changed in place."""
+
+    __slots__ = ("_acked", "_acked_ns", "_room_ns", "_said", "_said_ns", "_widest")
+
+    def __init__(self) -> None:
+        self._acked: int | None = None
+        self._said = 0  # up to where data was seen
+        self._said_ns = self._acked_ns = 0
+        self._widest = 0  # window that the receiver has offered
+        self._room_ns: int | None = None  # since when it is open
+
+    def said(self, end: int, now_ns: int) -> None:
+        """Data of its sender, which ends there."""
+        self._said = max(self._said, end)
+        self._said_ns = now_ns
+
+    def heard(self, acked: int, window: int | None, now_ns: int) -> None:
+        """A packet of its receiver. window: None where it is not comparable to others."""
+        if self._acked is None or acked > self._acked:
+            self._acked, self._acked_ns = acked, now_ns
+        if window is None:
+            return
+        self._widest = max(self._widest, window)
+        if not window or 2 * window < self._widest:
+            self._room_ns = None
+        elif self._room_ns is None:
+            self._room_ns = now_ns
+
+    def stands_at(self, now_ns: int) -> int | None:
+        """Where its sender stands, silent; None where it is not."""
+        if self._acked is None or self._acked < self._said or self._room_ns is None:
+            return None
+        since_ns = max(self._acked_ns, self._said_ns, self._room_ns)
+        return self._acked if now_ns - since_ns >= SILENCE_NS else None
