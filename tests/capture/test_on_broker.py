@@ -15,9 +15,11 @@ import pytest
 
 pulsar = pytest.importorskip("pulsar")
 
+from pulsar_doctor.capture.files import FileCounts, packets_of  # noqa: E402
 from pulsar_doctor.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
 from pulsar_doctor.wire.columns import NAMES  # noqa: E402
+from tests.capture.packing import pcap  # noqa: E402
 from tests.support.command_line import pulsar_doctor  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
 from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
@@ -117,6 +119,65 @@ def test_a_capture_tells_what_a_tap_of_the_same_traffic_tells(broker, client, to
         assert not different, _parted(different[0])
     checked = pulsar_doctor("trace", "verify", str(tmp_path / "capture"))
     assert checked.returncode == 0, checked.stdout
+
+
+# What is known of a consumer whose SUBSCRIBE was seen only, and what had come before.
+BEFORE = frozenset(
+    {"topic", "subscription", "subscription_type", "consumer_name", "client_version", "partition",
+     "acknowledged_messages", "starved_us", "redelivery_count"}
+)  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("tcpdump") is None, reason=wanting("tcpdump"))
+def test_a_capture_begun_in_the_middle_tells_all_from_where_it_joins(
+    broker, client, topic, tmp_path
+):
+    client.subscribe(topic, "s", pulsar.ConsumerType.Shared).close()
+    with (
+        tap(broker, tmp_path / "tap") as (url, _),
+        tcpdump(int(url.rpartition(":")[2]), tmp_path / "lo.pcap"),
+    ):
+        port = url.rpartition(":")[2]
+        through = pulsar.Client(url, logger=QUIET)
+        consumer = through.subscribe(
+            topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=10, consumer_name="one"
+        )
+        producer = through.create_producer(topic)
+        for size in (100, 5_000_000, 100, 2_000_000, 100, 100):
+            producer.send(bytes(size))
+            consumer.acknowledge(consumer.receive(timeout_millis=5000))
+            time.sleep(1.3)
+        through.close()
+    tapped = spoken(tmp_path / "tap")
+    packets = list(packets_of([(tmp_path / "lo.pcap").read_bytes()], "lo.pcap", FileCounts()))
+    large = [n for n, packet in enumerate(packets) if len(packet.data) > 10_000]
+    assert len(large) > 100
+    starts = [9, large[len(large) // 3], large[len(large) // 2], large[-1] + 3, len(packets) // 9]
+    for number, start in enumerate(starts):
+        file = tmp_path / f"from-{number}.pcap"
+        file.write_bytes(pcap(packets[start:], nano=True))
+        trace = tmp_path / f"capture-{number}"
+        made = pulsar_doctor("capture", str(file), "--port", port, "--trace", str(trace))
+        assert made.returncode == 0, made.stderr
+        joined = spoken(trace)
+        assert joined
+        for key, rows in joined.items():
+            assert rows == tapped[key][-len(rows) :], (start, key)
+        assert {way for _, way in joined} == {"to_broker", "to_client"}, start
+        checked = pulsar_doctor("trace", "verify", str(trace))
+        assert checked.returncode == 0, checked.stdout
+
+
+def spoken(trace: Path) -> dict[tuple[object, ...], list[tuple[object, ...]]]:
+    """By client and direction, what each command said by itself."""
+    names = [name for name in SHARED if name not in (*BEFORE, "consumer_id")]
+    found: dict[tuple[object, ...], list[tuple[object, ...]]] = defaultdict(list)
+    for row in open_trace(trace).rows():
+        if row.client_addr is not None and row.command not in (*CHANGED, "UNPARSED"):
+            whose = None if row.command in ("SUCCESS", "ERROR") else row.consumer_id
+            values = tuple(getattr(row, name) for name in names)
+            found[row.client_addr, row.direction].append((whose, *values))
+    return dict(found)
 
 
 def _parted(rows: tuple[tuple[object, ...], tuple[object, ...]]) -> str:
