@@ -107,6 +107,12 @@ class Ledger:
     credits_skipped: bool = False  # its client gives permits back for indexes that it skips
     asks_on_arrival: bool = False  # its client asks when messages arrive, taken or not
 
+    # What the broker told in the middle of its life: before that not all of it is known.
+    joined: bool = False
+    told_held: int | None = None  # messages that it held then, as the broker counts them
+    told_permits: int = 0
+    held_before: int = 0  # of those, how many may still be out
+
     ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
     uncertain: bool = False  # commands are missing from the trace
     granted: int = 0
@@ -218,7 +224,7 @@ class Ledger:
         if size is None:
             size = self.first_flow
         if size is None:
-            return None
+            return min(self.refills, default=None) if self.joined else None
         seen = min(self.refills, default=size // 2)
         return max(1, min(size, seen))
 
@@ -241,7 +247,7 @@ class Ledger:
         """Taken and not yet given back: exact where takes are told, otherwise at least this."""
         size = self.told_receiver_queue_size
         first = self.first_flow
-        if first is None or size == 0 or (size is None and first == 1):
+        if first is None or self.joined or size == 0 or (size is None and first == 1):
             return 0
         taken = self.taken or 0
         credited = (taken if taken > self.proven else self.proven) + self.skipped
@@ -251,7 +257,7 @@ class Ledger:
     @property
     def queued_min(self) -> int:
         """Messages in the client's queue, at least: fewer than a threshold can be unsent."""
-        if self.zero_queue or self.first_flow is None:
+        if self.zero_queue or self.joined or self.first_flow is None:
             return 0
         if self.taken is not None:
             return max(0, self.messages - max(self.taken, self.proven))
@@ -302,8 +308,9 @@ class Ledger:
     def forecast(self) -> Forecast | None:
         """When the next FLOW comes; None before the first one."""
         threshold = self.refill_threshold
-        if threshold is None:
-            return None
+        within = self._told_within()
+        if threshold is None or (within is not None and within < threshold):
+            return self._by_told(within)
         unsent, exact = self.unsent_permits_min, self.threshold_exact
         flows_needed = max(1, -self.available_permits // threshold + 1)
         credits_needed = flows_needed * threshold
@@ -317,6 +324,23 @@ class Ledger:
             until_positive=max(1, credits_needed - unsent),
             pace=self.pace(),
         )
+
+    def _told_within(self) -> int | None:
+        """Messages from when the broker told to the next FLOW, at most; None: not known.
+
+        Permits, what is queued and what is unsent are the receiver queue size R together, and less
+        than R/2 is unsent; what is queued is held. So the FLOW that comes when R/2 is unsent comes
+        within (permits + held)/2. Not for clients that wait for another share of their queue.
+        """
+        if not self.joined or self.told_held is None or self.asks_on_arrival:
+            return None
+        return max(1, (self.told_permits + self.told_held) // 2)
+
+    def _by_told(self, within: int | None) -> Forecast | None:
+        if within is None:
+            return None
+        behind = max(0, -self.available_permits)
+        return Forecast(within, at_most=True, until_positive=within + behind, pace=self.pace())
 
 
 def as_of_now(ledger: Ledger) -> Ledger:

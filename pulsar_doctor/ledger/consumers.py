@@ -157,7 +157,8 @@ class Consumer:
 class Connection:
     """One connection through the tap. producers: the topics of those that are open; closed: of the
     newest that are not. letters: whose dead letters they send: topic and subscription. waiting: by
-    the request that is to be answered, and incarnation.
+    the request that is to be answered, and incarnation. known_by: see columns. Consumers that
+    have said nothing yet, and so have no number, stand below zero.
     """
 
     client_addr: str | None = None
@@ -168,6 +169,7 @@ class Connection:
     closed: dict[int, str] = field(default_factory=dict)
     letters: dict[int, tuple[str, str]] = field(default_factory=dict)
     greeted: bool = False  # the broker has let the client in
+    known_by: dict[str, str] = field(default_factory=dict)  # by direction, of a capture
     waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict)
 
     def wait(self, consumer: Consumer, request_id: int | None) -> None:

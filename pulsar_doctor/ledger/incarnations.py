@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pulsar_doctor.ledger import awaited, dead_letters, permits
+from pulsar_doctor.ledger import awaited, before, dead_letters, permits
 from pulsar_doctor.ledger.balance import EVERYWHERE, Ledger
+from pulsar_doctor.ledger.before import ASKS_ON_ARRIVAL
 from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings, split_partition
 from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import (
     CLOSE,
     GENERATION_BITS,
+    JOINED,
     OPEN,
     SET_ASIDE,
+    STATS,
     TO_BROKER,
     TO_CLIENT,
     UNPARSED,
@@ -28,7 +31,6 @@ from pulsar_doctor.wire.columns import (
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
-ASKS_ON_ARRIVAL = ("2.0.1-incubating", "pulsar-rs")  # clients; see Ledger.asks_on_arrival
 HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/receiver/epochs.py
 
 
@@ -62,8 +64,8 @@ class Incarnations:
     def begin(self, connection: Connection, consumer: Consumer) -> None:
         """Begins an incarnation."""
         siblings = self._siblings_of(consumer)
-        before = siblings.highest()
-        consumer.ledger.had_before = before if self.from_start else EVERYWHERE
+        highest = siblings.highest()
+        consumer.ledger.had_before = highest if self.from_start else EVERYWHERE
         siblings.join(consumer)
         connection.consumers[consumer.consumer_id] = consumer
         connection.wait(consumer, consumer.request_id)
@@ -113,6 +115,12 @@ def _open(here: Incarnations, connection: Connection, row: Row) -> None:
     _end_of_dead_relays(here, row)
     connection.client_addr = row.client_addr
     connection.broker_addr = row.broker_addr
+    if row.known_by is not None:
+        connection.known_by = dict.fromkeys((TO_BROKER, TO_CLIENT), row.known_by)
+
+
+def _joined(here: Incarnations, connection: Connection, row: Row) -> None:
+    connection.known_by[row.direction or ""] = row.known_by or ""
 
 
 def _end_of_dead_relays(here: Incarnations, row: Row) -> None:
@@ -266,6 +274,8 @@ def _active_change(
 
 CONNECTION_EVENTS: dict[str, Callable[[Incarnations, Connection, Row], None]] = {
     OPEN: _open,
+    JOINED: _joined,
+    STATS: before.told,
     UNPARSED: _unparsed,
     CLOSE: _close,
     "CONNECT": _connect,

@@ -109,6 +109,24 @@ def lose_track(ledger: Ledger) -> None:
     ledger.last_flow_ns = None
 
 
+def joined(ledger: Ledger, row: Row) -> None:
+    """The broker tells, in the middle of its life, of a moment when nothing was on its way.
+
+    row: `permits` that are available, `messages` that are unacknowledged (None: not counted).
+    """
+    if ledger.starved_since_ns is not None:
+        _count_starvation(ledger, ledger.starved_until_ns)
+    ledger.uncertain, ledger.joined, ledger.ready = False, True, True
+    ledger.granted, ledger.spent, ledger.parked = row.permits or 0, 0, 0
+    ledger.told_permits, ledger.told_held = row.permits or 0, row.messages
+    ledger.deliveries.clear()
+    ledger.held_before = row.messages or 0
+    _unacked(ledger, ledger.held_before - ledger.unacked, row.mono_ns)
+    sign_ns = row.mono_ns if row.last_sign is None else min(row.last_sign * 1000, row.mono_ns)
+    ledger.last_work_ns = max(ledger.last_work_ns or 0, sign_ns)
+    ledger.ready_ns = ledger.ready_ns or ledger.last_work_ns
+
+
 def subscribed(ledger: Ledger, row: Row) -> None:
     """SUBSCRIBE has succeeded: from here on FLOWs count."""
     ledger.ready = True
@@ -131,7 +149,7 @@ def _flow(ledger: Ledger, row: Row) -> None:
             del unspent[0]
         unspent.append([ledger.granted, permits])
     ledger.granted += permits
-    if ledger.first_flow is None:
+    if ledger.first_flow is None and not ledger.joined:
         ledger.first_flow = permits
     else:
         ledger.refills.append(permits)
@@ -299,6 +317,9 @@ def acknowledge(
     for ledger_id, entry_id, ack_set in ids:
         delivery = deliveries.get((ledger_id, entry_id))
         if delivery is None:
+            if ledger.held_before and not by_another:  # an entry of several counts as one
+                ledger.held_before -= 1
+                messages += 1
             continue
         open_before = delivery.open_bits.bit_count()
         messages += open_before
@@ -379,11 +400,14 @@ def _redeliver(ledger: Ledger, row: Row) -> None:
             delivery = _close_delivery(ledger, (message_id.ledger_id, message_id.entry_id))
             if delivery is not None:
                 _proves(ledger, delivery.proves + 1)
+            elif ledger.held_before:
+                ledger.held_before -= 1
+                ledger.unacked -= 1
     else:
         if row.consumer_epoch is not None and ledger.epoch is not None:
             awaited.asked_again(ledger, row)
         ledger.deliveries.clear()
-        ledger.unacked = 0
+        ledger.unacked = ledger.held_before = 0
     _unacked(ledger, 0, row.mono_ns)
     _release(ledger)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pulsar_doctor.ledger import consumers, dead_letters, permits
+from pulsar_doctor.ledger import before, consumers, dead_letters, permits
 from pulsar_doctor.ledger.consumers import (
     Connection,
     Consumer,
@@ -26,7 +26,7 @@ from pulsar_doctor.ledger.judged import judged
 from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import GAP, SET_ASIDE, TAKEN, UNPARSED, Row, ids_of
 
-CONNECTION_STATE = ("client_addr", "broker_addr", "client_version", "greeted")
+CONNECTION_STATE = ("client_addr", "broker_addr", "client_version", "greeted", "known_by")
 
 
 class Timeline(Incarnations):
@@ -76,6 +76,8 @@ class Timeline(Incarnations):
         row.client_addr = connection.client_addr
         row.broker_addr = connection.broker_addr
         row.client_version = connection.client_version
+        if connection.known_by and row.known_by is None and row.direction is not None:
+            row.known_by = connection.known_by.get(row.direction)
         consumer_id = row.consumer_id
         if consumer_id is not None:
             consumer = connection.consumers.get(consumer_id)
@@ -89,6 +91,8 @@ class Timeline(Incarnations):
                 then = CONSUMER_EVENTS.get(command)
                 if then is not None:
                     then(self, connection, consumer, row)
+            else:
+                before.somebody(connection)
         elif row.producer_id is not None:
             row.topic = row.topic or connection.topic_of(row.producer_id)
             if row.command == "SEND" and dead_letters.may_be(row, connection):
@@ -209,6 +213,7 @@ class Timeline(Incarnations):
                 closed=dict(saved.get("closed", ())),
                 letters={number: (topic, sub) for number, topic, sub in saved.get("letters", ())},
                 greeted=saved.get("greeted", True),
+                known_by=dict(saved.get("known_by", ())),
             )
             for consumer in map(consumers.from_state, saved["consumers"]):
                 connection.consumers[consumer.consumer_id] = consumer

@@ -9,13 +9,12 @@ said nothing yet may hold any message: an ack of one that nobody is known to hol
 
 from __future__ import annotations
 
-from pulsar_doctor.ledger import permits
-from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.ledger.consumers import Connection, Consumer, split_partition
+from pulsar_doctor.ledger.before import unknown_consumer
+from pulsar_doctor.ledger.consumers import Connection
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.index import Expired
-from pulsar_doctor.wire.columns import CLOSE, OPEN, Row
+from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, Row
 
 ANSWERS = ("SUCCESS", "ERROR")  # they bear a consumer's name after its end, too
 
@@ -30,7 +29,7 @@ class LaterTimeline(Timeline):
 
     def apply_sealed(self, row: Row) -> Row:
         """As `apply`, for a row that was sealed: it may tell of what is not known yet."""
-        if row.conn_id is not None and row.command not in (OPEN, CLOSE):
+        if row.conn_id is not None and row.command not in (OPEN, CLOSE, JOINED):
             self._learn(row, row.conn_id)
         return self.apply(row)
 
@@ -47,31 +46,6 @@ class LaterTimeline(Timeline):
         if row.command == "SUBSCRIBE":
             self.next_incarnation = row.incarnation
         elif row.consumer_id not in connection.consumers:
-            self.begin(connection, self._unknown_consumer(row))
+            consumer = unknown_consumer(row, self.told.get(row.consumer_name or "", {}))
+            self.begin(connection, consumer)
             self.next_incarnation = max(self.next_incarnation, row.incarnation + 1)
-
-    def _unknown_consumer(self, row: Row) -> Consumer:
-        told = self.told.get(row.consumer_name or "", {})
-        ledger = Ledger(
-            individual=row.subscription_type in ("Shared", "Key_Shared"),
-            told_receiver_queue_size=told.get("receiver_queue_size"),
-            told_process_seconds=told.get("process_seconds"),
-            unacked_limit=told.get("unacked_limit"),
-            ready=True,
-        )
-        permits.lose_track(ledger)
-        topic = row.topic or ""
-        return Consumer(
-            incarnation=row.incarnation or 0,
-            conn_id=row.conn_id or 0,
-            consumer_id=row.consumer_id or 0,
-            topic=topic,
-            partition=split_partition(topic)[1],
-            subscription=row.subscription or "",
-            subscription_type=row.subscription_type,
-            consumer_name=row.consumer_name,
-            client_version=row.client_version,
-            client_addr=row.client_addr,
-            opened_us=row.ts,
-            ledger=ledger,
-        )

@@ -20,6 +20,8 @@ TO_CLIENT = "to_client"
 
 # Commands that are ours and not the protocol's; their command_code is OURS.
 OPEN, CLOSE, UNPARSED, TAKEN, GAP = "OPEN", "CLOSE", "UNPARSED", "TAKEN", "GAP"
+JOINED = "JOINED"  # from here on the frames of one direction are read: a capture begins or resumes
+STATS = "STATS"  # what the broker says of a consumer whose SUBSCRIBE is not in the capture
 OURS = -1
 SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which could not be read
 
@@ -55,7 +57,9 @@ class Row:
     client_addr: Annotated[str | None, "string", "ip:port of the client"]
     broker_addr: Annotated[str | None, "string", "ip:port of the broker"]
     command: Annotated[
-        str, "string", "name in the protocol, or UNPARSED, GAP, OPEN, CLOSE, TAKEN, which are ours"
+        str,
+        "string",
+        "name in the protocol, or UNPARSED, GAP, OPEN, CLOSE, TAKEN, JOINED, STATS, which are ours",
     ]
     command_code: Annotated[int, "int16", "number in the protocol, -1 for ours"]
     frame_bytes: Annotated[int | None, "int32", "the whole frame, its size fields included"]
@@ -150,6 +154,17 @@ class Row:
         "PRODUCER: the subscription that its topic begins with; asked for by dead-letter policies",
     ]
 
+    known_by: Annotated[
+        str | None,
+        "string",
+        "of a capture: how it is known where this command begins: beginning, silence or length; "
+        "STATS: how the consumer was found: name, address, movement, or only likely; "
+        "null: a tap saw it",
+    ]
+    last_sign: Annotated[
+        int | None, TIME, "STATS: when it last acknowledged, asked for more or connected"
+    ]
+
     __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
@@ -169,6 +184,7 @@ class Row:
         self.error_code = self.error_message = self.dropped = self.raw = None
         self.acknowledged_messages = self.starved_from = self.transaction = None
         self.consumer_epoch = self.producer_name = self.initial_subscription = None
+        self.known_by = self.last_sign = None
 
 
 def ids_of(row: Row) -> list[MessageId]:

@@ -1,0 +1,104 @@
+"""Consumers that were there before the trace: what the broker says of them opens their ledger.
+
+A capture may begin in the middle of a consumer's life. Its SUBSCRIBE is not there, so who it is and
+what it was granted is known by the broker's stats alone: a row STATS. One that has said nothing yet
+has no number; it gets that of the first STATS of its name that has one. Until a STATS tells permits
+the numbers of its ledger are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pulsar_doctor.ledger import permits
+from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.ledger.consumers import Connection, Consumer, split_partition
+from pulsar_doctor.wire.columns import Row
+
+ASKS_ON_ARRIVAL = ("2.0.1-incubating", "pulsar-rs")  # clients; see Ledger.asks_on_arrival
+
+
+class Beginning(Protocol):
+    """Where incarnations begin: see Incarnations."""
+
+    told: dict[str, Mapping[str, Any]]
+    next_incarnation: int
+
+    def begin(self, connection: Connection, consumer: Consumer) -> None:
+        """Begins an incarnation."""
+
+
+def told(here: Beginning, connection: Connection, row: Row) -> None:
+    """STATS: the broker's own words about a consumer of this connection."""
+    connection.client_version = row.client_version = connection.client_version or row.client_version
+    row.client_addr = connection.client_addr
+    consumer = _meant(connection, row)
+    if consumer is None:
+        row.incarnation = here.next_incarnation
+        here.next_incarnation += 1
+        consumer = unknown_consumer(row, here.told.get(row.consumer_name or "", {}))
+        if row.consumer_id is None:
+            consumer.consumer_id = min(*connection.consumers, 0, 0) - 1
+        here.begin(connection, consumer)
+    if row.consumer_id is not None and consumer.consumer_id != row.consumer_id:
+        del connection.consumers[consumer.consumer_id]
+        consumer.consumer_id = row.consumer_id
+        connection.consumers[row.consumer_id] = consumer
+    if consumer.turn != consumer.siblings.turn:
+        consumer.siblings.stir(consumer)
+    row.incarnation, row.subscription_type = consumer.incarnation, consumer.subscription_type
+    if row.permits is not None:
+        permits.joined(consumer.ledger, row)
+    if row.consumer_id is None:
+        permits.apply(consumer.ledger, row)
+
+
+def _meant(connection: Connection, row: Row) -> Consumer | None:
+    """Whom a STATS means: the one of that number, or one without a number that has these names."""
+    if row.consumer_id in connection.consumers:
+        return connection.consumers[row.consumer_id]
+    names = row.topic, row.subscription, row.consumer_name
+    for number, consumer in connection.consumers.items():
+        if (consumer.topic, consumer.subscription, consumer.consumer_name) == names and (
+            number < 0 or row.consumer_id is None
+        ):
+            return consumer
+    return None
+
+
+def somebody(connection: Connection) -> None:
+    """A command of a number that nobody is known to have: it may be any of those without one."""
+    for number, consumer in connection.consumers.items():
+        if number < 0:
+            consumer.siblings.stir(consumer)
+            permits.lose_track(consumer.ledger)
+
+
+def unknown_consumer(row: Row, beside: Mapping[str, Any]) -> Consumer:
+    """Who begins with this row, whatever came before. beside: what is told of it; see Timeline."""
+    version = row.client_version or ""
+    ledger = Ledger(
+        individual=row.subscription_type in ("Shared", "Key_Shared"),
+        told_receiver_queue_size=beside.get("receiver_queue_size"),
+        told_process_seconds=beside.get("process_seconds"),
+        unacked_limit=beside.get("unacked_limit"),
+        asks_on_arrival=version.startswith(ASKS_ON_ARRIVAL),
+        ready=True,
+    )
+    permits.lose_track(ledger)
+    topic = row.topic or ""
+    return Consumer(
+        incarnation=row.incarnation or 0,
+        conn_id=row.conn_id or 0,
+        consumer_id=row.consumer_id or 0,
+        topic=topic,
+        partition=split_partition(topic)[1],
+        subscription=row.subscription or "",
+        subscription_type=row.subscription_type,
+        consumer_name=row.consumer_name,
+        client_version=row.client_version,
+        client_addr=row.client_addr,
+        opened_us=row.ts,
+        ledger=ledger,
+    )

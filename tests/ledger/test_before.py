@@ -1,0 +1,131 @@
+"""Consumers that were there before the trace: the broker's own words open their ledger."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.wire.columns import JOINED, NAMES, STATS, UNPARSED, Row
+from tests.ledger.rows import TOPIC, ack, closed, flow, message, opened, row
+
+
+def stats(number: int | None = 7, permits: int | None = 0, **columns: Any) -> Row:
+    names = {"topic": TOPIC, "subscription": "s", "subscription_type": "Shared"}
+    told = {**names, "consumer_name": "worker", "client_version": "Pulsar-CPP-v3.8.0"}
+    return row(STATS, consumer_id=number, permits=permits, known_by="address", **told | columns)
+
+
+def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
+    timeline = Timeline("t", from_start=False)
+    applied = [timeline.apply(each) for each in rows]
+    return [(r.command, r.available_permits, r.unacked_messages) for r in applied]
+
+
+def test_its_balance_is_known_from_where_the_broker_tells_it() -> None:
+    said = [opened(), flow(5, 7), stats(7, 3, messages=6), message(1, consumer=7)]
+    assert numbers([*said, flow(5, 7), ack(1, consumer=7)])[1:] == [
+        ("FLOW", None, None),
+        ("STATS", 3, 6),
+        ("MESSAGE", 2, 7),
+        ("FLOW", 7, 7),
+        ("ACK", 7, 6),
+    ]  # fmt: skip
+
+
+def test_what_it_held_before_is_acknowledged_one_by_one() -> None:
+    told = numbers([opened(), stats(7, 0, messages=2), *(ack(n, consumer=7) for n in range(3))])
+    assert [unacked for _, _, unacked in told[1:]] == [2, 1, 0, 0]
+
+
+def test_a_name_alone_opens_no_ledger_and_unparsed_closes_it() -> None:
+    said = [
+        opened(),
+        stats(7, None),
+        flow(5, 7),
+        stats(7, 4),
+        row(UNPARSED),
+        flow(5, 7),
+        stats(7, 1),
+    ]
+    assert [available for _, available, _ in numbers(said)] == [
+        None, None, None, 4, None, None, 1,
+    ]  # fmt: skip
+
+
+def test_its_flows_are_refills_and_bound_the_next_one() -> None:
+    timeline = Timeline("t", from_start=False)
+    for each in (opened(), stats(7, 0, messages=10)):
+        timeline.apply(each)
+    (consumer,) = timeline.living
+    assert str(consumer.ledger.forecast()).startswith("next FLOW after at most 5 more messages")
+    timeline.apply(flow(3, 7))
+    assert consumer.ledger.first_flow is None
+    assert str(consumer.ledger.forecast()).startswith("next FLOW after at most 3 more messages")
+
+
+def test_a_client_with_another_share_of_its_queue_is_not_forecast() -> None:
+    timeline = Timeline("t", from_start=False)
+    for each in (opened(), stats(7, 0, messages=10, client_version="2.0.1-incubating")):
+        timeline.apply(each)
+    (consumer,) = timeline.living
+    assert consumer.ledger.forecast() is None
+
+
+def test_one_without_a_number_gets_it_and_is_unknown_while_it_may_have_spoken() -> None:
+    timeline = Timeline("t", from_start=False)
+    said = [opened(), stats(None, 0), message(1, consumer=7), stats(7, 2), message(2, consumer=7)]
+    rows = [timeline.apply(each) for each in said]
+    (consumer,) = timeline.living
+    assert consumer.consumer_id == 7
+    assert [each.incarnation for each in rows] == [None, 1, None, 1, 1]
+    assert [each.available_permits for each in rows] == [None, 0, None, 2, 1]
+    assert rows[1].consumer_id is None
+    other = Timeline("t", from_start=False)
+    for each in (opened(), stats(None, 0), message(1, consumer=7)):
+        other.apply(each)
+    assert [each.ledger.uncertain for each in other.living] == [True]
+
+
+def test_two_without_a_number_are_two() -> None:
+    timeline = Timeline("t", from_start=False)
+    for name in ("a", "b", "a"):
+        timeline.apply(stats(None, 0, consumer_name=name))
+    assert [each.consumer_name for each in timeline.living] == ["a", "b"]
+    timeline.apply(closed())
+    assert len(timeline.consumers) == 2
+
+
+def test_each_command_says_how_it_is_known() -> None:
+    timeline = Timeline("t", from_start=False)
+    said = [
+        opened(known_by="beginning"),
+        flow(5, 7),
+        row(JOINED, direction="to_broker", known_by="silence"),
+        flow(5, 7),
+        message(1, consumer=7),
+    ]
+    known = [timeline.apply(each).known_by for each in said]
+    assert known == ["beginning", "beginning", "silence", "silence", "beginning"]
+
+
+def test_saved_in_the_middle_it_goes_on_alike() -> None:
+    def values(each: Row) -> list[object]:
+        return [getattr(each, name) for name in NAMES]
+
+    def said() -> list[Row]:
+        return [
+            opened(known_by="beginning"), row(JOINED, direction="to_client", known_by="length"),
+            stats(None, 0, messages=4), stats(None, 0, consumer_name="b"), flow(5, 7),
+            stats(7, 5, messages=4), message(1, consumer=7), ack(1, consumer=7), flow(5, 7),
+        ]  # fmt: skip
+
+    whole = Timeline("t", from_start=False)
+    expected = [values(whole.apply(each)) for each in said()]
+    for cut in range(len(expected)):
+        timeline, got = Timeline("t", from_start=False), []
+        for at, each in enumerate(said()):
+            if at == cut:
+                timeline = Timeline.restore(json.loads(json.dumps(timeline.state())), "t")
+            got.append(values(timeline.apply(each)))
+        assert got == expected
