@@ -28,6 +28,7 @@ from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames, code
 
 FIRST_CODES = ({2}, {3, 14, 36})  # CONNECT; CONNECTED, ERROR, AUTH_CHALLENGE
 FIRST_BYTES = 11
+BEGINNING, SILENCE, LENGTH = "beginning", "silence", "length"  # by which it is known: see above
 SEARCH_STEP_BYTES = 1 << 20
 KEPT_BYTES_MOST = 48 << 20
 TLS_RECORDS = range(0x14, 0x18)
@@ -48,8 +49,8 @@ class Boundaries:
     """One direction: pieces of its stream in, frames out. Changed in place.
 
     standing: see Footing. seen, used, skipped: bytes; lost: likewise, by kind of hole. resumed:
-    how often it came in step again. joined: whether it was not seen from its beginning. tls_like:
-    whether what it began with may be TLS.
+    how often it came in step again; known_by: by what it is in step, see BEGINNING. joined:
+    whether it was not seen from its beginning. tls_like: whether what it began with may be TLS.
     """
 
     def __init__(self, direction: int, max_message_bytes: int) -> None:
@@ -57,6 +58,7 @@ class Boundaries:
         self.seen = self.used = self.skipped = 0
         self.lost: Counter[str] = Counter()
         self.resumed = 0
+        self.known_by = BEGINNING
         self.joined = False
         self.tls_like = False
         self._direction = direction
@@ -87,11 +89,13 @@ class Boundaries:
         self._cutter.max_frame_bytes = self._most
         self._search_at = max(self._search_at, self._first_search)
 
-    def join(self) -> None:
-        """Its beginning was not seen."""
-        if self.standing is Footing.BEGINS:
+    def join(self) -> bool:
+        """Its beginning was not seen; whether that is news."""
+        news = self.standing is Footing.BEGINS
+        if news:
             self.standing = Footing.SEARCHING
             self.joined = True
+        return news
 
     def give_up(self, why: Footing) -> None:
         """It is nothing to be read: FOREIGN or TLS."""
@@ -114,7 +118,7 @@ class Boundaries:
         self.drop()
         self._after_silence = True
         if proven:
-            self._begin(0)
+            self._begin(0, SILENCE)
 
     def hole(self, hole: Hole) -> bool:
         """Bytes that are missing; whether it fell out of step by that."""
@@ -151,7 +155,7 @@ class Boundaries:
             return []
         found = only_boundary(self._kept, self._direction, self._most)
         if found is not None:
-            return self._begin(found)
+            return self._begin(found, LENGTH)
         self._search_at += SEARCH_STEP_BYTES
         if len(self._kept) > min(3 * self._most, KEPT_BYTES_MOST):
             self.drop()
@@ -170,12 +174,13 @@ class Boundaries:
         if code_of(kept[8:]) not in FIRST_CODES[self._direction]:
             self.give_up(Footing.FOREIGN)
             return []
-        return self._begin(0)
+        return self._begin(0, BEGINNING)
 
-    def _begin(self, at: int) -> list[Frames]:
+    def _begin(self, at: int, known_by: str) -> list[Frames]:
         """In step from this byte of what is kept."""
         if self.standing is Footing.SEARCHING:
             self.resumed += 1
+        self.known_by = known_by
         self.skipped += at
         data = bytes(self._kept[at:])
         self._kept = bytearray()

@@ -33,6 +33,9 @@ class CaptureListener(Protocol):
     def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
         """A connection, before its first frames."""
 
+    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
+        """Where its frames begin is known: before the first ones, and again behind an UNPARSED."""
+
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there."""
 
@@ -56,6 +59,7 @@ class CapturedConnection:
     def __init__(self, sides: Sides, max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> None:
         self.sides = sides
         self.conn_id: int | None = None
+        self._resumed = [0, 0]  # as far as it was told
         self.closed = False
         self.streams = (Stream(), Stream())
         self.bounds = tuple(Boundaries(way, max_message_bytes) for way in (TO_BROKER, TO_CLIENT))
@@ -67,6 +71,12 @@ class CapturedConnection:
         self._silent_at: list[int | None] = [None, None]  # a silence before anything came out
         self._data_ns = 0  # last data of either direction
         self._reset_ns: int | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was seen of it is told, and none of its frames is being missed."""
+        ready = all(bounds.in_step for bounds in self.bounds)
+        return ready and not self.waiting_bytes
 
     @property
     def waiting_bytes(self) -> int:
@@ -181,7 +191,8 @@ class CapturedConnection:
         begun = stream.begin is not None
         pieces = stream.take(now_ns, at_end=at_end, patient=bool(self._held[way]))
         if not begun and stream.begin is not None:
-            bounds.join()
+            if bounds.join():
+                self._unparsed(way, "its beginning is not in the capture", now_ns, out)
             if self._silent_at[way] == stream.begin:
                 bounds.silence()
         for piece in pieces:
@@ -209,10 +220,9 @@ class CapturedConnection:
         self, way: int, found: list[Frames], now_ns: int, out: CaptureListener, ids: Iterator[int]
     ) -> None:
         for frames in found:
-            if self.conn_id is None:
-                self.conn_id = next(ids)
-                client, broker = map(address_text, self.sides)
-                out.opened(self.conn_id, client, broker, now_ns)
+            self.open(now_ns, out, ids)
+            assert self.conn_id is not None
+            self._say_joined(way, now_ns, out)
             if CONNECTED in frames.codes and way == TO_CLIENT:
                 self._learn(frames)
             if SUBSCRIBE in frames.codes and not all(each.in_step for each in self.bounds):
@@ -221,6 +231,20 @@ class CapturedConnection:
                     self._unparsed(way, "the other direction is not in step", now_ns, out)
             else:
                 out.frames(self.conn_id, way, frames, now_ns)
+
+    def open(self, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
+        """Tells of it, where that was not done yet."""
+        if self.conn_id is None:
+            self.conn_id = next(ids)
+            client, broker = self.sides
+            where = address_text(broker) if broker[1] else ""
+            out.opened(self.conn_id, address_text(client), where, now_ns)
+
+    def _say_joined(self, way: int, now_ns: int, out: CaptureListener) -> None:
+        bounds = self.bounds[way]
+        if self.conn_id is not None and self._resumed[way] != bounds.resumed:
+            self._resumed[way] = bounds.resumed
+            out.joined(self.conn_id, way, bounds.known_by, now_ns)
 
     def _learn(self, frames: Frames) -> None:
         for frame in frames:

@@ -7,7 +7,7 @@ bounded: where too much waits to be put together or to be recognised, who holds 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -90,6 +90,7 @@ class CaptureFollowing:
         self._max_message_bytes = max_message_bytes
         self._ids = count()
         self._connections: dict[ConnectionEnds, CapturedConnection] = {}
+        self._expected: dict[TcpEnd, CapturedConnection] = {}
         self._closed: OrderedDict[ConnectionEnds, list[int]] = OrderedDict()
         self._now_ns = 0
         self._swept_ns: int | None = None
@@ -114,9 +115,40 @@ class CaptureFollowing:
         if self._now_ns - self._swept_ns >= SWEEP_NS or self._unswept_bytes >= SWEEP_BYTES:
             self._sweep()
 
+    def connections(self) -> Iterator[CapturedConnection]:
+        """Those that have not ended."""
+        return iter([*self._connections.values(), *self._expected.values()])
+
+    def opened(self, connection: CapturedConnection) -> int:
+        """Its number, which is told with it where it has said nothing yet."""
+        connection.open(self._now_ns, self._out, self._ids)
+        assert connection.conn_id is not None
+        return connection.conn_id
+
+    @property
+    def now_ns(self) -> int:
+        """The latest time of a packet, or that time was said to have come to."""
+        return self._now_ns
+
+    def pass_time(self, now_ns: int) -> None:
+        """Time went on, and no packet came."""
+        self._now_ns = max(self._now_ns, now_ns)
+        if self._swept_ns is not None and self._now_ns - self._swept_ns >= SWEEP_NS:
+            self._sweep()
+
+    def expect(self, client: TcpEnd, broker: TcpEnd) -> None:
+        """A connection that is there, though no packet of it has come."""
+        known = any(sides[0] == client for sides in self._connections)
+        if self._is_wanted(client) and not known and client not in self._expected:
+            self._expected[client] = CapturedConnection(
+                Sides(client, broker), self._max_message_bytes
+            )
+
     def finish(self) -> None:
         """The capture ends."""
         self._sweep()
+        self._connections |= {each.sides: each for each in self._expected.values()}
+        self._expected = {}
         for connection in list(self._connections.values()):
             connection.settle(self._now_ns, self._out, self._ids, at_end=True)
         self._sweep()
@@ -151,10 +183,11 @@ class CaptureFollowing:
             to_broker = not (known or answers)
         source, target = segment.source, segment.target
         sides = Sides(source, target) if to_broker else Sides(target, source)
-        text = address_text(sides.client)
-        if self._client is not None and self._client not in (text, _host(text)):
-            return None
-        return sides
+        return sides if self._is_wanted(sides.client) else None
+
+    def _is_wanted(self, client: TcpEnd) -> bool:
+        text = address_text(client)
+        return self._client is None or self._client in (text, _host(text))
 
     def _is_new(self, connection: CapturedConnection, sides: Sides, segment: TcpSegment) -> bool:
         """Whether a SYN begins another connection between the same two ports."""
@@ -171,7 +204,10 @@ class CaptureFollowing:
         if closed is not None and (not segment.flags & SYN or segment.seq in closed):
             return None  # the last words of one that has ended, or its first ones again
         self._closed.pop(sides, None)
-        made = CapturedConnection(sides, self._max_message_bytes)
+        made = self._expected.pop(sides.client, None)
+        if made is None:
+            made = CapturedConnection(sides, self._max_message_bytes)
+        made.sides = sides
         self._connections[sides] = made
         return made
 

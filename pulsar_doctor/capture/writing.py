@@ -14,11 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.capture.boundaries import BEGINNING
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits
 from pulsar_doctor.trace.folder import Meta, take_relay_lock
 from pulsar_doctor.trace.sealing import Sealer
-from pulsar_doctor.wire.columns import CLOSE, OPEN, UNPARSED
+from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, STATS, UNPARSED
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import DIRECTIONS, NO_CONNECTION, pack_block, pack_event
 from pulsar_doctor.wire.masking import Mask
@@ -75,8 +76,17 @@ class TraceWriter:
 
     def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
         """A connection, before its first frames."""
-        event = pack_event(OPEN, client_addr=client, broker_addr=broker)
+        event = pack_event(OPEN, client_addr=client, broker_addr=broker or None, known_by=BEGINNING)
         self._add([event], 1, conn_id, 0, now_ns)
+
+    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
+        """Its frames are read from here on, though not from its beginning."""
+        event = pack_event(JOINED, direction=DIRECTIONS[direction], known_by=known_by)
+        self._add([event], 1, conn_id, direction, now_ns)
+
+    def stats(self, conn_id: int, told: Mapping[str, Any], now_ns: int) -> None:
+        """What the broker says of a consumer. told: columns of the trace."""
+        self._add([pack_event(STATS, **told)], 1, conn_id, 0, now_ns)
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there, masked."""

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-import heapq
 import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from io import FileIO
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._options import SIZE, output_option, say, taking, talk_options
+from pulsar_doctor.cli._capture_reading import PIPE, of_files, of_interface, opened
+from pulsar_doctor.cli._options import (
+    DURATION,
+    SIZE,
+    connection_options,
+    output_option,
+    say,
+    settings,
+    taking,
+)
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.printing.gate import tell, tell_json, warn
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from pulsar_doctor.capture.files import FileCounts, Packet
+    from pulsar_doctor.capture.files import Packet
     from pulsar_doctor.capture.following import CaptureFollowing
+    from pulsar_doctor.capture.running import RunningCapture
+    from pulsar_doctor.capture.writing import TraceWriter
 
-READ_BYTES = 256 * 1024
-PIPE = Path("-")
 EPILOG = """\b
 Examples:
   pulsar-doctor capture incident.pcap --trace incident.ptrace
+  pulsar-doctor capture -i eth0 --for 60s --topic billing --trace incident.ptrace
   tcpdump -U -w - 'tcp port 6650' | pulsar-doctor capture - --trace incident.ptrace
   kubectl exec POD -- tcpdump -U -w - | pulsar-doctor capture - --trace incident.ptrace
   pulsar-doctor stall-check --trace incident.ptrace
@@ -42,9 +50,13 @@ could be read as Pulsar, or the trace could not be written; 130 interrupted.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:
-    """One call, as it was typed. files: PIPE is stdin."""
+    """One call, as it was typed. files: PIPE is stdin. seconds: None: to the end."""
 
     files: tuple[Path, ...]
+    interface: str | None
+    seconds: float | None
+    topics: tuple[str, ...]
+    stats_files: tuple[str, ...]
     ports: tuple[int, ...]
     client: str | None
     trace_dir: Path
@@ -54,12 +66,28 @@ class CaptureRequest:
 
 @click.command(epilog=EPILOG)
 @click.option(
+    "-i", "--interface", metavar="IFACE",
+    help="Capture on this network interface, or on `any` of them (Linux; needs CAP_NET_RAW).",
+)  # fmt: skip
+@click.option(
+    "--for", "seconds", metavar="DURATION", type=DURATION, help="Capture for so long.",
+)  # fmt: skip
+@click.option(
     "--port", "ports", metavar="N", type=click.IntRange(1, 65535), multiple=True,
     default=(6650,), show_default="6650", help="Where brokers listen; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--client", metavar="ADDRESS",
     help="Only the connections of this client: an IP address, or ip:port.",
+)  # fmt: skip
+@click.option(
+    "--topic", "topics", metavar="TOPIC", multiple=True,
+    help="Ask the broker who the consumers of this topic are, also those that say nothing; may be "
+    "repeated. With --admin-url alone all topics are asked that have a consumer in the capture.",
+)  # fmt: skip
+@click.option(
+    "--stats", "stats_files", metavar="FILE", multiple=True,
+    help="Learn it from stats that were kept, as in `stall-check --stats`; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path), required=True,
@@ -71,10 +99,8 @@ class CaptureRequest:
     "in the capture; the others tell it.",
 )  # fmt: skip
 @output_option("table", "json")
-@talk_options
-@click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
-)
+@connection_options
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
 @taking(CaptureRequest)
 def command(asked: CaptureRequest) -> int:
     """Makes a trace of captured packets, of clients and brokers that nobody prepared.
@@ -87,42 +113,121 @@ def command(asked: CaptureRequest) -> int:
     nothing is written. Every subcommand that reads the trace of a tap reads this one.
 
     A connection that was there before the capture is read from where the beginning of a frame is
-    certain: after a silence of its sender, or after twice the largest message that a broker allows.
-    Payloads may hold whole Pulsar frames, and are not taken for them. What its consumers were
-    granted before is not known. Where packets are missing the ledgers of that connection are not
-    known from there on, which a row UNPARSED says, until a consumer subscribes again; a hole within
-    a payload harms nothing. Frames that had to wait for proof have the time at which it came.
+    certain: after two silences of its sender, or after twice the largest message that a broker
+    allows. Payloads may hold whole Pulsar frames, and are not taken for them. Where packets are
+    missing the ledgers of that connection are not known from there on, which a row UNPARSED says,
+    until a consumer subscribes again or the broker tells; a hole within a payload harms nothing.
+    Frames that had to wait for proof have the time at which it came.
+
+    Who the consumers are that subscribed before, and what they were granted, the broker's stats
+    tell: rows STATS. They are asked for with --topic or --admin-url, by a broker whose clock agrees
+    with that of the packets within a second.
     """
     _check(asked)
     with needing("trace", "capture"):
         from pulsar_doctor.capture.writing import TraceWriter
-    from pulsar_doctor.capture.files import FileCounts
-    from pulsar_doctor.capture.following import CaptureFollowing
     from pulsar_doctor.report import captured
 
-    names = [str(file) for file in asked.files]
-    counts = [FileCounts() for _ in names]
+    names = [asked.interface] if asked.interface else [str(file) for file in asked.files]
     with ExitStack() as stack:
-        opened = [stack.enter_context(_opened(file)) for file in asked.files]
+        source = _source(asked, stack)
         writer = stack.enter_context(TraceWriter(asked.trace_dir, {"files": names}))
-        following = CaptureFollowing(writer, asked.ports, _client(asked), asked.max_message_bytes)
+        running = _running(asked, writer, stack)
         try:
-            error = _follow(asked, following, _packets(opened, names, counts, writer.flush))
+            error = _follow(asked, running, source.packets(_idle(asked, writer, running)))
         finally:
-            following.finish()
-            drops = sum(each.kernel_drops for each in counts)
+            running.finish()
             told = captured.document(
-                following.totals,
+                running.following.totals,
                 rows=writer.written,
                 trace_dir=str(asked.trace_dir),
-                kernel_drops=drops,
+                kernel_drops=source.drops(),
             )
             parts = {name: told[name] for name in ("packets", "connections", "bytes")}
             writer.tell({"files": names, **parts})
-    return _report(told, following, error, asked)
+    return _report(told, running.following, error, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class PacketSource:
+    """Packets; and how many the kernel dropped, as far as is told."""
+
+    packets: Callable[[Callable[[], object]], Iterator[Packet]]
+    drops: Callable[[], int]
+
+
+def _source(asked: CaptureRequest, stack: ExitStack) -> PacketSource:
+    from pulsar_doctor.capture.files import FileCounts
+
+    if asked.interface is not None:
+        from pulsar_doctor.capture.interface import Interface
+
+        interface = stack.enter_context(Interface(asked.interface, asked.ports))
+
+        def drops() -> int:
+            interface.count_drops()
+            return interface.drops
+
+        return PacketSource(lambda idle: of_interface(interface, idle, asked.seconds), drops)
+    names = [str(file) for file in asked.files]
+    counts = [FileCounts() for _ in names]
+    files = [stack.enter_context(opened(file)) for file in asked.files]
+    return PacketSource(
+        lambda idle: of_files(files, names, counts, idle, asked.seconds),
+        lambda: sum(each.kernel_drops for each in counts),
+    )
+
+
+def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> RunningCapture:
+    """The capture, and whoever tells it what the broker says."""
+    from queue import SimpleQueue
+
+    from pulsar_doctor.capture.running import RunningCapture, ToldSample
+
+    samples = None if not (asked.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
+    running = RunningCapture(
+        writer, asked.ports, _client(asked), asked.max_message_bytes,
+        samples=samples, whole_topics=bool(asked.topics),
+    )  # fmt: skip
+    if samples is not None and asked.stats_files:
+        from pulsar_doctor.broker.samples import read
+        from pulsar_doctor.capture.asking import told_in
+
+        for told in told_in(read(asked.stats_files, topics=asked.topics).windows):
+            samples.put((told, False))
+    elif samples is not None:
+        from pulsar_doctor.capture.asking import BrokerAsked
+
+        broker = BrokerAsked(settings(), asked.topics, running.addresses, samples, say)
+        stack.callback(broker.stop)
+        running.before_end = broker.stop
+    return running
+
+
+def _asks(asked: CaptureRequest) -> bool:
+    told = click.get_current_context().find_root().ensure_object(dict)
+    return bool(asked.topics or told.get("admin_url") or told.get("sandbox"))
+
+
+def _idle(
+    asked: CaptureRequest, writer: TraceWriter, running: RunningCapture
+) -> Callable[[], object]:
+    """What was told before is on the disk before more is waited for; live, time goes on."""
+    live = asked.interface is not None
+
+    def idle() -> None:
+        writer.flush()
+        if live:
+            running.pass_time(time.time_ns())
+
+    return idle
 
 
 def _check(asked: CaptureRequest) -> None:
+    if bool(asked.files) == bool(asked.interface):
+        raise InputError("give either files, or `-` for a pipe, or an interface with -i")
+    if asked.stats_files and _asks(asked) and not asked.topics:
+        raise InputError("--stats tells what the broker said: leave out --admin-url")
     if PIPE in asked.files and len(asked.files) > 1:
         raise InputError("`-` is a pipe, and is read alone: give either it or files")
     _client(asked)
@@ -145,66 +250,30 @@ def _client(asked: CaptureRequest) -> str | None:
     return f"[{address}]:{number}" if address.version == 6 else f"{address}:{number}"
 
 
-def _opened(file: Path) -> FileIO:
-    if file == PIPE:
-        return FileIO(sys.stdin.fileno(), "rb", closefd=False)
-    try:
-        return FileIO(file, "rb")
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror}") from error
-
-
-def _packets(
-    opened: Sequence[FileIO],
-    names: Sequence[str],
-    counts: Sequence[FileCounts],
-    flush: Callable[[], object],
-) -> Iterator[Packet]:
-    from pulsar_doctor.capture.files import packets_of
-
-    each = [
-        packets_of(_chunks(file, name, flush), name, told)
-        for file, name, told in zip(opened, names, counts, strict=True)
-    ]
-    return heapq.merge(*each, key=lambda packet: packet.time_ns)
-
-
-def _chunks(file: FileIO, name: str, flush: Callable[[], object]) -> Iterator[bytes]:
-    """What is there, as it comes; what was told before is on the disk before more is waited for."""
-    while True:
-        flush()
-        try:
-            chunk = file.read(READ_BYTES)
-        except OSError as error:
-            raise InputError(f"{name} cannot be read: {error.strerror}") from error
-        if not chunk:
-            return
-        yield chunk
-
-
 def _follow(
-    asked: CaptureRequest, following: CaptureFollowing, packets: Iterator[Packet]
+    asked: CaptureRequest, running: RunningCapture, packets: Iterator[Packet]
 ) -> DoctorError | None:
     """Reads all packets; what is wrong with a file, behind what came before it."""
+    following = running.following
     said: set[str] = set()
-    piped = PIPE in asked.files
-    before = signal.signal(signal.SIGTERM, _interrupt) if piped else None
+    live = PIPE in asked.files or asked.interface is not None
+    before = signal.signal(signal.SIGTERM, _interrupt) if live else None
     try:
         for packet in packets:
-            following.packet(packet)
+            running.packet(packet)
             if following.tls_seen - said:
                 _say_tls(following.tls_seen - said)
                 said |= following.tls_seen
     except InputError as error:
         return error
     except KeyboardInterrupt:
-        if not piped:
+        if not live:
             raise
-        say("the pipe is read no further")
+        say("the capture ends")
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
-    following.finish()
+    running.finish()
     if following.tls_seen - said:
         _say_tls(following.tls_seen - said)
     return None

@@ -56,8 +56,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     if connections["joined_later"]:
         yield (
             f"of connections there before the capture: {connections['joined_later']}; what their "
-            "consumers were granted before is not known, so they have no ledger until they "
-            "subscribe again"
+            "consumers were granted before is known by rows STATS alone (--topic, --admin-url)"
         )
     if connections["not_recognised"]:
         yield (

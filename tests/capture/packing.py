@@ -107,6 +107,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+        self.known_by: list[str] = []
         self.frames_of: dict[tuple[int, int], list[tuple[object, ...]]] = {}
 
     def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
@@ -117,6 +118,9 @@ class Heard:
             each = tuple(frame)[:5]
             self.frames_of.setdefault((conn_id, direction), []).append(each)
             self.told.append((frame.code, conn_id, direction))
+
+    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
+        self.known_by.append(known_by)
 
     def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
         self.told.append(("UNPARSED", conn_id, direction))

@@ -28,7 +28,7 @@ from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
 # salted hashes, where the tap connects to, and answers that the tap changes on their way.
 OWN = frozenset(
     {"trace_id", "seq", "ts", "mono_ns", "conn_id", "incarnation", "broker_addr", "key_hash",
-     "flow_gap_us", "starved_us", "starved_since", "starved_from", "ack_delay_us"}
+     "known_by", "flow_gap_us", "starved_us", "starved_since", "starved_from", "ack_delay_us"}
 )  # fmt: skip
 # Where it ends alike, whatever stood between a command and an answer that crossed it.
 LEDGER = ("available_permits", "parked_permits", "unacked_messages")
@@ -173,7 +173,7 @@ def spoken(trace: Path) -> dict[tuple[object, ...], list[tuple[object, ...]]]:
     names = [name for name in SHARED if name not in (*BEFORE, "consumer_id")]
     found: dict[tuple[object, ...], list[tuple[object, ...]]] = defaultdict(list)
     for row in open_trace(trace).rows():
-        if row.client_addr is not None and row.command not in (*CHANGED, "UNPARSED"):
+        if row.client_addr is not None and row.command not in (*CHANGED, "UNPARSED", "JOINED"):
             whose = None if row.command in ("SUCCESS", "ERROR") else row.consumer_id
             values = tuple(getattr(row, name) for name in names)
             found[row.client_addr, row.direction].append((whose, *values))

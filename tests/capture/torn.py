@@ -80,11 +80,11 @@ def check(torn: Torn, packets: Sequence[Packet], most: int = 5 << 20) -> list[in
         if told[0] == "UNPARSED":
             last = [None, None]
         elif told[0] not in ("OPEN", "CLOSE"):
-            way = told[2]
+            way = int(str(told[2]))
             said = next(frames[way])
             assert said in places[way], f"invented: {said}"
             at = places[way][said]
-            assert last[way] is None or at == last[way] + 1, f"forgotten before {said}"
+            assert last[way] in (None, at - 1), f"forgotten before {said}"
             last[way] = at
             count[way] += 1
     return count

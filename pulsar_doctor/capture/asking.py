@@ -1,0 +1,172 @@
+"""Asks the broker, while a capture goes on, what it says of the consumers that are captured.
+
+In a thread of its own, so that a slow broker holds up nothing. Which topics: those that are named;
+otherwise those that the broker has loaded and that have a consumer at an address of the capture
+(broker-stats, refreshed once a minute; it needs a superuser). A named topic is loaded where it is
+not yet; no other is. The clocks of broker, capture and this machine must agree within a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import aclosing
+from queue import SimpleQueue
+
+from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused, topic_name
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.topic import TopicStats
+from pulsar_doctor.capture.naming import ConsumerTold, plain_address
+from pulsar_doctor.capture.running import ToldSample
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.ledger.consumers import full_name
+
+EVERY_SECONDS = 2.0
+LISTED_EVERY_SECONDS = 60.0
+TOPICS_MOST = 50
+SECOND_NS = 1_000_000_000
+CONCURRENCY = 4
+
+
+class BrokerAsked:
+    """The asking thread.
+
+    samples: takes what it was told, and whether of all topics that may be meant.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Collection[str],
+        addresses: Callable[[], Collection[str]],
+        samples: SimpleQueue[ToldSample],
+        say: Callable[[str], object],
+    ) -> None:
+        self._samples = samples
+        self._settings, self._named, self._say = settings, sorted(set(topics)), say
+        self._addresses = addresses
+        self._parts: list[str] = []
+        self._listed: list[tuple[str, frozenset[str]]] = []
+        self._listed_at = float("-inf")
+        self._over = threading.Event()
+        self._said: set[str] = set()
+        self._thread = threading.Thread(target=self._work, daemon=True, name="capture-broker")
+        self._thread.start()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Asks once more, and no longer than this."""
+        self._over.set()
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._ask_on())
+        except DoctorError as error:
+            self._say_once(f"the broker is not asked who the consumers are: {error}")
+
+    async def _ask_on(self) -> None:
+        async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
+            while True:
+                last = self._over.is_set()
+                try:
+                    await self._look(admin)
+                except Refused:
+                    raise
+                except (AdminError, InputError) as error:
+                    self._say_once(f"the broker cannot be asked who the consumers are: {error}")
+                if last:
+                    return
+                await asyncio.to_thread(self._over.wait, EVERY_SECONDS)
+
+    async def _look(self, admin: Admin) -> None:
+        if self._named and not self._parts:
+            self._parts = [part for topic in self._named for part in await _parts(admin, topic)]
+        topics = self._parts or await self._of_addresses(admin)
+        from_ns = time.time_ns()
+        answers = await asyncio.gather(*(_stats(admin, topic) for topic in topics[:TOPICS_MOST]))
+        until_ns = time.time_ns()
+        told = [
+            consumer
+            for topic, stats in zip(topics, answers, strict=False)
+            if stats is not None
+            for consumer in told_of(topic, stats, from_ns, until_ns)
+        ]
+        self._samples.put((told, not self._named and len(topics) <= TOPICS_MOST))
+
+    async def _of_addresses(self, admin: Admin) -> list[str]:
+        if time.monotonic() - self._listed_at > LISTED_EVERY_SECONDS:
+            self._listed_at = time.monotonic()
+            self._listed = []
+            async with aclosing(admin.loaded_topics()) as loaded:
+                async for topic in loaded:
+                    self._listed.append((topic.topic, _addresses_in(topic.stats)))
+        wanted = set(self._addresses())
+        return [topic for topic, addresses in self._listed if addresses & wanted]
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._say(sentence)
+
+
+async def _parts(admin: Admin, topic: str) -> list[str]:
+    """The full name of a topic, or those of its partitions."""
+    name, count = str(topic_name(topic)), await admin.partitions(topic)
+    return [name] if count is None else [full_name(name, number) for number in range(count)]
+
+
+async def _stats(admin: Admin, topic: str) -> TopicStats | None:
+    try:
+        return topic_stats((await admin.topic_stats(topic)).document)
+    except NotFound:  # it was deleted meanwhile
+        return None
+
+
+def _addresses_in(stats: object) -> frozenset[str]:
+    """Those of all consumers of one topic, as broker-stats writes it."""
+    subscriptions = stats.get("subscriptions") if isinstance(stats, dict) else None
+    found = set()
+    for each in subscriptions.values() if isinstance(subscriptions, dict) else ():
+        consumers = each.get("consumers") if isinstance(each, dict) else None
+        for consumer in consumers if isinstance(consumers, list) else ():
+            address = consumer.get("address") if isinstance(consumer, dict) else None
+            if isinstance(address, str):
+                found.add(plain_address(address))
+    return frozenset(found)
+
+
+def told_in(windows: Iterable[TopicWindow]) -> Iterator[list[ConsumerTold]]:
+    """The consumers of samples that were kept; their time is known to the second."""
+    for each in windows:
+        topic = full_name(each.topic, each.partition)
+        for sample in each.window.samples:
+            now_ns = (sample.now_ms or 0) * 1_000_000
+            told = told_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)
+            if told:
+                yield told
+
+
+def told_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[ConsumerTold]:
+    """The consumers of one topic in one sample."""
+    return [
+        ConsumerTold(
+            topic=topic,
+            subscription=name,
+            type=subscription.type,
+            name=consumer.consumer_name,
+            address=consumer.address,
+            client_version=consumer.client_version,
+            permits=consumer.available_permits,
+            unacked=consumer.unacked_messages,
+            sent=consumer.msg_out_counter,
+            last_sign_us=None if consumer.last_sign_ms is None else consumer.last_sign_ms * 1000,
+            from_ns=from_ns,
+            until_ns=until_ns,
+        )
+        for name, subscription in (stats.subscriptions or {}).items()
+        for consumer in subscription.consumers or ()
+    ]

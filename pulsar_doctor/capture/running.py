@@ -1,0 +1,95 @@
+"""A capture while it goes on: packets in, a trace out, and who its consumers are, where told.
+
+What the broker says is read between two packets, once it is old enough to be held against them; see
+naming.py. Without anybody who says so nothing is looked at but frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from ipaddress import ip_address
+from queue import SimpleQueue
+
+from pulsar_doctor.capture.connections import TcpEnd
+from pulsar_doctor.capture.files import Packet
+from pulsar_doctor.capture.following import CaptureFollowing
+from pulsar_doctor.capture.naming import ConsumerTold, Naming, plain_address
+from pulsar_doctor.capture.packets import address_text
+from pulsar_doctor.capture.writing import TraceWriter
+from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
+
+ToldSample = tuple[Sequence[ConsumerTold], bool]
+NOWHERE: TcpEnd = (bytes(4), 0)
+
+
+class RunningCapture:
+    """Changed in place. following: what became of the packets.
+
+    samples: what the broker says, as it comes; None: nobody asks it. whole_topics: whether those
+    samples are of topics that were named, of which all consumers are wanted, silent ones too.
+    before_end: called before the last samples are read.
+    """
+
+    def __init__(
+        self,
+        writer: TraceWriter,
+        ports: Collection[int],
+        client: str | None = None,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        *,
+        samples: SimpleQueue[ToldSample] | None = None,
+        whole_topics: bool = False,
+    ) -> None:
+        self._samples = samples
+        self._whole_topics = whole_topics
+        self._naming = None if samples is None else Naming(writer, writer.stats)
+        self.following = CaptureFollowing(self._naming or writer, ports, client, max_message_bytes)
+        self.before_end: Callable[[], object] | None = None
+        self._finished = False
+
+    def addresses(self) -> set[str]:
+        """Of the clients that are captured; may be asked by another thread."""
+        return {address_text(each.sides.client) for each in self.following.connections()}
+
+    def packet(self, packet: Packet) -> None:
+        """One packet."""
+        if self._naming is not None:
+            self._read(packet.time_ns)
+        self.following.packet(packet)
+
+    def pass_time(self, now_ns: int) -> None:
+        """Time went on, and no packet came."""
+        self.following.pass_time(now_ns)
+        if self._naming is not None:
+            self._read(now_ns)
+
+    def finish(self) -> None:
+        """The capture ends; what was told until now is read."""
+        if not self._finished and self.before_end is not None:
+            self.before_end()
+        if not self._finished and self._naming is not None:
+            self._read(self.following.now_ns, at_end=True)
+        self._finished = True
+        self.following.finish()
+
+    def _read(self, now_ns: int, *, at_end: bool = False) -> None:
+        assert self._naming is not None
+        assert self._samples is not None
+        while not self._samples.empty():
+            told, complete = self._samples.get()
+            self._naming.sample(told, complete=complete)
+            if self._whole_topics:
+                for consumer in told:
+                    self._expect(plain_address(consumer.address))
+        if self._naming.due(now_ns) or at_end:
+            self.following.pass_time(now_ns)
+            following = self.following
+            self._naming.read(now_ns, following.connections(), following.opened, at_end=at_end)
+
+    def _expect(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        try:
+            end = ip_address(host.strip("[]")).packed, int(port)
+        except ValueError:
+            return
+        self.following.expect(end, NOWHERE)

@@ -1,0 +1,98 @@
+"""Where the packets of `capture` come from: files, a pipe or an interface; until when."""
+
+from __future__ import annotations
+
+import heapq
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pulsar_doctor.errors import InputError
+
+if TYPE_CHECKING:
+    from pulsar_doctor.capture.files import FileCounts, Packet
+    from pulsar_doctor.capture.interface import Interface
+
+READ_BYTES = 256 * 1024
+PIPE = Path("-")
+IDLE_SECONDS = 0.25
+Idle = Callable[[], object]  # what is done where nothing comes, and before more is waited for
+
+
+def opened(file: Path) -> FileIO:
+    """A file, or stdin. Raises InputError."""
+    if file == PIPE:
+        return FileIO(sys.stdin.fileno(), "rb", closefd=False)
+    try:
+        return FileIO(file, "rb")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def of_files(
+    files: Sequence[FileIO],
+    names: Sequence[str],
+    counts: Sequence[FileCounts],
+    idle: Idle,
+    seconds: float | None,
+) -> Iterator[Packet]:
+    """Packets of all of them, by time; of the first so many seconds."""
+    from pulsar_doctor.capture.files import packets_of
+
+    each = [
+        packets_of(_chunks(file, name, idle, seconds), name, told)
+        for file, name, told in zip(files, names, counts, strict=True)
+    ]
+    until_ns = None
+    for packet in heapq.merge(*each, key=lambda packet: packet.time_ns):
+        if seconds is not None:
+            until_ns = until_ns or packet.time_ns + round(seconds * 1e9)
+            if packet.time_ns > until_ns:
+                return
+        yield packet
+
+
+def _chunks(file: FileIO, name: str, idle: Idle, seconds: float | None) -> Iterator[bytes]:
+    """What is there, as it comes."""
+    piped = name == str(PIPE)
+    ends = None if seconds is None or not piped else time.monotonic() + seconds
+    while ends is None or time.monotonic() < ends:
+        idle()
+        if piped and not _comes(file):
+            continue
+        try:
+            chunk = file.read(READ_BYTES)
+        except OSError as error:
+            raise InputError(f"{name} cannot be read: {error.strerror}") from error
+        if not chunk:
+            return
+        yield chunk
+
+
+def _comes(file: FileIO) -> bool:
+    """Whether there is something to read, or the end. Only Unix can wait for a pipe so."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return bool(select.select([file], [], [], IDLE_SECONDS)[0])
+    except (OSError, ValueError):
+        return True
+
+
+def of_interface(interface: Interface, idle: Idle, seconds: float | None) -> Iterator[Packet]:
+    """Packets as they pass, for so many seconds."""
+    ends = float("inf") if seconds is None else time.monotonic() + seconds
+    rested = time.monotonic()
+    for packet in interface.packets():
+        now = time.monotonic()
+        if packet is None or now - rested >= IDLE_SECONDS:
+            rested = now
+            idle()
+        if packet is not None:
+            yield packet
+        if now >= ends:
+            return

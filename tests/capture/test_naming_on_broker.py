@@ -1,0 +1,146 @@
+"""A consumer that nobody prepared: its stall, found by packets and the broker's stats."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pulsar = pytest.importorskip("pulsar")
+
+from pulsar_doctor.consume import attach  # noqa: E402
+from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
+from tests.support.command_line import environment, pulsar_doctor  # noqa: E402
+from tests.support.wanting import wanting  # noqa: E402
+from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
+
+
+def may_capture() -> bool:
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0).close()
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))
+
+
+@contextmanager
+def capturing(broker, trace: Path, seconds: float, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """`pulsar-doctor capture -i lo` in a process of its own, while something is done."""
+    port = broker.service_url.rpartition(":")[2]
+    command = [sys.executable, "-m", "pulsar_doctor", "capture", "-i", "lo", "--port", port]
+    process = subprocess.Popen(
+        [*command, "--for", f"{seconds}s", "--trace", str(trace), *more],
+        env=environment(broker), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 20
+        while not (trace / "_meta.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield process
+        said = process.communicate(timeout=seconds + 30)
+        assert process.returncode == 0, said
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
+@pytest.mark.parametrize("acks", [0, 3], ids=["silent", "acknowledging"])
+def test_the_stall_of_a_consumer_that_was_there_before(broker, client, topic, tmp_path, acks):
+    consumer = client.subscribe(
+        topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=10, consumer_name="worker"
+    )
+    attach.produce(client, topic, 100)
+    taken = [consumer.receive(timeout_millis=5000) for _ in range(4)]
+    time.sleep(0.5)
+    trace = tmp_path / "t"
+    with capturing(broker, trace, 6 + 3 * acks, "--topic", topic):
+        for message in taken[:acks]:
+            time.sleep(3)
+            consumer.acknowledge(message)
+    rows = list(open_trace(trace).rows())
+    stats = [row for row in rows if row.command == "STATS"]
+    assert {row.consumer_name for row in stats} == {"worker"}
+    assert stats[-1].available_permits == 0
+    assert stats[-1].unacked_messages == 10 - acks
+    if acks:
+        (ack,) = [row for row in rows if row.command == "ACK"]
+        assert stats[-1].consumer_id == ack.consumer_id
+    run = pulsar_doctor(
+        "stall-check", "--trace", str(trace), "-o", "json",
+        "--set", "permits-exhausted.refill_wait=2s",
+    )  # fmt: skip
+    assert run.returncode == 1, run.stdout + run.stderr
+    (subscription,) = json.loads(run.stdout)["subscriptions"]
+    assert subscription["status"] == "stalled"
+    (finding, *_) = subscription["findings"]
+    assert finding["code"] == "permits-exhausted"
+    assert finding["consumer"] == "worker"
+    more = (10 - acks) // 2
+    assert f"next FLOW after at most {more} more messages" in finding["summary"]
+
+
+OF_CONSUMER = ("FLOW", "MESSAGE", "ACK")
+TOLD = ("command", "consumer_id", "topic", "subscription", "subscription_type", "consumer_name",
+        "permits", "messages", "ledger_id", "entry_id", "payload_bytes",
+        "available_permits", "unacked_messages")  # fmt: skip
+
+
+def test_begun_in_the_middle_the_balance_is_that_of_a_tap_from_the_first_sample_on(
+    broker, client, topic, tmp_path
+):
+    with tap(broker, tmp_path / "tap") as (url, _):
+        through = pulsar.Client(url, logger=QUIET)
+        consumers = [
+            through.subscribe(
+                topic, f"s{number}", pulsar.ConsumerType.Shared,
+                receiver_queue_size=10, consumer_name=f"number {number}",
+            )
+            for number in range(2)
+        ]  # fmt: skip
+
+        def work(count: int, *, all_of_them: bool = True) -> None:
+            for number in range(count):
+                attach.produce(client, topic, 1)
+                for consumer in consumers[: None if all_of_them else 1]:
+                    consumer.acknowledge(consumer.receive(timeout_millis=5000))
+                time.sleep(0.3 if number < count - 1 else 1.6)
+
+        work(3)
+        with capturing(broker, tmp_path / "captured", 28, "--topic", topic):
+            work(2)
+            work(2)
+            time.sleep(4)
+            work(3, all_of_them=False)  # the FLOW of one tells them apart
+            time.sleep(5)
+            work(6)
+        through.close()
+    tapped = [row for row in open_trace(tmp_path / "tap").rows() if row.command in OF_CONSUMER]
+    rows = list(open_trace(tmp_path / "captured").rows())
+    exact = [row for row in rows if row.command == "STATS" and row.available_permits is not None]
+    assert {row.consumer_name for row in exact} == {"number 0", "number 1"}
+    exact = [row for row in exact if row.consumer_id is not None]
+    assert {row.known_by for row in exact} == {"movement"}
+    for name in ("number 0", "number 1"):
+        begun = next(row.seq for row in exact if row.consumer_name == name)
+        behind = [
+            tuple(getattr(row, column) for column in TOLD)
+            for row in rows
+            if row.command in OF_CONSUMER and row.consumer_name == name and row.seq > begun
+        ]
+        before = [
+            tuple(getattr(row, column) for column in TOLD)
+            for row in tapped
+            if row.consumer_name == name
+        ]
+        assert len(behind) >= 4
+        assert behind == before[-len(behind) :]
