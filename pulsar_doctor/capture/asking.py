@@ -20,8 +20,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
-from pulsar_doctor.capture.naming import ConsumerTold, plain_address
-from pulsar_doctor.capture.running import ToldSample
+from pulsar_doctor.capture.told import ConsumerTold, ToldSample, plain_address
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
 
@@ -140,14 +139,17 @@ def _addresses_in(stats: object) -> frozenset[str]:
 
 
 def told_in(windows: Iterable[TopicWindow]) -> Iterator[list[ConsumerTold]]:
-    """The consumers of samples that were kept; their time is known to the second."""
+    """The consumers of samples that were kept; their time is known to the second, or not at all:
+    then they tell names alone."""
     for each in windows:
         topic = full_name(each.topic, each.partition)
         for sample in each.window.samples:
             now_ns = (sample.now_ms or 0) * 1_000_000
             told = told_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)
-            if told:
+            if told and sample.now_told:
                 yield told
+            elif told:
+                yield [consumer._replace(permits=None) for consumer in told]
 
 
 def told_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[ConsumerTold]:

@@ -1,9 +1,5 @@
 """The connections of a capture: both directions of each, in the order in which things happened.
 
-What a segment carries waits until everything that it acknowledges has come out of the other
-direction, or is known to be lost: packets may stand in a capture in another order than the ends of
-the connection had them. So an answer never comes before its question.
-
 While a direction is not in step, the ledgers of its connection cannot be known: UNPARSED says so
 where it falls out of step, and behind each SUBSCRIBE that passes until it is in step again.
 """
@@ -11,9 +7,11 @@ where it falls out of step, and behind each SUBSCRIBE that passes until it is in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pulsar_doctor.capture.boundaries import Boundaries, Footing
+from pulsar_doctor.capture.holding import Holding
+from pulsar_doctor.capture.listening import CaptureListener
 from pulsar_doctor.capture.packets import ACK, FIN, RST, SYN, TcpSegment, address_text
 from pulsar_doctor.capture.silences import Quiet
 from pulsar_doctor.capture.streams import WAIT_NS, Hole, Stream
@@ -22,28 +20,7 @@ from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, Frames
 
 TO_BROKER, TO_CLIENT = 0, 1  # indexes of journal.DIRECTIONS
 SUBSCRIBE, CONNECTED = 4, 3
-HELD_SEGMENTS_MOST = 5_000
-HELD_NS_MOST = 3 * WAIT_NS
 TcpEnd = tuple[bytes, int]
-
-
-class CaptureListener(Protocol):
-    """Where what happened is written: see writing.TraceWriter."""
-
-    def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
-        """A connection, before its first frames."""
-
-    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        """Where its frames begin is known: before the first ones, and again behind an UNPARSED."""
-
-    def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
-        """Frames that are all there."""
-
-    def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """From here on the ledgers of this connection's consumers are not known."""
-
-    def closed(self, conn_id: int, why: str, now_ns: int) -> None:
-        """The end of a connection."""
 
 
 class Sides(NamedTuple):
@@ -64,13 +41,13 @@ class CapturedConnection:
         self.streams = (Stream(), Stream())
         self.bounds = tuple(Boundaries(way, max_message_bytes) for way in (TO_BROKER, TO_CLIENT))
         self.syn_seqs: list[int | None] = [None, None]
-        self._held_since = [0, 0]
-        self._released_at = [-1, -1]  # where the other direction was when they were looked at
-        self._held: tuple[list[TcpSegment], list[TcpSegment]] = ([], [])
+        to_broker, to_client = self.streams
+        self._held = (Holding(to_broker, to_client), Holding(to_client, to_broker))
         self._quiets = (Quiet(), Quiet())
         self._silent_at: list[int | None] = [None, None]  # a silence before anything came out
         self._data_ns = 0  # last data of either direction
         self._reset_ns: int | None = None
+        self._letting_go = False
 
     @property
     def settled(self) -> bool:
@@ -81,7 +58,7 @@ class CapturedConnection:
     @property
     def waiting_bytes(self) -> int:
         """All that is held of it."""
-        held = sum(len(segment.data) for way in self._held for segment in way)
+        held = sum(each.waiting_bytes for each in self._held)
         kept = sum(bounds.kept_bytes for bounds in self.bounds)
         return held + kept + sum(stream.waiting_bytes for stream in self.streams)
 
@@ -109,25 +86,41 @@ class CapturedConnection:
                 self._end_silence(way, at)
             quiet.said(at + segment.size, now_ns)
             self._data_ns = now_ns
-            if self._must_wait(way, segment):
-                self._held[way].append(segment)
-            else:
-                stream.put(segment.seq, segment.data, segment.size)
+            self._held[way].put(segment)
         self.settle(now_ns, out, ids)
 
     def settle(
         self, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool = False
     ) -> None:
         """Reads what is due by now; at the end all of it."""
-        for _ in range(3):  # what comes out of one direction may be waited for by the other
+        before = None
+        while before != (before := self._reached()):  # each may wait for the other in turn
             for way in (TO_BROKER, TO_CLIENT):
-                forced = at_end or self._is_held_long(way, now_ns)
-                self._release(way, forced=forced)
+                if self._held[way].is_long(now_ns):
+                    self._let_go(way, now_ns, out, ids)
+                self._held[way].release()
                 self._drain(way, now_ns, out, ids, at_end=at_end)
             if not any(self._held):
                 break
+        if at_end:
+            for way in (TO_BROKER, TO_CLIENT):
+                self._let_go(way, now_ns, out, ids)
+                self._drain(way, now_ns, out, ids, at_end=True)
         if not self.closed and (at_end or self._is_over(now_ns)):
             self._close("the capture ends" if at_end else self._why(), now_ns, out)
+
+    def _reached(self) -> tuple[int, ...]:
+        to_broker, to_client = self.streams
+        return to_broker.next, to_client.next, *map(len, self._held)
+
+    def _let_go(self, way: int, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
+        """Reads what is held without what it waits for, so that the ledgers are not known."""
+        if self._held[way]:
+            self._unparsed(1 - way, "what was answered is missing in the capture", now_ns, out)
+            self._held[way].release(forced=True)
+            self._letting_go = True
+            self._drain(way, now_ns, out, ids)
+            self._letting_go = False
 
     def pass_time(self, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
         """Time went on without a packet of it."""
@@ -146,50 +139,26 @@ class CapturedConnection:
         elif stream.next == at and not stream.waiting_bytes and not self._held[way]:
             self.bounds[way].silence()
 
-    def _is_held_long(self, way: int, now_ns: int) -> bool:
-        """Whether what is waited for does not come."""
-        if not self._held[way]:
-            self._held_since[way] = now_ns
-        waited_ns = now_ns - self._held_since[way]
-        return waited_ns >= HELD_NS_MOST or len(self._held[way]) > HELD_SEGMENTS_MOST
-
     def give_way(self, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
         """Lets go of all that is held: what waits for something is read without it."""
         for way in (TO_BROKER, TO_CLIENT):
-            self._release(way, forced=True)
+            self._let_go(way, now_ns, out, ids)
             self._drain(way, now_ns, out, ids, at_end=True)
             if not self.bounds[way].in_step:
                 self.bounds[way].drop()
 
-    def _release(self, way: int, *, forced: bool) -> None:
-        """Puts in place what need not be held any longer."""
-        held, reached = self._held[way], self.streams[1 - way].next
-        if not held or (reached == self._released_at[way] and not forced):
-            return
-        self._released_at[way] = reached
-        rest = []
-        for segment in held:
-            if not forced and self._must_wait(way, segment):
-                rest.append(segment)
-            else:
-                self.streams[way].put(segment.seq, segment.data, segment.size)
-        held[:] = rest
-
-    def _must_wait(self, way: int, segment: TcpSegment) -> bool:
-        """Whether it acknowledges what has not come out of the other direction yet."""
-        other = self.streams[1 - way]
-        if not segment.flags & ACK:
-            return False
-        if other.begin is None:
-            return self.streams[way].from_syn
-        return other.position(segment.ack) > other.next + _fin(other)
-
     def _drain(
-        self, way: int, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool
+        self,
+        way: int,
+        now_ns: int,
+        out: CaptureListener,
+        ids: Iterator[int],
+        *,
+        at_end: bool = False,
     ) -> None:
         stream, bounds = self.streams[way], self.bounds[way]
         begun = stream.begin is not None
-        pieces = stream.take(now_ns, at_end=at_end, patient=bool(self._held[way]))
+        pieces = stream.take(now_ns, at_end=at_end, held_from=self._held[way].begins)
         if not begun and stream.begin is not None:
             if bounds.join():
                 self._unparsed(way, "its beginning is not in the capture", now_ns, out)
@@ -225,7 +194,8 @@ class CapturedConnection:
             self._say_joined(way, now_ns, out)
             if CONNECTED in frames.codes and way == TO_CLIENT:
                 self._learn(frames)
-            if SUBSCRIBE in frames.codes and not all(each.in_step for each in self.bounds):
+            whole = all(each.in_step for each in self.bounds) and not self._letting_go
+            if SUBSCRIBE in frames.codes and not whole:
                 for part in _behind_each(frames, SUBSCRIBE):
                     out.frames(self.conn_id, way, part, now_ns)
                     self._unparsed(way, "the other direction is not in step", now_ns, out)
@@ -282,11 +252,6 @@ class CapturedConnection:
             bounds.finish()
         if self.conn_id is not None:
             out.closed(self.conn_id, why, now_ns)
-
-
-def _fin(stream: Stream) -> int:
-    """A FIN is acknowledged as a byte more."""
-    return 1 if stream.end is not None else 0
 
 
 def _words(hole: Hole) -> str:

@@ -15,11 +15,11 @@ from pulsar_doctor.capture.boundaries import Footing
 from pulsar_doctor.capture.connections import (
     TO_BROKER,
     CapturedConnection,
-    CaptureListener,
     Sides,
     TcpEnd,
 )
 from pulsar_doctor.capture.files import Packet
+from pulsar_doctor.capture.listening import CaptureListener
 from pulsar_doctor.capture.packets import (
     ACK,
     LINKS,

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pulsar_doctor.capture.connections import CapturedConnection, CaptureListener
+from pulsar_doctor.capture.connections import CapturedConnection
+from pulsar_doctor.capture.listening import CaptureListener
 from pulsar_doctor.capture.packets import address_text
+from pulsar_doctor.capture.told import ConsumerTold, Identity, plain_address
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame, Frames
 
@@ -28,34 +30,6 @@ SUBSCRIBE, FLOW, MESSAGE, ACK, CLOSE_CONSUMER, REDELIVER = 4, 11, 9, 10, 16, 20
 OF_CONSUMERS = {SUBSCRIBE: "subscribe", FLOW: "flow", MESSAGE: "message", ACK: "ack",
                 REDELIVER: "redeliver", CLOSE_CONSUMER: "close_consumer"}  # fmt: skip
 SHARING = ("Shared", "Key_Shared")
-
-
-Identity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
-
-
-class ConsumerTold(NamedTuple):
-    """One consumer in one sample. from_ns, until_ns: of the question and its answer, since 1970.
-
-    unacked: None where the broker does not count them. sent: messages since it connected.
-    """
-
-    topic: str
-    subscription: str
-    type: str | None
-    name: str | None
-    address: str | None
-    client_version: str | None
-    permits: int | None
-    unacked: int | None
-    sent: int | None
-    last_sign_us: int | None
-    from_ns: int
-    until_ns: int
-
-    @property
-    def identity(self) -> Identity:
-        """Who it is."""
-        return self.topic, self.subscription, self.name, self.address
 
 
 @dataclass(slots=True)
@@ -303,8 +277,3 @@ def _number(
 def _is_out(seen: SeenConnection, consumer: ConsumerTold, unnamed: Sequence[int]) -> bool:
     """Whether it is none of these: it has said nothing yet."""
     return all((number, consumer.identity) in seen.out for number in unnamed)
-
-
-def plain_address(address: str | None) -> str:
-    """Of what the broker writes: /127.0.0.1:5000."""
-    return (address or "").rpartition("/")[2]

@@ -6,19 +6,19 @@ naming.py. Without anybody who says so nothing is looked at but frames.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from ipaddress import ip_address
 from queue import SimpleQueue
 
 from pulsar_doctor.capture.connections import TcpEnd
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.following import CaptureFollowing
-from pulsar_doctor.capture.naming import ConsumerTold, Naming, plain_address
+from pulsar_doctor.capture.naming import Naming
 from pulsar_doctor.capture.packets import address_text
+from pulsar_doctor.capture.told import ToldSample, plain_address
 from pulsar_doctor.capture.writing import TraceWriter
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 
-ToldSample = tuple[Sequence[ConsumerTold], bool]
 NOWHERE: TcpEnd = (bytes(4), 0)
 
 

@@ -102,21 +102,25 @@ class Stream:
         if size > len(data):
             self._insert(at + len(data), Hole(size - len(data), SNAPPED))
 
-    def take(self, now_ns: int, *, at_end: bool = False, patient: bool = False) -> list[Piece]:
-        """The pieces that are due, in order. patient: no hole is lost, since more is to be put."""
+    def take(
+        self, now_ns: int, *, at_end: bool = False, held_from: int | None = None
+    ) -> list[Piece]:
+        """The pieces that are due, in order. held_from: where more begins that is to be put."""
         out: list[Piece] = []
         if self.begin is None:
-            overdue = at_end or (not patient and self._is_overdue(now_ns))
+            overdue = held_from is None and (at_end or self._is_overdue(now_ns))
             if not self._pieces or not overdue:
                 return out
             self.begin = self.next = self._pieces[0][0]
         while True:
             self._take_ready(out)
-            gap = self._gap()
+            gap = self.gap
             if not gap:
                 self._waits_since = None
                 return out
-            if not (at_end or (not patient and self._is_overdue(now_ns))):
+            if held_from is not None:
+                gap = min(gap, held_from - self.next)
+            if gap <= 0 or not (at_end or self._is_overdue(now_ns)):
                 return out
             out.append(Hole(gap, MISSING))
             self.next += gap
@@ -136,7 +140,8 @@ class Stream:
             del self._pieces[:count]
             self._reference = self.next
 
-    def _gap(self) -> int:
+    @property
+    def gap(self) -> int:
         """Bytes of the hole at `next`; 0 where nothing says that there are any."""
         if self._pieces:
             return self._pieces[0][0] - self.next

@@ -6,7 +6,9 @@ import heapq
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +25,44 @@ IDLE_SECONDS = 0.25
 Idle = Callable[[], object]  # what is done where nothing comes, and before more is waited for
 
 
-def opened(file: Path) -> FileIO:
+@dataclass(frozen=True, slots=True)
+class PacketSource:
+    """Packets; and how many the kernel dropped, as far as is told."""
+
+    packets: Callable[[Callable[[], object]], Iterator[Packet]]
+    drops: Callable[[], int]
+
+
+def source_of(
+    files: Sequence[Path],
+    interface_name: str | None,
+    ports: Collection[int],
+    seconds: float | None,
+    stack: ExitStack,
+) -> PacketSource:
+    """Files, or the interface that is named; open until the stack ends. Raises DoctorError."""
+    from pulsar_doctor.capture.files import FileCounts
+
+    if interface_name is not None:
+        from pulsar_doctor.capture.interface import Interface
+
+        interface = stack.enter_context(Interface(interface_name, ports))
+
+        def drops() -> int:
+            interface.count_drops()
+            return interface.drops
+
+        return PacketSource(lambda idle: _of_interface(interface, idle, seconds), drops)
+    names = [str(file) for file in files]
+    counts = [FileCounts() for _ in names]
+    there = [stack.enter_context(_opened(file)) for file in files]
+    return PacketSource(
+        lambda idle: _of_files(there, names, counts, idle, seconds),
+        lambda: sum(each.kernel_drops for each in counts),
+    )
+
+
+def _opened(file: Path) -> FileIO:
     """A file, or stdin. Raises InputError."""
     if file == PIPE:
         return FileIO(sys.stdin.fileno(), "rb", closefd=False)
@@ -33,7 +72,7 @@ def opened(file: Path) -> FileIO:
         raise InputError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def of_files(
+def _of_files(
     files: Sequence[FileIO],
     names: Sequence[str],
     counts: Sequence[FileCounts],
@@ -83,7 +122,7 @@ def _comes(file: FileIO) -> bool:
         return True
 
 
-def of_interface(interface: Interface, idle: Idle, seconds: float | None) -> Iterator[Packet]:
+def _of_interface(interface: Interface, idle: Idle, seconds: float | None) -> Iterator[Packet]:
     """Packets as they pass, for so many seconds."""
     ends = float("inf") if seconds is None else time.monotonic() + seconds
     rested = time.monotonic()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._capture_reading import PIPE, of_files, of_interface, opened
+from pulsar_doctor.cli._capture_reading import PIPE, source_of
 from pulsar_doctor.cli._options import (
     DURATION,
     SIZE,
@@ -130,7 +130,7 @@ def command(asked: CaptureRequest) -> int:
 
     names = [asked.interface] if asked.interface else [str(file) for file in asked.files]
     with ExitStack() as stack:
-        source = _source(asked, stack)
+        source = source_of(asked.files, asked.interface, asked.ports, asked.seconds, stack)
         writer = stack.enter_context(TraceWriter(asked.trace_dir, {"files": names}))
         running = _running(asked, writer, stack)
         try:
@@ -148,41 +148,12 @@ def command(asked: CaptureRequest) -> int:
     return _report(told, running.following, error, asked)
 
 
-@dataclass(frozen=True, slots=True)
-class PacketSource:
-    """Packets; and how many the kernel dropped, as far as is told."""
-
-    packets: Callable[[Callable[[], object]], Iterator[Packet]]
-    drops: Callable[[], int]
-
-
-def _source(asked: CaptureRequest, stack: ExitStack) -> PacketSource:
-    from pulsar_doctor.capture.files import FileCounts
-
-    if asked.interface is not None:
-        from pulsar_doctor.capture.interface import Interface
-
-        interface = stack.enter_context(Interface(asked.interface, asked.ports))
-
-        def drops() -> int:
-            interface.count_drops()
-            return interface.drops
-
-        return PacketSource(lambda idle: of_interface(interface, idle, asked.seconds), drops)
-    names = [str(file) for file in asked.files]
-    counts = [FileCounts() for _ in names]
-    files = [stack.enter_context(opened(file)) for file in asked.files]
-    return PacketSource(
-        lambda idle: of_files(files, names, counts, idle, asked.seconds),
-        lambda: sum(each.kernel_drops for each in counts),
-    )
-
-
 def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> RunningCapture:
     """The capture, and whoever tells it what the broker says."""
     from queue import SimpleQueue
 
-    from pulsar_doctor.capture.running import RunningCapture, ToldSample
+    from pulsar_doctor.capture.running import RunningCapture
+    from pulsar_doctor.capture.told import ToldSample
 
     samples = None if not (asked.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
     running = RunningCapture(

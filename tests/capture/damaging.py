@@ -17,6 +17,7 @@ import random
 import resource
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -48,8 +49,7 @@ def damaged(contents: list[bytes], chance: random.Random) -> bytes:
                 data[at : at + size] = chance.randbytes(size)
             case 2:
                 number = chance.choice(LARGE)
-                order = chance.choice(("big", "little"))
-                data[at : at + 4] = number.to_bytes(4, order)
+                data[at : at + 4] = struct.pack(chance.choice(("<I", ">I")), number)
             case 3:
                 del data[at : at + size]
             case 4:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from pulsar_doctor.trace.sealing import open_trace
 from tests.capture.packing import Talk, pcap, pcapng, zipped
 from tests.capture.talks import BEGINNING, said
 from tests.support.command_line import pulsar_doctor
+from tests.support.wanting import wanting
 from tests.tap.tapped import SECRET, flow, message
 
 PAYLOAD = b"nobody-may-read-this"
@@ -138,3 +140,69 @@ def test_a_folder_that_is_not_empty_is_left_alone(files):
     run = pulsar_doctor("capture", str(files / "a.pcap"), "--trace", str(files))
     assert run.returncode == 2
     assert "is not empty" in run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_spark_reads_it_too(files):
+    pytest.importorskip("pyspark")
+    trace = str(files / "t.ptrace")
+    assert pulsar_doctor("capture", str(files / "a.pcap"), "--trace", trace).returncode == 0
+    run = pulsar_doctor("analyze", trace, "-o", "json", timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["schema"].startswith("pulsar-doctor/analyze/")
+
+
+def test_each_row_says_how_it_is_known(files):
+    whole = said([*BEGINNING, *((0, flow(n), 1.5) for n in range(1, 6))])
+    (files / "later.pcap").write_bytes(pcap(whole.packets[9:]))
+    for name, known in (("a.pcap", {"beginning"}), ("later.pcap", {"beginning", "silence"})):
+        trace = files / f"of-{name}"
+        run = pulsar_doctor("capture", str(files / name), "--trace", str(trace))
+        assert run.returncode == 0, run.stderr
+        rows = list(open_trace(trace).rows())
+        assert {row.known_by for row in rows} == known
+        assert {row.known_by for row in rows if row.command == "FLOW"} == {max(known)}
+
+
+def test_only_so_many_seconds_of_it(files):
+    whole = said([*BEGINNING, *((0, flow(n), 1.5) for n in range(1, 6))])
+    (files / "b.pcap").write_bytes(pcap(whole.packets))
+    trace = files / "t"
+    run = pulsar_doctor("capture", str(files / "b.pcap"), "--for", "4s", "--trace", str(trace))
+    assert run.returncode == 0, run.stderr
+    assert sum(row.command == "FLOW" for row in open_trace(trace).rows()) == 3
+
+
+def test_a_pipe_that_does_not_end_is_left_after_its_time(files):
+    command = [sys.executable, "-m", "pulsar_doctor", "capture", "-", "--for", "2s"]
+    command += ["--trace", str(files / "t")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        process.stdin.write((files / "a.pcap").read_bytes())
+        process.stdin.flush()
+        assert process.wait(60) == 0
+    assert sum(1 for _ in open_trace(files / "t").rows()) == 12
+
+
+def test_files_or_an_interface_and_not_both(files):
+    for arguments in ([], ["-i", "lo", str(files / "a.pcap")]):
+        run = pulsar_doctor("capture", *arguments, "--trace", str(files / "t"))
+        assert run.returncode == 2
+        assert "give either files" in run.stderr
+    run = pulsar_doctor("capture", "-i", "no-such-0", "--trace", str(files / "t"))
+    assert run.returncode in (2, 3)
+    assert len(run.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason=wanting("setpriv"))
+def test_without_the_right_to_capture_it_says_what_does_without(files):
+    less = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]
+    run = subprocess.run(
+        [*less, sys.executable, "-m", "pulsar_doctor", "capture", "-i", "lo",
+         "--trace", str(files / "t")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 3
+    assert "CAP_NET_RAW" in run.stderr
+    assert "sudo tcpdump -i lo -U -w - 'tcp port 6650' | pulsar-doctor capture -" in run.stderr

@@ -160,6 +160,16 @@ def test_an_answer_never_comes_before_its_question():
         assert [told[0] for told in out.told] == ["OPEN", 2, 3, 4, 13, 11, "CLOSE"]
 
 
+def test_the_ledgers_are_unknown_before_what_answers_a_message_that_is_missing():
+    spoken = [(1, message(1, b"a", 1), 0), (0, flow(5) + ACK, 0), (1, message(1, b"b", 2), 0)]
+    whole = said([*BEGINNING, *spoken, (0, flow(6), 9)])
+    lost = next(p for p in whole.packets if message(1, b"a", 1) in p.data)
+    out, following = heard([p for p in whole.packets if p is not lost])
+    assert out.told.index(("UNPARSED", 0, 1)) < out.told.index((11, 0, 0))
+    assert out.both[0] == whole.frames[0]
+    assert accounted(following)
+
+
 @pytest.mark.parametrize(
     ("first", "count"),
     [

@@ -60,6 +60,7 @@ def test_a_few_damaged_captures(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_damaged_captures_for_ten_minutes(tmp_path):
     seed = random.SystemRandom().randrange(10**9)
     told = damage(tmp_path, 600, seed)

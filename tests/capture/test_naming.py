@@ -5,7 +5,8 @@ from __future__ import annotations
 from queue import SimpleQueue
 
 from pulsar_doctor.capture.following import CaptureFollowing
-from pulsar_doctor.capture.naming import ConsumerTold, Naming
+from pulsar_doctor.capture.naming import Naming
+from pulsar_doctor.capture.told import ConsumerTold
 from tests.capture.packing import START_NS, Heard, Talk
 from tests.capture.talks import BEGINNING
 from tests.tap.tapped import command_frame, message

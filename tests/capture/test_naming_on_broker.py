@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 pulsar = pytest.importorskip("pulsar")
@@ -144,3 +145,30 @@ def test_begun_in_the_middle_the_balance_is_that_of_a_tap_from_the_first_sample_
         ]
         assert len(behind) >= 4
         assert behind == before[-len(behind) :]
+
+
+def test_stats_in_a_file_name_the_consumers_of_a_capture(broker, client, topic, tmp_path):
+    consumer = client.subscribe(
+        topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=10, consumer_name="worker"
+    )
+    with capturing(broker, tmp_path / "live", 9):
+        for _ in range(4):
+            attach.produce(client, topic, 1)
+            consumer.acknowledge(consumer.receive(timeout_millis=5000))
+            time.sleep(1.5)
+        name = topic.partition("://")[2]
+        answer = httpx.get(f"{broker.admin_url}/admin/v2/persistent/{name}/stats")
+    rows = list(open_trace(tmp_path / "live").rows())
+    assert any(row.command == "ACK" and row.consumer_name is None for row in rows)
+    (tmp_path / "stats.json").write_text(answer.text)
+    with capturing(
+        broker, tmp_path / "named", 9, "--stats", str(tmp_path / "stats.json"), "--topic", topic
+    ):
+        for _ in range(4):
+            attach.produce(client, topic, 1)
+            consumer.acknowledge(consumer.receive(timeout_millis=5000))
+            time.sleep(1.5)
+    rows = list(open_trace(tmp_path / "named").rows())
+    (stats,) = {row.consumer_name: row for row in rows if row.command == "STATS"}.values()
+    assert (stats.consumer_name, stats.subscription, stats.topic) == ("worker", "s", topic)
+    assert stats.available_permits is None

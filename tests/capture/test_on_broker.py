@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import subprocess
@@ -15,11 +16,14 @@ import pytest
 
 pulsar = pytest.importorskip("pulsar")
 
-from pulsar_doctor.capture.files import FileCounts, packets_of  # noqa: E402
+from pulsar_doctor.capture.files import FileCounts, Packet, packets_of  # noqa: E402
+from pulsar_doctor.capture.following import CaptureFollowing  # noqa: E402
+from pulsar_doctor.capture.writing import TraceWriter  # noqa: E402
 from pulsar_doctor.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
 from pulsar_doctor.wire.columns import NAMES  # noqa: E402
 from tests.capture.packing import pcap  # noqa: E402
+from tests.capture.talks import is_part_of  # noqa: E402
 from tests.support.command_line import pulsar_doctor  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
 from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
@@ -166,6 +170,63 @@ def test_a_capture_begun_in_the_middle_tells_all_from_where_it_joins(
         assert {way for _, way in joined} == {"to_broker", "to_client"}, start
         checked = pulsar_doctor("trace", "verify", str(trace))
         assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.skipif(shutil.which("tcpdump") is None, reason=wanting("tcpdump"))
+def test_packets_dropped_at_random_invent_nothing_and_are_accounted_for(
+    broker, client, topic, tmp_path
+):
+    client.subscribe(topic, "s", pulsar.ConsumerType.Shared).close()
+    port = broker.service_url.rpartition(":")[2]
+    with tcpdump(int(port), tmp_path / "lo.pcap"):
+        through = pulsar.Client(broker.service_url, logger=QUIET)
+        consumer = through.subscribe(
+            topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=10, consumer_name="one"
+        )
+        producer = through.create_producer(topic)
+        for _ in range(6):
+            for size in (100, 60_000, 100, 100):
+                producer.send(bytes(size))
+            for _ in range(4):
+                consumer.acknowledge(consumer.receive(timeout_millis=5000))
+            time.sleep(1.3)
+        through.close()
+    packets = list(packets_of([(tmp_path / "lo.pcap").read_bytes()], "lo.pcap", FileCounts()))
+    truth = ledgers(packets, tmp_path / "truth", int(port))
+    assert sum(map(len, truth.values())) > 90
+    lost = 0
+    for percent in (1, 10):
+        for seed in range(10):
+            chance = random.Random(seed)
+            left = [packet for packet in packets if chance.random() * 100 >= percent]
+            told = ledgers(left, tmp_path / f"{percent}-{seed}", int(port))
+            for key, rows in told.items():
+                said = [command for command, _ in rows]
+                assert is_part_of(said, [command for command, _ in truth[key]]), (percent, seed)
+                known = [row for row in rows if row[1] is not None]
+                assert is_part_of(known, truth[key]), (percent, seed, "a ledger")
+            lost += sum(map(len, truth.values())) - sum(map(len, told.values()))
+    assert lost > 0
+
+
+def ledgers(
+    packets: list[Packet], folder: Path, port: int
+) -> dict[tuple[object, object], list[tuple[object, int | None]]]:
+    """By client and direction, each command and the permits after it, of a whole capture."""
+    with TraceWriter(folder, {}) as writer:
+        following = CaptureFollowing(writer, [port])
+        for packet in packets:
+            following.packet(packet)
+        following.finish()
+    totals = following.totals
+    assert totals.seen == totals.used + totals.skipped + sum(totals.lost.values())
+    found: dict[tuple[object, object], list[tuple[object, int | None]]] = defaultdict(list)
+    for row in open_trace(folder).rows():
+        if row.client_addr and row.command not in ("OPEN", "CLOSE", "JOINED", "UNPARSED"):
+            said = row.command, row.request_id, row.permits, row.ledger_id, row.entry_id
+            sizes = row.frame_bytes, row.payload_bytes, repr(row.message_ids)
+            found[row.client_addr, row.direction].append(((said, sizes), row.available_permits))
+    return found
 
 
 def spoken(trace: Path) -> dict[tuple[object, ...], list[tuple[object, ...]]]:

@@ -1,0 +1,41 @@
+"""What the broker's stats say of one consumer at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Identity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
+
+
+class ConsumerTold(NamedTuple):
+    """One consumer in one sample. from_ns, until_ns: of the question and its answer, since 1970.
+
+    unacked: None where the broker does not count them. sent: messages since it connected.
+    """
+
+    topic: str
+    subscription: str
+    type: str | None
+    name: str | None
+    address: str | None
+    client_version: str | None
+    permits: int | None
+    unacked: int | None
+    sent: int | None
+    last_sign_us: int | None
+    from_ns: int
+    until_ns: int
+
+    @property
+    def identity(self) -> Identity:
+        """Who it is."""
+        return self.topic, self.subscription, self.name, self.address
+
+
+ToldSample = tuple[Sequence[ConsumerTold], bool]  # and whether of all topics that may be meant
+
+
+def plain_address(address: str | None) -> str:
+    """Of what the broker writes: /127.0.0.1:5000."""
+    return (address or "").rpartition("/")[2]
