@@ -93,21 +93,25 @@ class CapturedConnection:
         self, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool = False
     ) -> None:
         """Reads what is due by now; at the end all of it."""
+        self._read_on(now_ns, out, ids, at_end=at_end)
+        for way in (TO_BROKER, TO_CLIENT):
+            if at_end or self._held[way].is_long(now_ns):
+                self._let_go(way, now_ns, out, ids)
+                self._read_on(now_ns, out, ids, at_end=at_end)
+        if not self.closed and (at_end or self._is_over(now_ns)):
+            self._close("the capture ends" if at_end else self._why(), now_ns, out)
+
+    def _read_on(
+        self, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool
+    ) -> None:
+        """Reads both directions, as long as one of them lets the other go on."""
         before = None
-        while before != (before := self._reached()):  # each may wait for the other in turn
+        while before != (before := self._reached()):
             for way in (TO_BROKER, TO_CLIENT):
-                if self._held[way].is_long(now_ns):
-                    self._let_go(way, now_ns, out, ids)
                 self._held[way].release()
                 self._drain(way, now_ns, out, ids, at_end=at_end)
             if not any(self._held):
                 break
-        if at_end:
-            for way in (TO_BROKER, TO_CLIENT):
-                self._let_go(way, now_ns, out, ids)
-                self._drain(way, now_ns, out, ids, at_end=True)
-        if not self.closed and (at_end or self._is_over(now_ns)):
-            self._close("the capture ends" if at_end else self._why(), now_ns, out)
 
     def _reached(self) -> tuple[int, ...]:
         to_broker, to_client = self.streams

@@ -33,6 +33,7 @@ def told(here: Beginning, connection: Connection, row: Row) -> None:
     """STATS: the broker's own words about a consumer of this connection."""
     connection.client_version = row.client_version = connection.client_version or row.client_version
     row.client_addr = connection.client_addr
+    connection.greeted = True
     consumer = _meant(connection, row)
     if consumer is None:
         row.incarnation = here.next_incarnation

@@ -120,6 +120,7 @@ def _open(here: Incarnations, connection: Connection, row: Row) -> None:
 
 
 def _joined(here: Incarnations, connection: Connection, row: Row) -> None:
+    connection.greeted = True  # it has had a life before
     connection.known_by[row.direction or ""] = row.known_by or ""
 
 

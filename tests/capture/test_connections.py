@@ -166,6 +166,7 @@ def test_the_ledgers_are_unknown_before_what_answers_a_message_that_is_missing()
     lost = next(p for p in whole.packets if message(1, b"a", 1) in p.data)
     out, following = heard([p for p in whole.packets if p is not lost])
     assert out.told.index(("UNPARSED", 0, 1)) < out.told.index((11, 0, 0))
+    assert [told for told in out.told if told[0] == "UNPARSED"] == [("UNPARSED", 0, 1)]
     assert out.both[0] == whole.frames[0]
     assert accounted(following)
 

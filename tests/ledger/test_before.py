@@ -109,6 +109,14 @@ def test_each_command_says_how_it_is_known() -> None:
     assert known == ["beginning", "beginning", "silence", "silence", "beginning"]
 
 
+def test_what_was_there_before_was_not_refused() -> None:
+    for first in (row(JOINED, direction="to_client", known_by="silence"), stats(None, 0)):
+        timeline = Timeline("t", from_start=False)
+        for each in (opened(), first, closed(error_message="the capture ends")):
+            timeline.apply(each)
+        assert timeline.refusals.state() == Timeline("t").refusals.state()
+
+
 def test_saved_in_the_middle_it_goes_on_alike() -> None:
     def values(each: Row) -> list[object]:
         return [getattr(each, name) for name in NAMES]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from pulsar_doctor.wire.columns import COLUMNS, TIME, TO_BROKER, Row
+from pulsar_doctor.wire.columns import COLUMNS, STATS, TIME, TO_BROKER, Row
 from pulsar_doctor.wording.printable import json_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,6 +85,8 @@ def _message(row: Row) -> str:
 def _permits(row: Row) -> str:
     if row.permits is None:
         return ""
+    if row.command == STATS:  # neither granted nor spent, but what there was
+        return f"={row.permits}"
     return f"{row.permits:+d}" if row.command == "FLOW" else f"{-row.permits:+d}"
 
 
