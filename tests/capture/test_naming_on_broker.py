@@ -55,12 +55,16 @@ def capturing(broker, trace: Path, seconds: float, *more: str) -> Iterator[subpr
             process.kill()
 
 
-@pytest.mark.parametrize("acks", [0, 3], ids=["silent", "acknowledging"])
-def test_the_stall_of_a_consumer_that_was_there_before(broker, client, topic, tmp_path, acks):
+@pytest.mark.parametrize(
+    ("queue", "acks"), [(1000, 0), (10, 0), (10, 3)], ids=["demo", "silent", "acknowledging"]
+)
+def test_the_stall_of_a_consumer_that_was_there_before(
+    broker, client, topic, tmp_path, queue, acks
+):
     consumer = client.subscribe(
-        topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=10, consumer_name="worker"
+        topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=queue, consumer_name="worker"
     )
-    attach.produce(client, topic, 100)
+    attach.produce(client, topic, queue + 100)
     taken = [consumer.receive(timeout_millis=5000) for _ in range(4)]
     time.sleep(0.5)
     trace = tmp_path / "t"
@@ -72,7 +76,7 @@ def test_the_stall_of_a_consumer_that_was_there_before(broker, client, topic, tm
     stats = [row for row in rows if row.command == "STATS"]
     assert {row.consumer_name for row in stats} == {"worker"}
     assert stats[-1].available_permits == 0
-    assert stats[-1].unacked_messages == 10 - acks
+    assert stats[-1].unacked_messages == queue - acks
     if acks:
         (ack,) = [row for row in rows if row.command == "ACK"]
         assert stats[-1].consumer_id == ack.consumer_id
@@ -86,7 +90,7 @@ def test_the_stall_of_a_consumer_that_was_there_before(broker, client, topic, tm
     (finding, *_) = subscription["findings"]
     assert finding["code"] == "permits-exhausted"
     assert finding["consumer"] == "worker"
-    more = (10 - acks) // 2
+    more = (queue - acks) // 2
     assert f"next FLOW after at most {more} more messages" in finding["summary"]
 
 
