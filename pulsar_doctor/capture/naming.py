@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from pulsar_doctor.capture.connections import CapturedConnection
 from pulsar_doctor.capture.listening import CaptureListener
 from pulsar_doctor.capture.packets import address_text
-from pulsar_doctor.capture.told import ConsumerTold, Identity, plain_address
+from pulsar_doctor.capture.told import ConsumerTold, ToldIdentity, plain_address
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame, Frames
 
@@ -59,9 +59,9 @@ class SeenConnection:
     """One connection as its frames show it."""
 
     numbers: dict[int, Moves] = field(default_factory=dict)
-    before: dict[Identity, dict[int, Before]] = field(default_factory=dict)
-    out: set[tuple[int, Identity]] = field(default_factory=set)
-    told: set[Identity] = field(default_factory=set)
+    before: dict[ToldIdentity, dict[int, Before]] = field(default_factory=dict)
+    out: set[tuple[int, ToldIdentity]] = field(default_factory=set)
+    told: set[ToldIdentity] = field(default_factory=set)
 
     def forget_moves(self) -> None:
         """Frames were missed: what moved is not known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-Identity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
+ToldIdentity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
 
 
 class ConsumerTold(NamedTuple):
@@ -28,7 +28,7 @@ class ConsumerTold(NamedTuple):
     until_ns: int
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ToldIdentity:
         """Who it is."""
         return self.topic, self.subscription, self.name, self.address
 

@@ -40,7 +40,8 @@ def told(here: Beginning, connection: Connection, row: Row) -> None:
         here.next_incarnation += 1
         consumer = unknown_consumer(row, here.told.get(row.consumer_name or "", {}))
         if row.consumer_id is None:
-            consumer.consumer_id = min(*connection.consumers, 0, 0) - 1
+            connection.lowest -= 1
+            consumer.consumer_id = connection.lowest
         here.begin(connection, consumer)
     if row.consumer_id is not None and consumer.consumer_id != row.consumer_id:
         del connection.consumers[consumer.consumer_id]

@@ -170,6 +170,7 @@ class Connection:
     letters: dict[int, tuple[str, str]] = field(default_factory=dict)
     greeted: bool = False  # the broker has let the client in
     known_by: dict[str, str] = field(default_factory=dict)  # by direction, of a capture
+    lowest: int = 0  # number that was given to one that has none
     waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict)
 
     def wait(self, consumer: Consumer, request_id: int | None) -> None:

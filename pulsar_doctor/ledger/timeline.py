@@ -26,7 +26,7 @@ from pulsar_doctor.ledger.judged import judged
 from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import GAP, SET_ASIDE, TAKEN, UNPARSED, Row, ids_of
 
-CONNECTION_STATE = ("client_addr", "broker_addr", "client_version", "greeted", "known_by")
+CONNECTION_STATE = ("client_addr", "broker_addr", "client_version", "greeted", "known_by", "lowest")
 
 
 class Timeline(Incarnations):
@@ -91,7 +91,7 @@ class Timeline(Incarnations):
                 then = CONSUMER_EVENTS.get(command)
                 if then is not None:
                     then(self, connection, consumer, row)
-            else:
+            elif connection.lowest < 0:
                 before.somebody(connection)
         elif row.producer_id is not None:
             row.topic = row.topic or connection.topic_of(row.producer_id)
@@ -214,6 +214,7 @@ class Timeline(Incarnations):
                 letters={number: (topic, sub) for number, topic, sub in saved.get("letters", ())},
                 greeted=saved.get("greeted", True),
                 known_by=dict(saved.get("known_by", ())),
+                lowest=saved.get("lowest", 0),
             )
             for consumer in map(consumers.from_state, saved["consumers"]):
                 connection.consumers[consumer.consumer_id] = consumer

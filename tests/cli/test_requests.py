@@ -29,8 +29,13 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
 COMMANDS = dict(commands(cli))
 # As in use: a command keeps its help option as the first context that it is given names it.
 PROGRAM = click.Context(cli, **cli.context_settings)
-NEEDED = {"analyze": ["DIR"], "trace show": ["DIR"], "trace summary": ["DIR"]}
-NEEDED |= {"trace verify": ["DIR"]}
+NEEDED = {
+    "analyze": ["DIR"],
+    "trace show": ["DIR"],
+    "trace summary": ["DIR"],
+    "trace verify": ["DIR"],
+    "capture": ["--trace", "DIR"],
+}
 
 SAMPLES = {  # of what an option takes, by the name of its type
     "integer range": "3",
