@@ -34,6 +34,7 @@ NEEDED = {
     "trace show": ["DIR"],
     "trace summary": ["DIR"],
     "trace verify": ["DIR"],
+    "trace compact": ["DIR"],
     "capture": ["--trace", "DIR"],
 }
 
