@@ -704,8 +704,9 @@ def _ids_moved(lists: pa.ListArray, entry_id: int) -> pa.Array:
     ledger_ids, entry_ids, ack_sets = (ids.field(n) for n in range(3))
     entry_ids = pc.add(entry_ids, pa.scalar(entry_id, pa.int64()))
     structs = pa.StructArray.from_arrays([ledger_ids, entry_ids, ack_sets], fields=list(ids.type))
+    buffers, offset = lists.buffers()[:2], lists.offset  # of a slice: as of what it was cut from
     return pa.Array.from_buffers(
-        lists.type, len(lists), lists.buffers()[:2], lists.null_count, children=[structs]
+        lists.type, len(lists), buffers, lists.null_count, offset, children=[structs]
     )
 
 
