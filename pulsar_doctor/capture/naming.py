@@ -214,12 +214,18 @@ def _move(seen: SeenConnection, frame: Frame, now_ns: int) -> None:
     elif frame.code == FLOW:
         moves.balance += part.message_permits
     elif frame.code == MESSAGE:
-        batch = 1
-        if frame.metadata is not None:
-            metadata = wire.MessageMetadata.FromString(frame.metadata)
-            batch = max(1, metadata.num_messages_in_batch)
+        batch = _batch_of(frame)
         moves.balance -= batch
         moves.sent += batch
+
+
+def _batch_of(frame: Frame) -> int:
+    """How many messages a MESSAGE brings; one where its metadata cannot be read."""
+    try:
+        metadata = wire.MessageMetadata.FromString(frame.metadata or b"")
+    except Exception:  # upb's DecodeError; masking deals with it
+        return 1
+    return max(1, metadata.num_messages_in_batch)
 
 
 def _rule_out(seen: SeenConnection, consumers: Sequence[ConsumerTold]) -> None:

@@ -10,6 +10,7 @@ from pulsar_doctor.capture.told import ConsumerTold
 from tests.capture.packing import START_NS, Heard, Talk
 from tests.capture.talks import BEGINNING
 from tests.tap.tapped import command_frame, message
+from tests.wire.test_batches import message as message_with
 
 SECOND = 1_000_000_000
 TOPIC = "persistent://public/default/t"
@@ -81,6 +82,14 @@ def test_one_alone_at_its_address_is_known_by_it():
     named.sample(("a", 10, 0))
     assert named.found() == {"a": (7, "address")}
     assert named.stats[-1]["permits"] == 10
+
+
+def test_a_message_whose_metadata_cannot_be_read_counts_as_one():
+    named = Named()
+    named.talk.wait(3)
+    named.say((1, message_with(3, b"\x0a\xff\xff")))
+    named.sample(("a", 9, 1))
+    assert named.found() == {"a": (1, "address")}
 
 
 def test_where_not_all_topics_were_asked_it_is_only_likely():
