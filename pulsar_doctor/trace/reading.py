@@ -50,7 +50,8 @@ class CompactedMeanwhileError(TraceError):
 class Trace:
     """A trace that can be read. Raises TraceError where the folder is none or is damaged.
 
-    notes: what whoever reads it should be told. opened: its list, as it was then.
+    notes: what whoever reads it should be told. opened: its list, as it was then, what was sealed
+    on opening it included.
     """
 
     def __init__(self, path: Path) -> None:

@@ -45,6 +45,7 @@ def open_trace(path: Path) -> Trace:
         try:
             with Sealer(path) as sealer:
                 sealer.finish()
+            trace.opened = read_index(path)
         except BeingSealedError:
             pass  # an observer does it: until then it reads like a live one
         except OSError as error:

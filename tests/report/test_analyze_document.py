@@ -177,6 +177,10 @@ WHOLE = {
     "brief_stalls": [{"below_us": 10_000, "count": 3, "total_us": 3000}],
     "notes": [],
     "left_out": [],
+    "since": None,
+    "until": None,
+    "topic": None,
+    "subscription": None,
 }  # fmt: skip
 
 
