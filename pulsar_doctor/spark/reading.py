@@ -26,7 +26,6 @@ from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect
 from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
-from pulsar_doctor.spark.selected import OfTheNames, carried, counted, cut_to, named, within
 from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, TimeSpan
 from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
@@ -34,6 +33,7 @@ from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pulsar_doctor.spark.selected import OfTheNames
     from pulsar_doctor.trace.reading import Trace
 
 TYPES = {
@@ -245,6 +245,8 @@ def _selected(
     paths: Sequence[str], source: TraceSource, rows_of: Callable[[Sequence[Segment]], DataFrame]
 ) -> TraceSource:
     """Of what there is, what was asked for; InputError where that is nothing."""
+    from pulsar_doctor.spark.selected import carried, counted, cut_to, named, within
+
     span, selection = source.span, source.selection
     where = ", ".join(paths)
     segments = cut_to(source.segments, span, rows_of)
