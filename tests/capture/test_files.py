@@ -65,6 +65,7 @@ def test_a_file_that_is_still_written_ends_with_its_last_whole_packet(form):
         (FORMS["pcapng"][:28] + b"\x06\0\0\0\xff\xff\xff\xff", "is damaged"),
         (b"\x1f\x8b not gzip at all", "is damaged"),
     ],
+    ids=["nothing", "no capture", "gzip of no capture", "pcap", "pcapng", "no gzip"],
 )
 def test_damage_is_one_sentence(content, said):
     with pytest.raises(InputError, match=said):
