@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from pulsar_doctor.spark.kept import ReadSoFar, SoFar
 from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.reading import OPTIONS, SCHEMA
 from pulsar_doctor.spark.segments import Segment
+from pulsar_doctor.spark.session import having
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,7 +129,7 @@ class Follower:
 
     def _step(self, segments: Sequence[Segment]) -> None:
         try:
-            with _settings(self.spark):
+            with having(self.spark, SETTINGS):
                 self.standing = _stepped(self, segments)
             self.gone = 0
         except Exception as error:
@@ -141,7 +141,7 @@ class Follower:
         """How the traces stand."""
         if not self.standing.step:
             return nothing(self.terms, self.seen)
-        with _settings(self.spark):
+        with having(self.spark, SETTINGS):
             return found(self.spark, self.place, self.terms, self.standing, self.seen)
 
 
@@ -218,19 +218,6 @@ def _read(before: SoFar, segments: Sequence[Segment]) -> tuple[SoFar, list[tuple
             known.missing + missing,
         )
     return SoFar(before.step + 1, before.ended, traces), breaks
-
-
-@contextmanager
-def _settings(spark: SparkSession) -> Iterator[None]:
-    """What is grouped is small, and planned again and again."""
-    before = {key: spark.conf.get(key) or "" for key in SETTINGS}
-    for key, value in SETTINGS.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.set(key, value)
 
 
 NOT_THERE = r"PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|does not exist"

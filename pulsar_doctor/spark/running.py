@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from pulsar_doctor.spark.aggregations import Tables, aggregate
 from pulsar_doctor.spark.aggregations.histogram import ERROR
-from pulsar_doctor.spark.aggregations.passes import planned_only
+from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY
 from pulsar_doctor.spark.aggregations.profile import CONSUMER
 from pulsar_doctor.spark.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
 from pulsar_doctor.spark.aggregations.timeline import in_all
@@ -20,6 +20,7 @@ from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect, is_local
 from pulsar_doctor.spark.reading import FEW_ROWS, TraceSource
 from pulsar_doctor.spark.selected import of_the_span
+from pulsar_doctor.spark.session import having
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,7 +56,7 @@ def aggregated(
     with (
         told_in_one_sentence(WHAT),
         _described(source.rows, "what the tables share"),
-        planned_only(spark) if cut else nullcontext(),
+        having(spark, PLANNED_ONLY) if cut else nullcontext(),
     ):
         tables = aggregate(
             source.rows,

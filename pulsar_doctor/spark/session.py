@@ -143,6 +143,19 @@ def apply_settings(spark: SparkSession, conf: Mapping[str, str], *, given_at_sta
 
 
 @contextlib.contextmanager
+def having(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """For the with-block these settings of the session; afterwards it has its own again."""
+    before = {key: spark.conf.get(key) or "" for key in conf}
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
+@contextlib.contextmanager
 def classic(where: Where) -> Iterator[SparkSession]:
     """A session in a Java of our own, which ends with it; under spark-submit in the Java of that.
 

@@ -10,15 +10,14 @@ loses nothing but itself, is what is shared cut off.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-# Otherwise what is cut off runs at once, wanted or not, as far as its last exchange.
+# A plan is made in one go, and not while it runs. Otherwise what is cut off runs at once, wanted or
+# not, as far as its last exchange.
 PLANNED_ONLY = {"spark.sql.adaptive.enabled": "false"}
 
 
@@ -48,24 +47,11 @@ def persisted(made: DataFrame) -> SharedRows:
 def cut_off(made: DataFrame, name: str) -> SharedRows:
     """Kept without its plan, in memory or else on this machine's disk. name: for Spark's web pages.
 
-    Under `planned_only` nothing runs yet but what a plan broadcasts.
+    Where a plan is made in one go (PLANNED_ONLY) nothing runs yet but what a plan broadcasts.
     """
     rows = made.localCheckpoint(eager=False)
     _kept_by_java(rows).setName(name)
     return SharedRows(made, rows)
-
-
-@contextlib.contextmanager
-def planned_only(spark: SparkSession) -> Iterator[None]:
-    """For the with-block: a plan is made in one go, and not while it runs."""
-    before = {key: spark.conf.get(key) or "" for key in PLANNED_ONLY}
-    for key, value in PLANNED_ONLY.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.set(key, value)
 
 
 def _kept_by_java(rows: DataFrame) -> Any:
