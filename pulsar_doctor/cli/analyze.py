@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor.cli._analyze_following import follow_traces
 from pulsar_doctor.cli._analyze_options import (
     AnalyzeRequest,
     follow_options,
     save_options,
     spark_options,
+)
+from pulsar_doctor.cli._analyze_session import (
+    phase,
+    selection_of,
+    spark_progress,
+    start_spark,
+    where_of,
+    wish_of,
 )
 from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
@@ -24,25 +31,20 @@ from pulsar_doctor.cli._options import (
     say,
     taking,
     talk_options,
-    told,
 )
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.printing.gate import stdout, tell_json
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from pulsar_doctor.diagnosis.weighing import FailOn
     from pulsar_doctor.spark.aggregations import Tables
     from pulsar_doctor.spark.analysis import Analysis
-    from pulsar_doctor.spark.analyzing import Make, Wish
+    from pulsar_doctor.spark.analyzing import Make
     from pulsar_doctor.spark.asking import SqlAnswer
     from pulsar_doctor.spark.reading import Looked, TraceSource
-    from pulsar_doctor.spark.selection import Selection
     from pulsar_doctor.spark.session import Where
 
 LEFT_OUT_CODE = 4
-STEP_US = 60_000_000  # of the timeline of --follow, whose end is not known
 EPILOG = """\b
 Examples:
   pulsar-doctor analyze incident.ptrace
@@ -127,7 +129,7 @@ def command(asked: AnalyzeRequest) -> int:
     most 10,000 rows; jsonl: a row a line. It gives no verdict: the exit code is 0, or 4.
     """
     bucket_us = _microseconds(asked.bucket, "--bucket")
-    where = _where(asked)
+    where = where_of(asked)
     if asked.follow and asked.save_dir and asked.save_mode == "replace":
         raise InputError("--follow saves again and again, so --save-mode append alone goes with it")
     _refuse_a_part(asked)
@@ -140,7 +142,7 @@ def command(asked: AnalyzeRequest) -> int:
     if asked.output == "jsonl" and not asked.follow and asked.sql is None:
         raise InputError("-o jsonl is for --sql and --follow; an analysis is one document: -o json")
     if asked.follow:
-        return _code(_follow(where, bucket_us, asked), asked.fail_on)
+        return _code(follow_traces(where, bucket_us, asked), asked.fail_on)
     return _analyze(where, bucket_us, asked)
 
 
@@ -157,24 +159,6 @@ def _refuse_a_part(asked: AnalyzeRequest) -> None:
         )
 
 
-def _selection(asked: AnalyzeRequest) -> Selection:
-    from pulsar_doctor.spark.selection import Selection
-
-    return Selection(asked.since, asked.until, asked.topic, asked.subscription)
-
-
-def _where(asked: AnalyzeRequest) -> Where:
-    with needing("spark", "analyzing traces"):
-        from pulsar_doctor.spark.session import Where
-    conf = {}
-    for pair in asked.conf:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise InputError(f"--conf {pair}: write it as KEY=VALUE")
-        conf[key.strip()] = value
-    return Where(asked.master, asked.remote, conf)
-
-
 def _microseconds(seconds: float | None, option: str) -> int | None:
     if seconds is not None and seconds < 0.001:
         raise InputError(f"{option} must be 1ms or more")
@@ -184,11 +168,11 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
 def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
         looked = _looked(asked, where)
-        spark = _session(stack, replace(where, few=looked.few))
+        spark = start_spark(stack, replace(where, few=looked.few))
         from pulsar_doctor.spark import analyzing, asking, running
 
         def progress(what: str) -> AbstractContextManager[None]:
-            return _progress(spark, what)
+            return spark_progress(spark, what)
 
         def answered(source: TraceSource, tables: Tables, step_us: int) -> SqlAnswer:
             with progress("asking"):
@@ -202,7 +186,7 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
             say(f"pulsar-doctor: {note}")
 
         make: Make[Analysis | SqlAnswer] = analyzed if asked.sql is None else answered
-        wanted = _wanted(asked, bucket_us)
+        wanted = wish_of(asked, bucket_us)
         source, made = analyzing.analyze(spark, wanted, looked, make, progress, tell)
         if asked.save_dir:
             say(f"saved in {asked.save_dir}")
@@ -213,49 +197,14 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     return _code(made, asked.fail_on)
 
 
-def _wanted(asked: AnalyzeRequest, bucket_us: int | None) -> Wish:
-    from pulsar_doctor.spark.analyzing import Wish
-
-    return Wish(
-        traces=asked.traces,
-        strict=asked.strict,
-        selection=_selection(asked),
-        bucket_us=bucket_us,
-        stall_floor_us=round(asked.stall_floor * 1e6),
-        save_dir=asked.save_dir,
-        replace=asked.save_mode == "replace",
-        lake=None if asked.save_format == "parquet" else asked.save_format,
-    )
-
-
-def _session(stack: ExitStack, where: Where) -> SparkSession:
-    with needing("spark", "analyzing traces"):
-        from pulsar_doctor.spark.session import session
-
-        with _phase("starting Spark"):
-            return stack.enter_context(session(where))
-
-
 def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
     """What this machine can read of the traces is refused before Spark is waited for."""
-    with _phase("looking at the traces"), needing("spark", "analyzing traces"):
+    with phase("looking at the traces"), needing("spark", "analyzing traces"):
         from pulsar_doctor.spark.reading import look
         from pulsar_doctor.spark.session import will_be_here
 
         here = will_be_here(where)
-        return look(asked.traces, here=here, strict=asked.strict, selection=_selection(asked))
-
-
-def _phase(what: str) -> AbstractContextManager[None]:
-    from pulsar_doctor.spark.progress import phase
-
-    return nullcontext() if told("quiet") else phase(what)
-
-
-def _progress(spark: SparkSession, what: str) -> AbstractContextManager[None]:
-    from pulsar_doctor.spark.progress import progress
-
-    return nullcontext() if told("quiet") else progress(spark, what)
+        return look(asked.traces, here=here, strict=asked.strict, selection=selection_of(asked))
 
 
 def _print(analysis: Analysis, asked: AnalyzeRequest) -> None:
@@ -281,93 +230,6 @@ def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
         console_on(stdout()).print(answer_table(answer))
     if answer.more:
         say(f"pulsar-doctor: the first {len(answer.rows):,} rows; there are more")
-
-
-def _follow(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
-    stopped: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, frame: stopped.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        with ExitStack() as stack:
-            spark = _session(stack, replace(where, few=True))  # a step has few rows
-            from pulsar_doctor.spark.checkpoint import checkpoint_of
-            from pulsar_doctor.spark.following import follow
-
-            show = stack.enter_context(_shown(asked))
-            step = bucket_us or STEP_US
-            checkpoint = asked.checkpoint or checkpoint_of(
-                asked.traces, bucket_us=step, late_seconds=asked.late
-            )
-            say(
-                f"following {', '.join(asked.traces)}; Ctrl-C ends it; counted so far: {checkpoint}"
-            )
-            shown: list[Analysis] = []
-
-            def tell(analysis: Analysis) -> None:
-                shown[:] = [analysis.from_floor(asked.stall_floor)]
-                show(shown[0])
-
-            save = _saves(spark, bucket_us, asked)
-            last = follow(
-                spark,
-                asked.traces,
-                bucket_us=step,
-                checkpoint=checkpoint,
-                every_seconds=asked.every,
-                late_seconds=asked.late,
-                on_update=tell,
-                on_pause=save,
-                stop=lambda: bool(stopped),
-            )
-            save(last, ended=True)
-            if [last.from_floor(asked.stall_floor)] != shown:
-                tell(last)
-            return last
-    finally:
-        for number, before in handlers.items():
-            signal.signal(number, before)
-
-
-def _saves(
-    spark: SparkSession, bucket_us: int | None, asked: AnalyzeRequest
-) -> Callable[..., None]:
-    """What saves what is sealed by now, at times; it does nothing where nothing is to be saved."""
-    if not asked.save_dir:
-        return lambda analysis, ended=False: None
-    from pulsar_doctor.spark.following_saved import saves
-
-    return saves(spark, _wanted(asked, bucket_us), asked.save_every, say).save
-
-
-def _shown(asked: AnalyzeRequest) -> AbstractContextManager[Callable[[Analysis], None]]:
-    """Shows how things stand while they go on; on a terminal in place."""
-    from rich.live import Live
-
-    from pulsar_doctor.report.analyze.analysis import analysis_json, glance, report
-    from pulsar_doctor.report.paper import console_on
-
-    if asked.output != "table":
-        return nullcontext(lambda analysis: tell_json(analysis_json(analysis)))
-    console = console_on(stdout())
-    if not console.is_terminal or console.is_dumb_terminal:
-        return nullcontext(lambda analysis: console.print(glance(analysis, top=asked.top)))
-
-    @contextmanager
-    def in_place() -> Iterator[Callable[[Analysis], None]]:
-        last: list[Analysis] = []
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-
-            def show(analysis: Analysis) -> None:
-                last[:] = [analysis]
-                live.update(glance(analysis, top=asked.top), refresh=True)
-
-            yield show
-        if last:
-            console.print(report(last[0], top=asked.top))
-
-    return in_place()
 
 
 def _code(analysis: Analysis, fail_on: FailOn) -> int:
