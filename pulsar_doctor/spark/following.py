@@ -121,6 +121,11 @@ class Follower:
         through = {name: trace.through for name, trace in self.standing.traces.items()}
         most = ROWS_MOST if self.standing.step else ROWS_FIRST
         seen = self.seen = self.arriving.arrived(through, most)
+        if seen.segments and self.shown is None:
+            rows = sum(segment.rows for segment in seen.segments)
+            self.seen = replace(seen, segments=[], left=seen.left + rows)
+            self.shown = self.standing.step
+            return True  # how much there is to be read is told before Spark has read a row
         if seen.segments:
             self._step(seen.segments)
         before = self.shown

@@ -248,7 +248,7 @@ def test_what_comes_late_or_not_at_all_is_told(
     stages: list[Analysis] = []
 
     def until(analysis: Analysis) -> bool:
-        if not stages:
+        if not stages and analysis.events:
             stages.append(analysis)
             drop_all(ring.path, gone)
             del ring.left[0]
@@ -312,6 +312,8 @@ def test_what_is_not_in_the_list_or_missing_is_told_and_waited_for(
     stages: list[Analysis] = []
 
     def until(analysis: Analysis) -> bool:
+        if not analysis.events:
+            return False
         if stages and analysis is stages[-1]:
             return len(stages) == 4
         stages.append(analysis)
@@ -340,6 +342,22 @@ def test_what_is_not_in_the_list_or_missing_is_told_and_waited_for(
     ]
 
 
+def test_how_much_there_is_to_read_is_told_before_a_row_was_read(
+    spark: SparkSession, whole: Path, tmp_path: Path
+) -> None:
+    told: list[Analysis] = []
+
+    def stop_at_once(analysis: Analysis) -> bool:
+        told.append(analysis)
+        return True
+
+    last = followed(spark, [whole], tmp_path / "checkpoint", stop_at_once)
+    assert told == [last]
+    assert last.events == 0
+    assert last.verdict == "unknown"
+    assert last.notes == [f"{len(rows_of([whole])):,} rows are there and still to be read"]
+
+
 FOLLOW = """
 import sys
 from pathlib import Path
@@ -350,7 +368,7 @@ trace, checkpoint = sys.argv[1:]
 with session(Where(master="local[1]", conf={"spark.driver.memory": "512m"})) as spark:
     follow(spark, [trace], bucket_us=1_000_000, checkpoint=checkpoint, every_seconds=0.1,
            late_seconds=1e6, stop=lambda: False,
-           on_update=lambda analysis: print(analysis.events, flush=True))
+           on_update=lambda analysis: analysis.events and print(analysis.events, flush=True))
 """
 
 
