@@ -1,7 +1,7 @@
 """Measures `analyze`: Spark against DuckDB and Polars, the same aggregates of the same traces.
 
     python bench/analyze.py FOLDER [--events 1000000 10000000 100000000] [--traces 1]
-                            [--engines spark duckdb polars] [--cores 2] [--heavy]
+                            [--engines spark duckdb polars] [--cores 2] [--shape even]
 
 FOLDER: where the traces are made (bench/traces.py), some GB; those that are there are used again.
 DuckDB and Polars are no part of pulsar-doctor: `pip install duckdb polars`.
@@ -39,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 TABLES = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
 START = "start"
+SHAPES = ("even", "heavy", "many")
 BOUNDS = ("acknowledged_least", "untold_acks", "unacked_least", "untold", "certain")  # Spark's only
 KEYS = {
     "consumers": ("trace_id", "incarnation"),
@@ -1074,15 +1075,13 @@ def check(folder: Path, tasks: Mapping[str, Task]) -> bool:
 # All together
 
 
-def traces_of(
-    folder: Path, events: int, traces: int, *, heavy: bool = False
-) -> tuple[Path, list[Path]]:
+def traces_of(folder: Path, events: int, traces: int, *, shape: str) -> tuple[Path, list[Path]]:
     """The folder of so many events, which is made where it is not there, and its traces."""
-    path = folder / f"events-{events}-{traces}{'-heavy' if heavy else ''}"
+    path = folder / f"events-{events}-{traces}{'' if shape == 'even' else '-' + shape}"
     if not (path / "planted.json").exists():
         shutil.rmtree(path, ignore_errors=True)
         maker = Path(__file__).parent / "traces.py"
-        told = [path, "--events", events, "--traces", traces, *["--heavy"][:heavy]]
+        told = [path, "--events", events, "--traces", traces, "--shape", shape]
         if subprocess.run([sys.executable, maker, *map(str, told)], check=False).returncode:
             sys.exit(f"{events:,} events could not be made; what was said is above")
     return path, sorted(path.glob("trace-*.ptrace"))
@@ -1131,7 +1130,7 @@ def compared(options: argparse.Namespace) -> int:
     """Runs every engine on every size; the exit code."""
     results, agree = [], True
     for events in sorted(options.events):
-        path, traces = traces_of(options.folder, events, options.traces, heavy=options.heavy)
+        path, traces = traces_of(options.folder, events, options.traces, shape=options.shape)
         bucket_us = step_us(traces)
         tasks = {
             engine: Task(traces, path / "out" / engine, bucket_us, options.cores, events)
@@ -1161,7 +1160,7 @@ def main() -> None:
     parser.add_argument("--traces", type=int, default=1)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--heavy", action="store_true", help="one consumer has half of all events")
+    parser.add_argument("--shape", choices=SHAPES, default="even", help="as of bench/traces.py")
     parser.add_argument("--work", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:

@@ -1,6 +1,6 @@
 """Makes big traces in the real format, with stalls planted in them that are known.
 
-    python bench/traces.py FOLDER --events 1000000 [--traces K] [--seed S] [--heavy]
+    python bench/traces.py FOLDER --events 1000000 [--traces K] [--seed S] [--shape even]
 
 FOLDER gets trace-1.ptrace, trace-2.ptrace … and planted.json: one object a planted stall, with
 trace_id, incarnation, topic, subscription, consumer_name, start_us and end_us (µs since 1970),
@@ -12,8 +12,9 @@ A few tiles go the whole way, from commands over the journal and the ledgers to 
 In a tile every connection is opened and closed, so that it may follow itself: all others are copies
 with moments and numbers moved on. In the last tile of a trace the connections stay open.
 
---heavy: one consumer more, which has half of all rows and lives as long as its trace: what it says
-to subscribe is in the first tile only. Its numbers begin anew with each tile.
+--shape heavy: one consumer more, which has half of all rows and lives as long as its trace: what it
+says to subscribe is in the first tile only. Its numbers begin anew with each tile. --shape many:
+consumers come and go, one for about 14 rows: a million in 15 million.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ TILE_US = 2_400_000_000
 VARIANTS = 4  # tiles that are made, beside the last one
 CONNECTIONS = 16
 HEAVY_ROWS = 5  # with which the heavy consumer comes: OPEN, CONNECT, CONNECTED, SUBSCRIBE, SUCCESS
+CLOSES = {"even": 0.003, "heavy": 0.003, "many": 0.6}  # of the steps that are no producer's
 HEAVY_STEPS = 0.47  # of all steps, for half of all rows
 CLOSING_ROWS = 4_000  # kept free for what a tile needs to come to its end
 STALL_SECONDS = (40.0, 1800.0)
@@ -176,7 +178,7 @@ class Client:
 class Tile:
     """What goes over the wire in forty minutes; the same for the same seed."""
 
-    def __init__(self, seed: int, rows: int, *, last: bool, heavy: bool = False) -> None:
+    def __init__(self, seed: int, rows: int, *, last: bool, shape: str = "even") -> None:
         self.chance = random.Random(seed)
         self.row_most = rows
         self.last = last
@@ -194,7 +196,9 @@ class Tile:
             for queue in self.queues
             for number in range(CONSUMERS[queue.sub_type])
         ]
+        heavy = shape == "heavy"
         self.heavy = self.client(Queue(len(self.queues)), 0, seed) if heavy else None
+        self.closes = 0.27 + CLOSES[shape]
 
     def client(self, queue: Queue, number: int, seed: int) -> Client:
         pod = f"{(seed * 2654435761 + queue.number) % 2**32:08x}"
@@ -257,12 +261,12 @@ class Tile:
             pass  # the active consumer does not take anything
         elif serving:
             client = serving[0] if queue.cumulative else self.chance.choice(serving)
-            if chance < 0.273:
+            if chance < self.closes:
                 self.close(client)
                 self.subscribe(client)
-            elif chance < 0.274:
+            elif chance < self.closes + 0.001:
                 self.reconnect(client.conn_id)
-            elif chance < 0.28:
+            elif chance < self.closes + 0.007:
                 self.give_back(client)
             else:
                 self.deliver(client, self.chance.randrange(1, 40))
@@ -613,11 +617,11 @@ class Made:
     heavy: bool
 
 
-def make(path: Path, seed: int, rows: int, last: bool, heavy: bool) -> Made:
+def make(path: Path, seed: int, rows: int, last: bool, shape: str) -> Made:
     """Plays a tile and seals it, as an observer does."""
     path.mkdir()
     Meta("tile").write(path)
-    tile = Tile(seed, rows, last=last, heavy=heavy)
+    tile = Tile(seed, rows, last=last, shape=shape)
     journal = path / journal_name(1)
     journal.write_bytes(tile.played())
     with Sealer(path) as sealer:
@@ -634,7 +638,7 @@ def make(path: Path, seed: int, rows: int, last: bool, heavy: bool) -> Made:
         max(tile.receipts, *(queue.next_entry for queue in tile.queues)),
         tile.planted,
         {known: us - START_US for known, us in tile.subscribed_us.items()},
-        heavy,
+        shape == "heavy",
     )
 
 
@@ -773,7 +777,7 @@ def laid_out(
 
 
 def write(
-    folder: Path, events: int, traces: int = 1, seed: int = 1, *, heavy: bool = False
+    folder: Path, events: int, traces: int = 1, seed: int = 1, *, shape: str = "even"
 ) -> None:
     """Writes so many traces with so many events together, and planted.json beside them."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -785,10 +789,10 @@ def write(
         ProcessPoolExecutor(PROCESSES) as processes,
     ):
         ahead = [
-            processes.submit(make, Path(scratch) / str(n), seed + n, TILE_ROWS, False, heavy)
+            processes.submit(make, Path(scratch) / str(n), seed + n, TILE_ROWS, False, shape)
             for n in range(min(VARIANTS, many - 1))
         ]
-        ending = processes.submit(make, Path(scratch) / "last", seed + VARIANTS, left, True, heavy)
+        ending = processes.submit(make, Path(scratch) / "last", seed + VARIANTS, left, True, shape)
         tiles, last = [made.result() for made in ahead], ending.result()
         layouts = [laid_out(folder, n + 1, tiles, last, many) for n in range(traces)]
         for layout in layouts:
@@ -820,13 +824,13 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000, help="of all traces together")
     parser.add_argument("--traces", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--heavy", action="store_true", help="one consumer has half of all events")
+    parser.add_argument("--shape", choices=CLOSES, default="even")
     options = parser.parse_args()
     rest = options.events // options.traces % TILE_ROWS
     if options.events // options.traces < LEAST_ROWS or 0 < rest < LEAST_ROWS:
         parser.error(f"the last of the tiles of {TILE_ROWS:,} needs {LEAST_ROWS:,} events or more")
     began = time.monotonic()
-    write(options.folder, options.events, options.traces, options.seed, heavy=options.heavy)
+    write(options.folder, options.events, options.traces, options.seed, shape=options.shape)
     paths = sorted(options.folder.glob("trace-*.ptrace"))
     size = sum(file.stat().st_size for path in paths for file in path.iterdir())
     seconds = time.monotonic() - began
