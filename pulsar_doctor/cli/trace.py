@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,40 +17,17 @@ from pulsar_doctor.cli._options import (
     taking,
     talk_options,
 )
+from pulsar_doctor.cli._trace_showing import TraceRequest, show_rows
 from pulsar_doctor.errors import TraceError, needing
 from pulsar_doctor.printing.gate import stdout, tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline
     from pulsar_doctor.trace.reading import Trace
-    from pulsar_doctor.wire.columns import Row
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TraceOutput = Literal["table", "jsonl", "json"]
 GAPS_CODE, EXPIRED_CODE, SET_ASIDE_CODE = 4, 5, 6  # of `verify`
-PIPE_WIDTH = 200  # characters, where stdout is no terminal
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceRequest:
-    """One call of `trace show`. since, until: a moment, or seconds before the end."""
-
-    folder: Path
-    consumer: str | None
-    commands: tuple[str, ...]
-    topic: str | None
-    subscription: str | None
-    since: datetime | float | None
-    until: datetime | float | None
-    limit: int | None
-    output: TraceOutput
-
-    @property
-    def names(self) -> list[str]:
-        """The commands, as rows name them."""
-        return [name.upper() for name in self.commands]
 
 
 @click.group("trace", cls=Suggesting)
@@ -94,13 +68,7 @@ def show(asked: TraceRequest) -> None:
       pulsar-doctor trace show incident.ptrace --command FLOW --command ACK -o jsonl
       pulsar-doctor trace show incident.ptrace --since 2026-08-01T12:00:00Z --topic orders
     """
-    trace = _open(asked.folder)
-    counts_back = _relative(asked.since) or _relative(asked.until)
-    timeline = trace.timeline() if counts_back else None
-    since_us, until_us = _moment(asked.since, timeline), _moment(asked.until, timeline)
-    keep = _filter(asked, since_us, until_us)
-    rows = (row for row in trace.rows(since_us=since_us) if keep(row))
-    _print_rows(islice(_some(rows, trace, asked), asked.limit), asked.output)
+    show_rows(_open(asked.folder), asked)
 
 
 @command.command("summary")
@@ -241,75 +209,3 @@ def _open(folder: Path) -> Trace:
 def _say_notes(notes: Sequence[str]) -> None:
     for note in notes:
         say(f"pulsar-doctor: {note}")
-
-
-def _relative(moment: datetime | float | None) -> bool:
-    return isinstance(moment, float)
-
-
-def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int | None:
-    """Microseconds since 1970."""
-    if isinstance(moment, datetime):
-        return (moment - EPOCH) // timedelta(microseconds=1)
-    if moment is None or timeline is None:
-        return None
-    return timeline.now_us - int(moment * 1_000_000)
-
-
-def _filter(
-    asked: TraceRequest, since_us: int | None, until_us: int | None
-) -> Callable[[Row], bool]:
-    """Whether a row is asked for."""
-    from pulsar_doctor.report.trace.absent import is_topic
-
-    consumer, topic, names = asked.consumer, asked.topic, set(asked.names)
-    tests: list[Callable[[Row], bool]] = []
-    if since_us is not None:
-        tests.append(lambda row: row.ts >= since_us)
-    if until_us is not None:
-        tests.append(lambda row: row.ts <= until_us)
-    if names:
-        tests.append(lambda row: row.command in names)
-    if consumer is not None:
-        tests.append(lambda row: consumer in (row.consumer_name, str(row.incarnation)))
-    if topic is not None:
-        tests.append(lambda row: is_topic(row.topic, topic))
-    if asked.subscription is not None:
-        tests.append(lambda row: row.subscription == asked.subscription)
-    return lambda row: all(test(row) for test in tests)
-
-
-def _some(rows: Iterator[Row], trace: Trace, asked: TraceRequest) -> Iterator[Row]:
-    """These rows; where there is none, or a command is none, InputError for a wrong name."""
-    from pulsar_doctor.report.trace.absent import is_command, require_named
-
-    first = next(rows, None)
-    if first is None or not all(is_command(name) for name in asked.names):
-        require_named(
-            trace.rows(),
-            consumer=asked.consumer,
-            commands=asked.names,
-            topic=asked.topic,
-            subscription=asked.subscription,
-        )
-    return rows if first is None else chain([first], rows)
-
-
-def _print_rows(rows: Iterator[Row], output: TraceOutput) -> None:
-    from pulsar_doctor.report.trace.rows import row_line, table_lines
-
-    if output == "table":
-        width = get_terminal_size().columns if stdout().isatty() else PIPE_WIDTH
-        for line in table_lines(rows, width):
-            tell(line)
-        return
-    lines = map(row_line, rows)
-    stdout().writelines(_as_array(lines) if output == "json" else lines)
-
-
-def _as_array(documents: Iterator[str]) -> Iterator[str]:
-    before = "["
-    for document in documents:
-        yield f"{before}{document}"
-        before = ","
-    yield "]\n" if before == "," else "[]\n"

@@ -1,0 +1,124 @@
+"""`trace show`: which rows of a trace are asked for, and how they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Literal
+
+from pulsar_doctor.printing.gate import stdout, tell
+
+if TYPE_CHECKING:
+    from pulsar_doctor.ledger.timeline import Timeline
+    from pulsar_doctor.trace.reading import Trace
+    from pulsar_doctor.wire.columns import Row
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TraceOutput = Literal["table", "jsonl", "json"]
+PIPE_WIDTH = 200  # characters, where stdout is no terminal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRequest:
+    """One call of `trace show`. since, until: a moment, or seconds before the end."""
+
+    folder: Path
+    consumer: str | None
+    commands: tuple[str, ...]
+    topic: str | None
+    subscription: str | None
+    since: datetime | float | None
+    until: datetime | float | None
+    limit: int | None
+    output: TraceOutput
+
+    @property
+    def names(self) -> list[str]:
+        """The commands, as rows name them."""
+        return [name.upper() for name in self.commands]
+
+
+def show_rows(trace: Trace, asked: TraceRequest) -> None:
+    """Prints them. Raises InputError where there is none, and a name that is asked for is none."""
+    counts_back = _relative(asked.since) or _relative(asked.until)
+    timeline = trace.timeline() if counts_back else None
+    since_us, until_us = _moment(asked.since, timeline), _moment(asked.until, timeline)
+    keep = _filter(asked, since_us, until_us)
+    rows = (row for row in trace.rows(since_us=since_us) if keep(row))
+    _print_rows(islice(_some(rows, trace, asked), asked.limit), asked.output)
+
+
+def _relative(moment: datetime | float | None) -> bool:
+    return isinstance(moment, float)
+
+
+def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int | None:
+    """Microseconds since 1970."""
+    if isinstance(moment, datetime):
+        return (moment - EPOCH) // timedelta(microseconds=1)
+    if moment is None or timeline is None:
+        return None
+    return timeline.now_us - int(moment * 1_000_000)
+
+
+def _filter(
+    asked: TraceRequest, since_us: int | None, until_us: int | None
+) -> Callable[[Row], bool]:
+    """Whether a row is asked for."""
+    from pulsar_doctor.report.trace.absent import is_topic
+
+    consumer, topic, names = asked.consumer, asked.topic, set(asked.names)
+    tests: list[Callable[[Row], bool]] = []
+    if since_us is not None:
+        tests.append(lambda row: row.ts >= since_us)
+    if until_us is not None:
+        tests.append(lambda row: row.ts <= until_us)
+    if names:
+        tests.append(lambda row: row.command in names)
+    if consumer is not None:
+        tests.append(lambda row: consumer in (row.consumer_name, str(row.incarnation)))
+    if topic is not None:
+        tests.append(lambda row: is_topic(row.topic, topic))
+    if asked.subscription is not None:
+        tests.append(lambda row: row.subscription == asked.subscription)
+    return lambda row: all(test(row) for test in tests)
+
+
+def _some(rows: Iterator[Row], trace: Trace, asked: TraceRequest) -> Iterator[Row]:
+    """These rows; where there is none, or a command is none, InputError for a wrong name."""
+    from pulsar_doctor.report.trace.absent import is_command, require_named
+
+    first = next(rows, None)
+    if first is None or not all(is_command(name) for name in asked.names):
+        require_named(
+            trace.rows(),
+            consumer=asked.consumer,
+            commands=asked.names,
+            topic=asked.topic,
+            subscription=asked.subscription,
+        )
+    return rows if first is None else chain([first], rows)
+
+
+def _print_rows(rows: Iterator[Row], output: TraceOutput) -> None:
+    from pulsar_doctor.report.trace.rows import row_line, table_lines
+
+    if output == "table":
+        width = get_terminal_size().columns if stdout().isatty() else PIPE_WIDTH
+        for line in table_lines(rows, width):
+            tell(line)
+        return
+    lines = map(row_line, rows)
+    stdout().writelines(_as_array(lines) if output == "json" else lines)
+
+
+def _as_array(documents: Iterator[str]) -> Iterator[str]:
+    before = "["
+    for document in documents:
+        yield f"{before}{document}"
+        before = ","
+    yield "]\n" if before == "," else "[]\n"
