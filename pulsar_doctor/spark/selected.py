@@ -237,11 +237,5 @@ def of_the_span(tables: Tables, span: TimeSpan, selection: Selection, bucket_us:
         tables = replace(tables, **ours)
     if span.since_us is None:
         return tables
-    since = F.timestamp_micros(F.lit(span.since_us))
     first = F.timestamp_micros(F.lit(span.since_us // bucket_us * bucket_us))
-    whole = F.when(F.col("start") >= since, F.col("acknowledged"))
-    return replace(
-        tables,
-        stalls=tables.stalls.withColumn("acknowledged", whole),
-        timeline=tables.timeline.where(F.col("start") >= first),
-    )
+    return replace(tables, timeline=tables.timeline.where(F.col("start") >= first))

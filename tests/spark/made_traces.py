@@ -326,6 +326,18 @@ def begun_later(path: Path) -> list[Path]:
     return [path]
 
 
+def acked_later(path: Path) -> list[Path]:
+    """A ring: what a starved consumer acknowledged first has expired, and what it did then not."""
+    said = Said().open().attached().flow(20).pushed(range(20))
+    for entry in range(20):
+        said.wait(1).acked([entry])
+    with growing_ring(path, "acked_later", said) as steps:
+        for _ in steps:
+            pass
+    open_trace(path)
+    return [path]
+
+
 def _kept_at(path: Path, trace_id: str, when: int, said: Wire) -> list[Path]:
     kept = None
     with growing_ring(path, trace_id, said) as steps:
@@ -420,6 +432,6 @@ def by_chance(path: Path) -> list[Path]:
 MAKERS: tuple[Maker, ...] = (
     slow, clock_set, ties, gaps, unparsed, restarts, back_too_early, one_connection, ends_starved,
     small_queues, batches, redeliveries, acks, limits, topics, nameless, dropped_flow, takes, two,
-    empty, copied, begun_later, kept, kept_before, kept_of_gone, forgotten, older, partly_older,
-    by_chance,
+    empty, copied, begun_later, acked_later, kept, kept_before, kept_of_gone, forgotten, older,
+    partly_older, by_chance,
 )  # fmt: skip

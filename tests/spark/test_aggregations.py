@@ -225,6 +225,7 @@ def test_the_traces_have_what_they_are_made_for(made: Both) -> None:
         "flow", "ack", "redelivery", "reconnect", "close", "not_known", "end_of_trace",
     }  # fmt: skip
     assert any(stall["unacked_at_start"] is None for stall in stalls)
+    assert any(each["acknowledged"] is None and each["acknowledged_least"] for each in stalls)
     consumers = twin.consumers(made.rows)
     assert {consumer["acknowledged"] is None for consumer in consumers} == {True, False}
     assert any(c["acknowledged"] is None and c["acknowledged_least"] for c in consumers)

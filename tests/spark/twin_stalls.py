@@ -85,6 +85,11 @@ def stalls(rows: list[Values]) -> list[Values]:
     found = []
     for of_trace in grouped(rows, lambda row: row["trace_id"]).values():
         found += Stalls(of_trace).found
+    who = lambda row: (row["trace_id"], row["incarnation"])  # noqa: E731
+    opened = {key: min(row["ts"] for row in own) for key, own in grouped(rows, who).items()}
+    for stall in found:
+        if stall["start"] < opened[who(stall)]:
+            stall["acknowledged"] = None  # of a part of it alone
     return found
 
 

@@ -39,8 +39,9 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
 
     Columns: trace_id, incarnation, topic, subscription, consumer_name, start, end, duration_us,
     ended_by, unacked_at_start (null where the start is not in the trace), available_lowest,
-    acknowledged (messages, by its ACKs meanwhile; null where not all of these tell), code and
-    severity of the finding, null where there is none; acknowledged_least (by the ACKs that tell).
+    acknowledged (messages, by its ACKs meanwhile; null where not all of these tell, or it began
+    before the first row of its consumer that there is), code and severity of the finding, null
+    where there is none; acknowledged_least (by the ACKs that tell).
     ended_by: flow; ack or redelivery (FLOWs that the unacked limit had set aside count again);
     close; reconnect: closed, and a consumer of that topic, subscription and name came later;
     not_known: commands are missing, `end` is the last moment that is known; end_of_trace.
@@ -83,7 +84,7 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
         "ended_by",
         "unacked_at_start",
         "available_lowest",
-        acknowledged().alias("acknowledged"),
+        F.when(F.col("since_us") >= F.col("opened_us"), acknowledged()).alias("acknowledged"),
         code.alias("code"),
         severity.alias("severity"),
         "acknowledged_least",
