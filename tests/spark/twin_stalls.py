@@ -85,12 +85,15 @@ def stalls(rows: list[Values]) -> list[Values]:
     found = []
     for of_trace in grouped(rows, lambda row: row["trace_id"]).values():
         found += Stalls(of_trace).found
-    who = lambda row: (row["trace_id"], row["incarnation"])  # noqa: E731
-    opened = {key: min(row["ts"] for row in own) for key, own in grouped(rows, who).items()}
+    opened = {key: min(row["ts"] for row in own) for key, own in grouped(rows, _who).items()}
     for stall in found:
-        if stall["start"] < opened[who(stall)]:
+        if stall["start"] < opened[_who(stall)]:
             stall["acknowledged"] = None  # of a part of it alone
     return found
+
+
+def _who(row: Values) -> tuple[Any, Any]:
+    return row["trace_id"], row["incarnation"]
 
 
 class Stalls:
