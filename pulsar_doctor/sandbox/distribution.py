@@ -162,7 +162,9 @@ def unpack(archive: Path, target: Path, sha512: str) -> None:
     try:
         with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unpacking-") as work:
             with tarfile.open(archive) as tar:
-                tar.extractall(work, filter="data")
+                # Python 3.11.2 and 3.11.3 have none, and take what has the right SHA-512 as it is.
+                tar.extraction_filter = getattr(tarfile, "data_filter", None)
+                tar.extractall(work)
             (folder,) = Path(work).iterdir()
             folder.rename(target)
     except (tarfile.TarError, EOFError, ValueError, TypeError) as error:
