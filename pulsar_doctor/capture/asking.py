@@ -2,8 +2,10 @@
 
 In a thread of its own, so that a slow broker holds up nothing. Which topics: those that are named;
 otherwise those that the broker has loaded and that have a consumer at an address of the capture
-(broker-stats, refreshed once a minute; it needs a superuser). A named topic is loaded where it is
-not yet; no other is. The clocks of broker, capture and this machine must agree within a second.
+(broker-stats; it needs a superuser). Of that list the broker makes a new one once a minute only: it
+is asked for again sooner while a client is captured that it does not name, and the last time. A
+named topic is loaded where it is not yet; no other is. The clocks of broker, capture and this
+machine must agree within a second.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pulsar_doctor.ledger.consumers import full_name
 
 EVERY_SECONDS = 2.0
 LISTED_EVERY_SECONDS = 60.0
+LISTED_AGAIN_SECONDS = 5.0  # where a client is not in it; then twice as long each time
 TOPICS_MOST = 50
 SECOND_NS = 1_000_000_000
 CONCURRENCY = 4
@@ -51,6 +54,8 @@ class BrokerAsked:
         self._parts: list[str] = []
         self._listed: list[tuple[str, frozenset[str]]] = []
         self._listed_at = float("-inf")
+        self._unlisted: set[str] = set()
+        self._pause = LISTED_AGAIN_SECONDS
         self._over = threading.Event()
         self._said: set[str] = set()
         self._thread = threading.Thread(target=self._work, daemon=True, name="capture-broker")
@@ -97,14 +102,27 @@ class BrokerAsked:
         self._samples.put((told, not self._named and len(topics) <= TOPICS_MOST))
 
     async def _of_addresses(self, admin: Admin) -> list[str]:
-        if time.monotonic() - self._listed_at > LISTED_EVERY_SECONDS:
+        wanted = set(self._addresses())
+        if self._is_list_due(wanted):
             self._listed_at = time.monotonic()
-            self._listed = []
+            listed = []
             async with aclosing(admin.loaded_topics()) as loaded:
                 async for topic in loaded:
-                    self._listed.append((topic.topic, _addresses_in(topic.stats)))
-        wanted = set(self._addresses())
+                    listed.append((topic.topic, _addresses_in(topic.stats)))
+            self._listed = listed
         return [topic for topic, addresses in self._listed if addresses & wanted]
+
+    def _is_list_due(self, wanted: set[str]) -> bool:
+        """Whether the list is old, for whom it is about: producers are never in it."""
+        age_seconds = time.monotonic() - self._listed_at
+        unlisted = wanted.difference(*(addresses for _, addresses in self._listed))
+        if not unlisted <= self._unlisted:
+            self._pause = LISTED_AGAIN_SECONDS
+        self._unlisted = unlisted
+        if not unlisted or not (age_seconds > self._pause or self._over.is_set()):
+            return age_seconds > LISTED_EVERY_SECONDS
+        self._pause = min(2 * self._pause, LISTED_EVERY_SECONDS)
+        return True
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:

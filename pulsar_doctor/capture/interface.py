@@ -8,6 +8,7 @@ is left away. Reading only: nothing is sent, and no interface is set to another 
 from __future__ import annotations
 
 import ctypes
+import os
 import select
 import socket
 import struct
@@ -62,10 +63,13 @@ class Interface:
             self._filter(ports)
             self._socket.setsockopt(socket.SOL_SOCKET, TIMESTAMP_NS, 1)
             self._widen()
-            self._socket.bind(("" if name == ANY else name, ALL_PROTOCOLS))
+            if name == ANY:
+                self._bind_to_all()
+            else:
+                self._socket.bind((name, ALL_PROTOCOLS))
         except OSError as error:
             self._socket.close()
-            there = ", ".join(each for _, each in socket.if_nameindex())
+            there = ", ".join([*(each for _, each in socket.if_nameindex()), ANY])
             raise InputError(f"cannot read {name}: {error.strerror}; there are {there}") from error
         self._socket.setblocking(False)
         self._into = bytearray(PACKET_BYTES_MOST)
@@ -110,6 +114,14 @@ class Interface:
         held = ctypes.create_string_buffer(code)
         program = struct.pack("@HP", len(code) // 8, ctypes.addressof(held))
         self._socket.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, program)
+
+    def _bind_to_all(self) -> None:
+        """Interface 0 (packet(7)), for which Python's own bind has no name. Raises OSError."""
+        protocol = socket.htons(ALL_PROTOCOLS)
+        where = struct.pack("@HHiHBB8x", socket.AF_PACKET, protocol, 0, 0, 0, 0)
+        if ctypes.CDLL(None, use_errno=True).bind(self._socket.fileno(), where, len(where)):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     def _widen(self) -> None:
         for option in (RECEIVE_FORCED, socket.SO_RCVBUF):

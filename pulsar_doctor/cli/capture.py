@@ -83,7 +83,8 @@ class CaptureRequest:
 @click.option(
     "--topic", "topics", metavar="TOPIC", multiple=True,
     help="Ask the broker who the consumers of this topic are, also those that say nothing; may be "
-    "repeated. With --admin-url alone all topics are asked that have a consumer in the capture.",
+    "repeated. With --admin-url alone all topics are asked that have a consumer in the capture; a "
+    "consumer that has come within the last minute may not be listed yet.",
 )  # fmt: skip
 @click.option(
     "--stats", "stats_files", metavar="FILE", multiple=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,16 @@ from dataclasses import dataclass, field
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.packets import ACK, ETHERNET, FIN, SYN
 from pulsar_doctor.wire.framing import Frames
+
+
+def may_capture() -> bool:
+    """Whether this machine lets us read its interfaces."""
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0).close()
+    except (AttributeError, OSError):
+        return False
+    return True
+
 
 CLIENT, BROKER = (b"\x0a\0\0\x07", 43668), (b"\x0a\0\0\x01", 6650)
 STEP_NS = 1_000_000

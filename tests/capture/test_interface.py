@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import struct
+import time
 
 import pytest
 
@@ -15,9 +17,13 @@ from pulsar_doctor.capture.interface import (
     LOAD_X_HEADER,
     PORTS_MOST,
     RETURN,
+    Interface,
     filter_of,
 )
-from tests.capture.packing import tcp
+from pulsar_doctor.capture.packets import TcpSegment, segment_of
+from pulsar_doctor.errors import InputError
+from tests.capture.packing import may_capture, tcp
+from tests.support.wanting import wanting
 
 ENDS = {4: (bytes(4), bytes(3) + b"\1"), 6: (bytes(16), bytes(15) + b"\1")}
 
@@ -70,3 +76,29 @@ def test_every_jump_fits_in_a_byte():
     assert all(
         0 <= jump < 256 for line in filter_of(range(1, PORTS_MOST + 1)) for jump in line[1:3]
     )
+
+
+@pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))
+@pytest.mark.parametrize("name", ["lo", "any"])
+def test_what_passes_on_loopback_is_read_once(name):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with Interface(name, [port]) as interface:
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(b"hello")
+            data, deadline = [], time.monotonic() + 5
+            for packet in interface.packets():
+                if packet is None or time.monotonic() > deadline:
+                    break
+                segment = segment_of(packet.link, packet.data, packet.wire_bytes)
+                assert isinstance(segment, TcpSegment)
+                data.append(segment.data)
+    assert b"".join(data) == b"hello"
+    assert [each for each in data if each] == [b"hello"]
+    assert interface.drops == 0
+
+
+@pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))
+def test_where_there_is_no_such_interface_those_that_are_there_are_named():
+    with pytest.raises(InputError, match=r"cannot read nowhere: .*; there are .*\blo\b.*, any$"):
+        Interface("nowhere", [6650])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -18,27 +17,21 @@ pulsar = pytest.importorskip("pulsar")
 
 from pulsar_doctor.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
+from tests.capture.packing import may_capture  # noqa: E402
 from tests.support.command_line import environment, pulsar_doctor  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
 from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
-
-
-def may_capture() -> bool:
-    try:
-        socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0).close()
-    except (AttributeError, OSError):
-        return False
-    return True
-
 
 pytestmark = pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))
 
 
 @contextmanager
-def capturing(broker, trace: Path, seconds: float, *more: str) -> Iterator[subprocess.Popen[str]]:
+def capturing(
+    broker, trace: Path, seconds: float, *more: str, interface: str = "lo"
+) -> Iterator[subprocess.Popen[str]]:
     """`pulsar-doctor capture -i lo` in a process of its own, while something is done."""
     port = broker.service_url.rpartition(":")[2]
-    command = [sys.executable, "-m", "pulsar_doctor", "capture", "-i", "lo", "--port", port]
+    command = [sys.executable, "-m", "pulsar_doctor", "capture", "-i", interface, "--port", port]
     process = subprocess.Popen(
         [*command, "--for", f"{seconds}s", "--trace", str(trace), *more],
         env=environment(broker), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -92,6 +85,36 @@ def test_the_stall_of_a_consumer_that_was_there_before(
     assert finding["consumer"] == "worker"
     more = (queue - acks) // 2
     assert f"next FLOW after at most {more} more messages" in finding["summary"]
+
+
+def test_with_the_admin_url_alone_topics_are_found_also_those_that_are_listed_later(
+    default_broker, default_client, topic, tmp_path
+):
+    attach.produce(default_client, topic, 1)  # its connection is there before
+    more = "--admin-url", default_broker.admin_url
+    with capturing(default_broker, tmp_path / "t", 20, *more, interface="any"):
+        time.sleep(3)
+        consumer = default_client.subscribe(
+            topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=10, consumer_name="worker"
+        )
+        attach.produce(default_client, topic, 100)
+        taken = [consumer.receive(timeout_millis=5000) for _ in range(4)]
+        for message in taken[:3]:
+            time.sleep(3)
+            attach.produce(default_client, topic, 1)  # so that the broker says something, too
+            consumer.acknowledge(message)
+    rows = list(open_trace(tmp_path / "t").rows())
+    stats = [row for row in rows if row.command == "STATS" and row.topic == topic]
+    assert {(row.consumer_name, row.subscription) for row in stats} == {("worker", "s")}
+    assert (stats[-1].available_permits, stats[-1].unacked_messages) == (0, 7)
+    *_, ack = [row for row in rows if row.command == "ACK"]
+    assert stats[-1].consumer_id == ack.consumer_id
+    run = pulsar_doctor(
+        "stall-check", "--trace", str(tmp_path / "t"), "-o", "json",
+        "--set", "permits-exhausted.refill_wait=2s",
+    )  # fmt: skip
+    judged = {each["topic"]: each["status"] for each in json.loads(run.stdout)["subscriptions"]}
+    assert judged[topic] == "stalled"
 
 
 OF_CONSUMER = ("FLOW", "MESSAGE", "ACK")
