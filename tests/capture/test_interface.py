@@ -99,6 +99,6 @@ def test_what_passes_on_loopback_is_read_once(name):
 
 
 @pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))
-def test_where_there_is_no_such_interface_those_that_are_there_are_named():
+def test_where_there_is_no_such_interface_those_that_are_there_are_named(outside):
     with pytest.raises(InputError, match=r"cannot read nowhere: .*; there are .*\blo\b.*, any$"):
         Interface("nowhere", [6650])

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
-import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,69 +17,18 @@ from pulsar_doctor.capture.following import CaptureFollowing  # noqa: E402
 from pulsar_doctor.capture.writing import TraceWriter  # noqa: E402
 from pulsar_doctor.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
-from pulsar_doctor.wire.columns import NAMES  # noqa: E402
+from tests.capture.beside import (  # noqa: E402
+    CHANGED,
+    SHARED,
+    assert_same,
+    captured,
+    tcpdump,
+    told,
+)
 from tests.capture.packing import pcap  # noqa: E402
 from tests.capture.talks import is_part_of  # noqa: E402
-from tests.support.command_line import pulsar_doctor  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
 from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
-
-# What two observers of the same commands may tell differently: numbers and clocks of their own,
-# salted hashes, where the tap connects to, and answers that the tap changes on their way.
-OWN = frozenset(
-    {"trace_id", "seq", "ts", "mono_ns", "conn_id", "incarnation", "broker_addr", "key_hash",
-     "known_by", "flow_gap_us", "starved_us", "starved_since", "starved_from", "ack_delay_us"}
-)  # fmt: skip
-# Where it ends alike, whatever stood between a command and an answer that crossed it.
-LEDGER = ("available_permits", "parked_permits", "unacked_messages")
-# A bound: lower where nobody knows who had a message before.
-BOUND = "unsent_permits_min"
-SHARED = [name for name in NAMES if name not in OWN and name not in (*LEDGER, BOUND)]
-CHANGED = ("LOOKUP_RESPONSE", "OPEN", "CLOSE")
-
-
-@contextmanager
-def tcpdump(port: int, file: Path, *more: str) -> Iterator[None]:
-    """What passes on loopback to and from a port, written by tcpdump."""
-    command = [
-        "tcpdump",
-        "-i",
-        "lo",
-        "-U",
-        "-B",
-        "65536",
-        "-s",
-        "0",
-        "-w",
-        str(file),
-        *more,
-        f"tcp port {port}",
-    ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    begun = next((line for line in process.stderr if "listening" in line), "")
-    if not begun:
-        pytest.skip(wanting("the right to capture packets"))
-    try:
-        yield
-        time.sleep(1)  # its buffer
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=10)
-
-
-def told(trace: Path) -> dict[tuple[object, ...], list[tuple[object, ...]]]:
-    """By client and direction, what each command said; and where the ledgers stood in the end."""
-    found: dict[tuple[object, ...], list[tuple[object, ...]]] = defaultdict(list)
-    for row in open_trace(trace).rows():
-        if row.client_addr is None or row.command in CHANGED:
-            continue
-        values = tuple(getattr(row, name) for name in SHARED)
-        found[row.client_addr, row.direction].append(values)
-        if row.consumer_id is not None:
-            last = tuple(getattr(row, name) for name in LEDGER)
-            found[row.client_addr, "ledger", row.consumer_id] = [last]
-    return dict(found)
 
 
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason=wanting("tcpdump"))
@@ -111,18 +56,9 @@ def test_a_capture_tells_what_a_tap_of_the_same_traffic_tells(broker, client, to
                 consumer.acknowledge(consumer.receive(timeout_millis=5000))
         time.sleep(0.5)
         through.close()
-    made = pulsar_doctor(
-        "capture", str(tmp_path / "lo.pcap"), "--port", port, "--trace", str(tmp_path / "capture")
-    )
-    assert made.returncode == 0, made.stderr
-    tapped, captured = told(tmp_path / "tap"), told(tmp_path / "capture")
+    tapped = told(tmp_path / "tap")
     assert sum(len(rows) for rows in tapped.values()) > 250
-    assert captured.keys() == tapped.keys()
-    for key, rows in tapped.items():
-        different = [pair for pair in zip(captured[key], rows, strict=True) if pair[0] != pair[1]]
-        assert not different, _parted(different[0])
-    checked = pulsar_doctor("trace", "verify", str(tmp_path / "capture"))
-    assert checked.returncode == 0, checked.stdout
+    assert_same(tapped, told(captured(tmp_path / "lo.pcap", tmp_path / "capture", int(port))))
 
 
 # What is known of a consumer whose SUBSCRIBE was seen only, and what had come before.
@@ -161,15 +97,11 @@ def test_a_capture_begun_in_the_middle_tells_all_from_where_it_joins(
         file = tmp_path / f"from-{number}.pcap"
         file.write_bytes(pcap(packets[start:], nano=True))
         trace = tmp_path / f"capture-{number}"
-        made = pulsar_doctor("capture", str(file), "--port", port, "--trace", str(trace))
-        assert made.returncode == 0, made.stderr
-        joined = spoken(trace)
+        joined = spoken(captured(file, trace, int(port)))
         assert joined
         for key, rows in joined.items():
             assert rows == tapped[key][-len(rows) :], (start, key)
         assert {way for _, way in joined} == {"to_broker", "to_client"}, start
-        checked = pulsar_doctor("trace", "verify", str(trace))
-        assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason=wanting("tcpdump"))
@@ -239,8 +171,3 @@ def spoken(trace: Path) -> dict[tuple[object, ...], list[tuple[object, ...]]]:
             values = tuple(getattr(row, name) for name in names)
             found[row.client_addr, row.direction].append((whose, *values))
     return dict(found)
-
-
-def _parted(rows: tuple[tuple[object, ...], tuple[object, ...]]) -> str:
-    pairs = zip(SHARED, *rows, strict=False)
-    return str([pair for pair in pairs if pair[0] == "command" or pair[1] != pair[2]])
