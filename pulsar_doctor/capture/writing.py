@@ -17,7 +17,9 @@ from typing import Any
 from pulsar_doctor.capture.boundaries import BEGINNING
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits
+from pulsar_doctor.trace import ring
 from pulsar_doctor.trace.folder import Meta, take_relay_lock
+from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, STATS, UNPARSED
 from pulsar_doctor.wire.framing import Frames
@@ -26,6 +28,7 @@ from pulsar_doctor.wire.masking import Mask
 
 BUFFER_BYTES_MOST = 256 * 1024
 SEAL_BYTES = 64 << 20  # of journal, between two looks at what can be sealed
+FOR_EVER_NS = 1 << 62
 REDACTION = (
     "payloads, properties, credentials and error details are not recorded; keys are hashed with "
     "a salt that is not kept"
@@ -33,14 +36,24 @@ REDACTION = (
 
 
 class TraceWriter:
-    """A trace of a capture. Is a context manager: at its end the trace is complete and sealed.
+    """A trace of a capture. Is a context manager: at its end the trace is complete.
 
-    written: rows. Raises InputError where the folder cannot be used, DoctorError where the disk
-    refuses.
+    limits: of a ring, and when the next segment begins, on the clock of the packets. seals: whether
+    it does so itself; otherwise an observer follows it, and what the disk refuses becomes a GAP, as
+    in a tap. written: rows. Raises InputError where the folder cannot be used, and DoctorError
+    where the disk refuses and nobody else would know.
     """
 
-    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        told: Mapping[str, Any],
+        limits: RingLimits | None = None,
+        *,
+        seals: bool = True,
+    ) -> None:
         self.written = 0
+        limits = limits or RingLimits()
         self._meta = Meta(trace_id=uuid.uuid4().hex, redaction=REDACTION, capture=dict(told))
         self._folder = folder
         try:
@@ -48,27 +61,54 @@ class TraceWriter:
             if any(folder.iterdir()):
                 raise InputError(f"{folder} is not empty: a capture begins a trace of its own")
             self._meta.write(folder)
+            if limits.bounded:
+                ring.begin(folder, limits)
             self._lock = take_relay_lock(folder)
-            self._disk = JournalDisk(folder, JournalLimits())
+            self._disk = JournalDisk(folder, _of_journals(limits))
         except OSError as error:
             raise InputError(f"cannot write a trace to {folder}: {error.strerror}") from error
         self._mask = Mask(secrets.token_bytes(16))
-        self._sealer = Sealer(folder)
+        self._sealer = Sealer(folder) if seals else None
+        self._seal_bytes = min(SEAL_BYTES, limits.rotate_bytes)
+        in_time = limits.bounded or not seals
+        self._rotate_ns = round(limits.rotate_seconds * 1e9) if in_time else FOR_EVER_NS
+        self._rotated_ns: int | None = None
+        self._complete = 0
         self._buffer: list[bytes] = []
         self._buffer_bytes = self._unsealed_bytes = self._buffer_rows = 0
         self._now_ns = 0
+        self._closed = False
 
     def __enter__(self) -> TraceWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the trace; safe to be called twice."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             self.flush()
         finally:
             self._disk.end()
             os.close(self._lock)
-            with self._sealer as sealer:
-                sealer.finish()
+            if self._sealer is not None:
+                with self._sealer as sealer:
+                    sealer.finish()
+
+    @property
+    def dropped(self) -> int:
+        """Rows that the disk, or a limit, refused."""
+        return self._disk.dropped
+
+    def rotate(self) -> int:
+        """Begins the next part of the trace; the number of the last one that is complete."""
+        self.flush()
+        self._complete = self._disk.rotate() or self._complete
+        return self._complete
 
     def tell(self, told: Mapping[str, Any]) -> None:
         """What _meta.json says of the capture, now that it is known."""
@@ -108,24 +148,32 @@ class TraceWriter:
         blocks, size, rows = self._buffer, self._buffer_bytes, self._buffer_rows
         self._buffer, self._buffer_bytes, self._buffer_rows = [], 0, 0
         self._disk.write(Chunk(blocks, rows, (self._now_ns // 1000, self._now_ns)))
+        is_old = self._now_ns - (self._rotated_ns or 0) >= self._rotate_ns
+        if is_old:
+            self._rotated_ns = self._now_ns
+            self._complete = self._disk.rotate() or self._complete
+        if self._sealer is None:
+            return
         if self._disk.dropped:
             raise DoctorError(
                 f"{self._folder} takes no more: the disk is full or refuses; "
                 "what was written before can be read"
             )
         self._unsealed_bytes += size
-        if self._unsealed_bytes >= SEAL_BYTES:
+        if self._unsealed_bytes >= self._seal_bytes or is_old:
             self._unsealed_bytes = 0
             self._sealer.follow()
 
     def pass_time(self, now_ns: int) -> None:
-        """Time went on to the end of the capture, and nothing else happened."""
+        """Time went on, and nothing else happened: whoever reads the trace is told so."""
         self._add([], 0, NO_CONNECTION, 0, now_ns)
 
     def _add(
         self, records: Sequence[bytes], rows: int, conn_id: int, direction: int, now_ns: int
     ) -> None:
         self._now_ns = max(self._now_ns, now_ns)
+        if self._rotated_ns is None:
+            self._rotated_ns = self._now_ns
         self.written += rows
         self._buffer_rows += rows
         block = pack_block(
@@ -137,5 +185,10 @@ class TraceWriter:
         )
         self._buffer.append(block)
         self._buffer_bytes += len(block)
-        if self._buffer_bytes >= BUFFER_BYTES_MOST:
+        is_old = self._now_ns - self._rotated_ns >= self._rotate_ns
+        if is_old or self._buffer_bytes >= BUFFER_BYTES_MOST:
             self.flush()
+
+
+def _of_journals(limits: RingLimits) -> JournalLimits:
+    return JournalLimits(limits.rotate_seconds, limits.rotate_bytes, limits.journal_bytes_most)

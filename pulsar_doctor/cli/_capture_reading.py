@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pulsar_doctor.errors import InputError
 
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
 READ_BYTES = 256 * 1024
 PIPE = Path("-")
 IDLE_SECONDS = 0.25
-Idle = Callable[[], object]  # what is done where nothing comes, and before more is waited for
+
+
+class Idle(Protocol):
+    """What is done before more is waited for. quiet: nothing has come for a while."""
+
+    def __call__(self, *, quiet: bool) -> None:
+        """Now."""
 
 
 @dataclass(frozen=True, slots=True)
 class PacketSource:
     """Packets; and how many the kernel dropped, as far as is told."""
 
-    packets: Callable[[Callable[[], object]], Iterator[Packet]]
+    packets: Callable[[Idle], Iterator[Packet]]
     drops: Callable[[], int]
 
 
@@ -100,7 +106,7 @@ def _chunks(file: FileIO, name: str, idle: Idle, seconds: float | None) -> Itera
     piped = name == str(PIPE)
     ends = None if seconds is None or not piped else time.monotonic() + seconds
     while ends is None or time.monotonic() < ends:
-        idle()
+        idle(quiet=False)  # on another clock than ours, perhaps
         if piped and not _comes(file):
             continue
         try:
@@ -130,7 +136,7 @@ def _of_interface(interface: Interface, idle: Idle, seconds: float | None) -> It
         now = time.monotonic()
         if packet is None or now - rested >= IDLE_SECONDS:
             rested = now
-            idle()
+            idle(quiet=packet is None)
         if packet is not None:
             yield packet
         if now >= ends:

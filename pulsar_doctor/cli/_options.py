@@ -274,3 +274,16 @@ fail_on_option = click.option(
     show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
     "stall is likely, and nothing decides it.",
 )  # fmt: skip
+
+
+ring_options = together(
+    click.option(
+        "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
+        help="Keep the newest part of the trace only, so long; a copy of it is kept for "
+        "each stall and each SIGUSR2.",
+    ),
+    click.option(
+        "--max-bytes", metavar="SIZE", type=SIZE,
+        help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
+    ),
+)  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, SIZE, together, trace_option
+from pulsar_doctor.cli._options import DURATION, ring_options, together, trace_option
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import FailOn
@@ -74,13 +74,5 @@ trace_options = together(
         "--seal-every", type=DURATION, default="60s", show_default=True,
         help="A Parquet segment at least so often.",
     ),
-    click.option(
-        "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
-        help="Keep the newest part of the trace only, so long; a copy of it is kept for "
-        "each stall and each SIGUSR2.",
-    ),
-    click.option(
-        "--max-bytes", metavar="SIZE", type=SIZE,
-        help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
-    ),
+    ring_options,
 )  # fmt: skip

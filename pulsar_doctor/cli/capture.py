@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor.cli._capture_options import CaptureRequest, naming_options, packet_options
 from pulsar_doctor.cli._capture_reading import PIPE, source_of
+from pulsar_doctor.cli._capture_watching import idle_of, obeying, watching_of
 from pulsar_doctor.cli._options import (
-    DURATION,
-    SIZE,
     connection_options,
     output_option,
+    ring_options,
     say,
+    set_option,
     settings,
     taking,
 )
@@ -27,19 +26,20 @@ from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.printing.gate import tell, tell_json, warn
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pulsar_doctor.capture.files import Packet
     from pulsar_doctor.capture.following import CaptureFollowing
     from pulsar_doctor.capture.running import RunningCapture
+    from pulsar_doctor.capture.watching import Watching
     from pulsar_doctor.capture.writing import TraceWriter
 
+SEAL_SECONDS = 60.0  # of the packets, between two segments, at most
 EPILOG = """\b
 Examples:
   pulsar-doctor capture incident.pcap --trace incident.ptrace
   pulsar-doctor capture -i eth0 --for 60s --topic billing --trace incident.ptrace
   tcpdump -U -w - 'tcp port 6650' | pulsar-doctor capture - --trace incident.ptrace
   kubectl exec POD -- tcpdump -U -w - | pulsar-doctor capture - --trace incident.ptrace
+  pulsar-doctor capture -i any --trace /var/lib/captures/billing.ptrace --ring 10m --max-bytes 2GiB
   pulsar-doctor stall-check --trace incident.ptrace
 
 \b
@@ -48,57 +48,15 @@ could be read as Pulsar, or the trace could not be written; 130 interrupted.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureRequest:
-    """One call, as it was typed. files: PIPE is stdin. seconds: None: to the end."""
-
-    files: tuple[Path, ...]
-    interface: str | None
-    seconds: float | None
-    topics: tuple[str, ...]
-    stats_files: tuple[str, ...]
-    ports: tuple[int, ...]
-    client: str | None
-    trace_dir: Path
-    max_message_bytes: int
-    output: Literal["table", "json"]
-
-
 @click.command(epilog=EPILOG)
-@click.option(
-    "-i", "--interface", metavar="IFACE",
-    help="Capture on this network interface, or on `any` of them (Linux; needs CAP_NET_RAW).",
-)  # fmt: skip
-@click.option(
-    "--for", "seconds", metavar="DURATION", type=DURATION, help="Capture for so long.",
-)  # fmt: skip
-@click.option(
-    "--port", "ports", metavar="N", type=click.IntRange(1, 65535), multiple=True,
-    default=(6650,), show_default="6650", help="Where brokers listen; may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--client", metavar="ADDRESS",
-    help="Only the connections of this client: an IP address, or ip:port.",
-)  # fmt: skip
-@click.option(
-    "--topic", "topics", metavar="TOPIC", multiple=True,
-    help="Ask the broker who the consumers of this topic are, also those that say nothing; may be "
-    "repeated. With --admin-url alone all topics are asked that have a consumer in the capture; a "
-    "consumer that has come within the last minute may not be listed yet.",
-)  # fmt: skip
-@click.option(
-    "--stats", "stats_files", metavar="FILE", multiple=True,
-    help="Learn it from stats that were kept, as in `stall-check --stats`; may be repeated.",
-)  # fmt: skip
+@packet_options
+@naming_options
 @click.option(
     "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path), required=True,
     help="Write the trace to this folder, which is empty or not there yet.",
 )  # fmt: skip
-@click.option(
-    "--max-message-size", "max_message_bytes", metavar="SIZE", type=SIZE, default="5MiB",
-    show_default=True, help="The broker's maxMessageSize, for connections whose beginning is not "
-    "in the capture; the others tell it.",
-)  # fmt: skip
+@ring_options
+@set_option
 @output_option("table", "json")
 @connection_options
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
@@ -120,6 +78,11 @@ def command(asked: CaptureRequest) -> int:
     until a consumer subscribes again or the broker tells; a hole within a payload harms nothing.
     Frames that had to wait for proof have the time at which it came.
 
+    What comes from a pipe or an interface is watched as in a tap: on a terminal each consumer is a
+    line, and a verdict that changes is told once. --ring and --max-bytes keep the newest part
+    only, of files too, on the clock of the packets; copies for stalls and SIGUSR2 are kept while
+    packets come in. Without a ring SIGUSR2 seals what has come by then.
+
     Who the consumers are that subscribed before, and what they were granted, the broker's stats
     tell: rows STATS. They are asked for with --topic or --admin-url, by a broker whose clock agrees
     with that of the packets within a second.
@@ -128,14 +91,20 @@ def command(asked: CaptureRequest) -> int:
     with needing("trace", "capture"):
         from pulsar_doctor.capture.writing import TraceWriter
     from pulsar_doctor.report import captured
+    from pulsar_doctor.trace.ring import shares
 
     names = [asked.interface] if asked.interface else [str(file) for file in asked.files]
+    limits = shares(asked.ring_seconds, asked.max_bytes, SEAL_SECONDS)
     with ExitStack() as stack:
         source = source_of(asked.files, asked.interface, asked.ports, asked.seconds, stack)
-        writer = stack.enter_context(TraceWriter(asked.trace_dir, {"files": names}))
+        writer = stack.enter_context(
+            TraceWriter(asked.trace_dir, {"files": names}, limits, seals=not asked.is_live)
+        )
+        watching = watching_of(asked, writer, stack, ring=limits.bounded)
         running = _running(asked, writer, stack)
         try:
-            error = _follow(asked, running, source.packets(_idle(asked, writer, running)))
+            packets = source.packets(idle_of(asked, writer, running, watching))
+            error = _follow(asked, running, packets, watching)
         finally:
             running.finish()
             told = captured.document(
@@ -143,6 +112,7 @@ def command(asked: CaptureRequest) -> int:
                 rows=writer.written,
                 trace_dir=str(asked.trace_dir),
                 kernel_drops=source.drops(),
+                not_written=writer.dropped,
             )
             parts = {name: told[name] for name in ("packets", "connections", "bytes")}
             writer.tell({"files": names, **parts})
@@ -158,7 +128,7 @@ def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> Ru
 
     samples = None if not (asked.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
     running = RunningCapture(
-        writer, asked.ports, _client(asked), asked.max_message_bytes,
+        writer, asked.ports, asked.client_address, asked.max_message_bytes,
         samples=samples, whole_topics=bool(asked.topics),
     )  # fmt: skip
     if samples is not None and asked.stats_files:
@@ -181,20 +151,6 @@ def _asks(asked: CaptureRequest) -> bool:
     return bool(asked.topics or told.get("admin_url") or told.get("sandbox"))
 
 
-def _idle(
-    asked: CaptureRequest, writer: TraceWriter, running: RunningCapture
-) -> Callable[[], object]:
-    """What was told before is on the disk before more is waited for; live, time goes on."""
-    live = asked.interface is not None
-
-    def idle() -> None:
-        writer.flush()
-        if live:
-            running.pass_time(time.time_ns())
-
-    return idle
-
-
 def _check(asked: CaptureRequest) -> None:
     if bool(asked.files) == bool(asked.interface):
         raise InputError("give either files, or `-` for a pipe, or an interface with -i")
@@ -202,34 +158,26 @@ def _check(asked: CaptureRequest) -> None:
         raise InputError("--stats tells what the broker said: leave out --admin-url")
     if PIPE in asked.files and len(asked.files) > 1:
         raise InputError("`-` is a pipe, and is read alone: give either it or files")
-    _client(asked)
+    if asked.changes and not asked.is_live:
+        raise InputError("--set is for what is judged while it passes; `stall-check` takes it, too")
+    if asked.changes:
+        from pulsar_doctor.diagnosis.limits import limits_of
+        from pulsar_doctor.rules import load
 
-
-def _client(asked: CaptureRequest) -> str | None:
-    """The client as addresses are written here."""
-    if asked.client is None:
-        return None
-    host, _, port = asked.client.rpartition(":")
-    try:
-        return str(ip_address(asked.client.strip("[]")))
-    except ValueError:
-        pass
-    try:
-        address = ip_address(host.strip("[]"))
-        number = int(port)
-    except ValueError:
-        raise InputError(f"--client {asked.client} is no IP address, nor ip:port") from None
-    return f"[{address}]:{number}" if address.version == 6 else f"{address}:{number}"
+        limits_of(load(), asked.changes)
+    _ = asked.client_address
 
 
 def _follow(
-    asked: CaptureRequest, running: RunningCapture, packets: Iterator[Packet]
+    asked: CaptureRequest,
+    running: RunningCapture,
+    packets: Iterator[Packet],
+    watching: Watching | None,
 ) -> DoctorError | None:
     """Reads all packets; what is wrong with a file, behind what came before it."""
     following = running.following
     said: set[str] = set()
-    live = PIPE in asked.files or asked.interface is not None
-    before = signal.signal(signal.SIGTERM, _interrupt) if live else None
+    before = obeying(watching)
     try:
         for packet in packets:
             running.packet(packet)
@@ -239,20 +187,16 @@ def _follow(
     except InputError as error:
         return error
     except KeyboardInterrupt:
-        if not live:
+        if not asked.is_live:
             raise
         say("the capture ends")
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     running.finish()
     if following.tls_seen - said:
         _say_tls(following.tls_seen - said)
     return None
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _say_tls(brokers: set[str]) -> None:

@@ -19,6 +19,7 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
+from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli._tap_options import TapRequest, relay_options, trace_options
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.printing.gate import stderr, stdout, warn
@@ -227,22 +228,12 @@ def _listening(relay: Relay, asked: TapRequest) -> Listening:
 
 
 def _screen(asked: TapRequest) -> Screen:
-    from pulsar_doctor.report.paper import console_on
-    from pulsar_doctor.report.tap.screens import JsonLines, Lines
-    from pulsar_doctor.report.tap.terminal import Terminal
-
-    quiet = told("quiet")
-
-    def talk(text: str) -> None:  # from any thread, and click's context belongs to one
-        if not quiet:
-            _warn(text)
+    from pulsar_doctor.report.tap.screens import JsonLines
 
     if asked.output == "jsonl":
-        return JsonLines(stdout(), talk, _warn)
-    console = console_on(stdout())
-    if console.is_terminal and not console.is_dumb_terminal and not asked.cmd:
-        return Terminal(console, talk, _warn, quiet=quiet)
-    return Lines(stdout(), stderr() if asked.cmd else stdout(), talk, _warn)
+        quiet = told("quiet")
+        return JsonLines(stdout(), lambda text: None if quiet else _warn(text), _warn)
+    return screen_of(stderr() if asked.cmd else None)
 
 
 def _warn(text: str) -> None:

@@ -14,12 +14,15 @@ TLS = (
 )
 
 
-def document(totals: Totals, *, rows: int, trace_dir: str, kernel_drops: int) -> dict[str, Any]:
+def document(
+    totals: Totals, *, rows: int, trace_dir: str, kernel_drops: int, not_written: int = 0
+) -> dict[str, Any]:
     """All numbers: `pulsar-doctor/capture/1`."""
     return {
         "schema": "pulsar-doctor/capture/1",
         "trace_dir": trace_dir,
         "rows": rows,
+        "rows_not_written": not_written,
         "packets": {
             "read": totals.packets,
             "used": totals.segments,
@@ -72,6 +75,10 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         (counted["skipped"], "bytes were skipped until frames could be told from payloads"),
         (counted["differing"], "bytes came again and were others: the first were taken"),
         (packets["dropped_by_kernel"], "packets were dropped by the kernel, as the file says"),
+        (
+            told["rows_not_written"],
+            "rows could not be written: the disk or --max-bytes refused them",
+        ),
         (packets["fragments"], "packets are fragments, which are not put together"),
         (packets["of_unknown_links"], "packets are of a link that is not known"),
     ]

@@ -42,10 +42,10 @@ from pulsar_doctor.tap.observer.events import (
 )
 from pulsar_doctor.tap.observing import Observing
 from pulsar_doctor.tap.relaying import Relay
+from pulsar_doctor.tap.stalls import Stalls
 from pulsar_doctor.trace.index import Index, read_index
 
 LOOK_SECONDS = 0.2
-KEEP_EVERY_SECONDS = 10.0  # stalls that come together are kept together
 ANSWER_SECONDS = 2.0
 REVIVE_SECONDS, REVIVE_SECONDS_MOST = 1.0, 60.0  # between two deaths of the relay: pauses
 COMMAND_SECONDS = 10.0  # to end, when the tap is told to
@@ -136,12 +136,14 @@ class Tapping:
     _signals: list[int] = field(default_factory=list)
     _gaps: int = 0  # commands that the gaps it was told of are missing
     _topics: frozenset[str] = frozenset()
-    _stalls: list[str] = field(default_factory=list)  # not kept yet
-    _kept_at: float = float("-inf")
     _counters: Counters | None = None  # of the relay, until the observer's are there too
     _counters_until: float = 0.0
     _revive_at: float = 0.0
     _revive_pause: float = REVIVE_SECONDS
+    _stalls: Stalls = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._stalls = Stalls(self._flush)
 
     def begin(self, listening: Listening, sentences: Sequence[str]) -> None:
         """Says where clients may come."""
@@ -158,7 +160,8 @@ class Tapping:
                     self.hear(event)
                 self.screen.look()
                 self._obey_signals()
-                self._keep_stalls()
+                if self.plan.ring:
+                    self._stalls.look()
                 if self._counters and time.monotonic() > self._counters_until:
                     self._show_counters(None)
                 self._look_after_relay()
@@ -212,8 +215,7 @@ class Tapping:
 
     def _note_verdict(self, diagnosis: Diagnosis) -> None:
         self.outcome.note(diagnosis.status)
-        if diagnosis.status == "stalled" and self.plan.ring:
-            self._stalls.append(_stalled(diagnosis))
+        self._stalls.hear(diagnosis)
 
     def end(self) -> None:
         """Ends the relay, lets the observer seal the rest, and hears it out."""
@@ -292,13 +294,6 @@ class Tapping:
             self.observing.ask_surely(Keep(through, reason))
         else:
             self.observing.ask_surely(Seal(through))
-
-    def _keep_stalls(self) -> None:
-        now_seconds = time.monotonic()
-        if self._stalls and now_seconds - self._kept_at >= KEEP_EVERY_SECONDS:
-            first, *more = self._stalls
-            self._stalls, self._kept_at = [], now_seconds
-            self._flush(f"{first} and {len(more)} more" if more else first)
 
     def _of_relay(self, ask: Callable[[Relay], Reply]) -> Reply | None:
         """What the relay answers; None where it does not, which is said and ends nothing."""
@@ -383,9 +378,3 @@ def commands_in(index: Index) -> int:
     """What the sealed parts of a trace hold, and what a ring has dropped of it."""
     parts = sum(part.rows - (part.gaps or 0) for part in index.parts)
     return index.expired.rows - index.expired.gaps + parts
-
-
-def _stalled(diagnosis: Diagnosis) -> str:
-    code = diagnosis.findings[0].code if diagnosis.findings else "stalled"
-    topic = full_name(diagnosis.topic, diagnosis.partition)
-    return f"{diagnosis.subscription} on {topic}: {code}"

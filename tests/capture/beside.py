@@ -28,6 +28,7 @@ LEDGER = ("available_permits", "parked_permits", "unacked_messages")
 # A bound: lower where nobody knows who had a message before.
 BOUND = "unsent_permits_min"
 SHARED = [name for name in NAMES if name not in OWN and name not in (*LEDGER, BOUND)]
+RESIZED = ("CLOSE_PRODUCER", "CLOSE_CONSUMER")  # where a topic goes to is nothing for clients
 CHANGED = ("LOOKUP_RESPONSE", "OPEN", "CLOSE")
 
 
@@ -70,7 +71,10 @@ def told(trace: Path) -> Told:
     for row in open_trace(trace).rows():
         if row.client_addr is None or row.command in CHANGED:
             continue
-        values = tuple(getattr(row, name) for name in SHARED)
+        values = tuple(
+            None if name == "frame_bytes" and row.command in RESIZED else getattr(row, name)
+            for name in SHARED
+        )
         found[row.client_addr, row.direction].append(values)
         if row.consumer_id is not None:
             last = tuple(getattr(row, name) for name in LEDGER)

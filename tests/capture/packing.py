@@ -158,13 +158,13 @@ def pcap(
     packets: Iterable[Packet], *, order: str = "<", nano: bool = False, link: int = 1
 ) -> bytes:
     magic = 0xA1B23C4D if nano else 0xA1B2C3D4
-    out = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link)
+    out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link)]
     for packet in packets:
         seconds, rest = divmod(packet.time_ns, 10**9)
         part = rest if nano else rest // 1000
         sizes = len(packet.data), packet.wire_bytes
-        out += struct.pack(order + "IIII", seconds, part, *sizes) + packet.data
-    return out
+        out += (struct.pack(order + "IIII", seconds, part, *sizes), packet.data)
+    return b"".join(out)
 
 
 def block(order: str, kind: int, body: bytes) -> bytes:

@@ -1,0 +1,95 @@
+"""The options of `capture`: where the packets come from, who tells names, what becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from pulsar_doctor.cli._capture_reading import PIPE
+from pulsar_doctor.cli._options import DURATION, SIZE, together
+from pulsar_doctor.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRequest:
+    """One call, as it was typed. files: PIPE is stdin. seconds: None: to the end."""
+
+    files: tuple[Path, ...]
+    interface: str | None
+    seconds: float | None
+    topics: tuple[str, ...]
+    stats_files: tuple[str, ...]
+    ports: tuple[int, ...]
+    client: str | None
+    trace_dir: Path
+    ring_seconds: float | None
+    max_bytes: int | None
+    max_message_bytes: int
+    changes: tuple[str, ...]
+    output: Literal["table", "json"]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether packets come as they pass."""
+        return self.interface is not None or PIPE in self.files
+
+    @property
+    def client_address(self) -> str | None:
+        """The client as addresses are written here. Raises InputError where it is none."""
+        if self.client is None:
+            return None
+        host, _, port = self.client.rpartition(":")
+        try:
+            return str(ip_address(self.client.strip("[]")))
+        except ValueError:
+            pass
+        try:
+            address = ip_address(host.strip("[]"))
+            number = int(port)
+        except ValueError:
+            raise InputError(f"--client {self.client} is no IP address, nor ip:port") from None
+        return f"[{address}]:{number}" if address.version == 6 else f"{address}:{number}"
+
+
+# Where the packets come from, and which.
+packet_options = together(
+    click.option(
+        "-i", "--interface", metavar="IFACE",
+        help="Capture on this network interface, or on `any` of them (Linux; needs CAP_NET_RAW).",
+    ),
+    click.option(
+        "--for", "seconds", metavar="DURATION", type=DURATION, help="Capture for so long.",
+    ),
+    click.option(
+        "--port", "ports", metavar="N", type=click.IntRange(1, 65535), multiple=True,
+        default=(6650,), show_default="6650", help="Where brokers listen; may be repeated.",
+    ),
+    click.option(
+        "--client", metavar="ADDRESS",
+        help="Only the connections of this client: an IP address, or ip:port.",
+    ),
+    click.option(
+        "--max-message-size", "max_message_bytes", metavar="SIZE", type=SIZE, default="5MiB",
+        show_default=True, help="The broker's maxMessageSize, for connections whose beginning is "
+        "not in the capture; the others tell it.",
+    ),
+)  # fmt: skip
+
+
+# Who says what the consumers are called.
+naming_options = together(
+    click.option(
+        "--topic", "topics", metavar="TOPIC", multiple=True,
+        help="Ask the broker who the consumers of this topic are, also those that say nothing; "
+        "may be repeated. With --admin-url alone all topics are asked that have a consumer in the "
+        "capture; a consumer that has come within the last minute may not be listed yet.",
+    ),
+    click.option(
+        "--stats", "stats_files", metavar="FILE", multiple=True,
+        help="Learn it from stats that were kept, as in `stall-check --stats`; may be repeated.",
+    ),
+)  # fmt: skip

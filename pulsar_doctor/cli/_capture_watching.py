@@ -1,0 +1,70 @@
+"""A capture of what passes now: the observer beside it, where it is shown, and signals."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from pulsar_doctor.cli._capture_options import CaptureRequest
+from pulsar_doctor.cli._screens import screen_of
+from pulsar_doctor.printing.gate import stderr
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pulsar_doctor.capture.running import RunningCapture
+    from pulsar_doctor.capture.watching import Watching
+    from pulsar_doctor.capture.writing import TraceWriter
+    from pulsar_doctor.cli._capture_reading import Idle
+
+
+def watching_of(
+    asked: CaptureRequest, writer: TraceWriter, stack: ExitStack, *, ring: bool
+) -> Watching | None:
+    """The observer beside what comes as it passes; files seal themselves, faster than it."""
+    if not asked.is_live:
+        return None
+    from pulsar_doctor.capture.watching import Watching
+
+    screen = screen_of(stderr() if asked.output == "json" else None)
+    screen.say(f"capturing; the trace is in {asked.trace_dir}; Ctrl-C ends it")
+    watching = Watching(asked.trace_dir, writer, screen, asked.changes, ring=ring)
+    return stack.enter_context(watching)
+
+
+def idle_of(
+    asked: CaptureRequest,
+    writer: TraceWriter,
+    running: RunningCapture,
+    watching: Watching | None,
+) -> Idle:
+    """What was told before is on the disk before more is waited for; live, time goes on."""
+
+    def idle(*, quiet: bool) -> None:
+        if quiet and asked.interface is not None:
+            now_ns = time.time_ns()
+            running.pass_time(now_ns)
+            writer.pass_time(now_ns)
+        writer.flush()
+        if watching is not None:
+            watching.look()
+
+    return idle
+
+
+def obeying(watching: Watching | None) -> dict[int, Any]:
+    """What SIGTERM and SIGUSR2 do while packets come in; what they did before."""
+    if watching is None:
+        return {}
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        watching.ask()
+
+    wanted = {"SIGTERM": interrupt, "SIGUSR2": ask}  # Windows has one of them
+    numbers = {name: getattr(signal, name) for name in wanted if hasattr(signal, name)}
+    return {number: signal.signal(number, wanted[name]) for name, number in numbers.items()}

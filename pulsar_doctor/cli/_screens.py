@@ -1,0 +1,34 @@
+"""What a tap, or a capture that goes on, is shown on: a terminal, or lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO
+
+from pulsar_doctor.cli._options import told
+from pulsar_doctor.printing.gate import stdout, warn
+
+if TYPE_CHECKING:
+    from pulsar_doctor.tap.events import Screen
+
+
+def screen_of(changes: TextIO | None = None) -> Screen:
+    """A terminal where stdout is one. changes: where verdicts go as lines, and nothing is drawn."""
+    from pulsar_doctor.report.paper import console_on
+    from pulsar_doctor.report.tap.screens import Lines
+    from pulsar_doctor.report.tap.terminal import Terminal
+
+    quiet = told("quiet")
+
+    def talk(text: str) -> None:  # from any thread, and click's context belongs to one
+        if not quiet:
+            _warn(text)
+
+    console = console_on(stdout())
+    if console.is_terminal and not console.is_dumb_terminal and changes is None:
+        return Terminal(console, talk, _warn, quiet=quiet)
+    return Lines(stdout(), changes or stdout(), talk, _warn)
+
+
+def _warn(text: str) -> None:
+    """What has to be known, also under --quiet."""
+    warn(text)

@@ -1,0 +1,35 @@
+"""Has the ring kept where a subscription stalls; stalls that come together are kept together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.ledger.consumers import full_name
+
+KEEP_EVERY_SECONDS = 10.0
+
+
+class Stalls:
+    """Those that were heard of and are not kept yet. keep: takes the reason, in a few words."""
+
+    def __init__(self, keep: Callable[[str], object]) -> None:
+        self._keep = keep
+        self._heard: list[str] = []
+        self._kept_at = float("-inf")
+
+    def hear(self, diagnosis: Diagnosis) -> None:
+        """A verdict that changed."""
+        if diagnosis.status == "stalled":
+            code = diagnosis.findings[0].code if diagnosis.findings else "stalled"
+            topic = full_name(diagnosis.topic, diagnosis.partition)
+            self._heard.append(f"{diagnosis.subscription} on {topic}: {code}")
+
+    def look(self) -> None:
+        """Keeps what there is to keep, when it is time."""
+        now_seconds = time.monotonic()
+        if self._heard and now_seconds - self._kept_at >= KEEP_EVERY_SECONDS:
+            first, *more = self._heard
+            self._heard, self._kept_at = [], now_seconds
+            self._keep(f"{first} and {len(more)} more" if more else first)
