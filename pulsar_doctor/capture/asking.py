@@ -19,6 +19,7 @@ from queue import SimpleQueue
 
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused, topic_name
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.internal import InternalStats, internal_stats
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
@@ -29,6 +30,7 @@ from pulsar_doctor.ledger.consumers import full_name
 EVERY_SECONDS = 2.0
 LISTED_EVERY_SECONDS = 60.0
 LISTED_AGAIN_SECONDS = 5.0  # where a client is not in it; then twice as long each time
+LEDGERS_EVERY_SECONDS = 60.0
 TOPICS_MOST = 50
 SECOND_NS = 1_000_000_000
 CONCURRENCY = 4
@@ -55,6 +57,7 @@ class BrokerAsked:
         self._listed: list[tuple[str, frozenset[str]]] = []
         self._listed_at = float("-inf")
         self._unlisted: set[str] = set()
+        self._ledgers_due: dict[str, float] = {}
         self._pause = LISTED_AGAIN_SECONDS
         self._over = threading.Event()
         self._said: set[str] = set()
@@ -99,7 +102,22 @@ class BrokerAsked:
             if stats is not None
             for consumer in told_of(topic, stats, from_ns, until_ns)
         ]
-        self._samples.put((told, not self._named and len(topics) <= TOPICS_MOST))
+        complete = not self._named and len(topics) <= TOPICS_MOST
+        ledgers = await self._ledgers_of(admin, {consumer.topic for consumer in told})
+        self._samples.put(ToldSample(told, complete, ledgers))
+
+    async def _ledgers_of(self, admin: Admin, topics: Collection[str]) -> dict[int, str]:
+        """Of topics that have a consumer, each asked again after a minute: ledgers roll over."""
+        now_seconds = time.monotonic()
+        due = [each for each in sorted(topics) if now_seconds >= self._ledgers_due.get(each, 0.0)]
+        self._ledgers_due |= dict.fromkeys(due, now_seconds + LEDGERS_EVERY_SECONDS)
+        answers = await asyncio.gather(*(_internal(admin, topic) for topic in due[:TOPICS_MOST]))
+        return {
+            ledger: topic
+            for topic, stats in zip(due, answers, strict=False)
+            if stats is not None
+            for ledger in ledgers_in(stats)
+        }
 
     async def _of_addresses(self, admin: Admin) -> list[str]:
         wanted = set(self._addresses())
@@ -143,6 +161,19 @@ async def _stats(admin: Admin, topic: str) -> TopicStats | None:
         return None
 
 
+async def _internal(admin: Admin, topic: str) -> InternalStats | None:
+    """None where it is not told: names are found without it, only fewer."""
+    try:
+        return internal_stats((await admin.internal_stats(topic)).document)
+    except (AdminError, InputError):
+        return None
+
+
+def ledgers_in(stats: InternalStats) -> Iterator[int]:
+    """The ledgers of a topic."""
+    return (each.ledger_id for each in stats.ledgers or () if each.ledger_id is not None)
+
+
 def _addresses_in(stats: object) -> frozenset[str]:
     """Those of all consumers of one topic, as broker-stats writes it."""
     subscriptions = stats.get("subscriptions") if isinstance(stats, dict) else None
@@ -156,7 +187,7 @@ def _addresses_in(stats: object) -> frozenset[str]:
     return frozenset(found)
 
 
-def told_in(windows: Iterable[TopicWindow]) -> Iterator[list[ConsumerTold]]:
+def told_in(windows: Iterable[TopicWindow]) -> Iterator[ToldSample]:
     """The consumers of samples that were kept; their time is known to the second, or not at all:
     then they tell names alone."""
     for each in windows:
@@ -164,10 +195,11 @@ def told_in(windows: Iterable[TopicWindow]) -> Iterator[list[ConsumerTold]]:
         for sample in each.window.samples:
             now_ns = (sample.now_ms or 0) * 1_000_000
             told = told_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)
-            if told and sample.now_told:
-                yield told
-            elif told:
-                yield [consumer._replace(permits=None) for consumer in told]
+            if not sample.now_told:
+                told = [consumer._replace(permits=None) for consumer in told]
+            internal = sample.internal
+            ledgers = () if internal is None else ledgers_in(internal)
+            yield ToldSample(told, complete=False, ledgers=dict.fromkeys(ledgers, topic))
 
 
 def told_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[ConsumerTold]:

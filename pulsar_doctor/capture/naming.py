@@ -5,8 +5,12 @@ is alone at its address is the one that speaks there: known by `address`, where 
 asked that may have one there, and only `likely` otherwise. Where several are, each is held against
 each number: between two samples its permits and the count of its messages must have moved as the
 frames of that number say. A pair that did not is out, for good; who is left with one number that
-nobody else can have is known by `movement`. One whose SUBSCRIBE was seen is known by `name`. Who
-cannot be told apart stays a number.
+nobody else can have is known by `movement`. Where internal stats tell the ledgers of topics, those
+that a number's messages are of say its topic: the only consumer of that topic there is known by
+`ledger`. One whose SUBSCRIBE was seen is known by `name`. Who cannot be told apart stays a number.
+
+A name is taken back where a later sample rules it out, and one that was only likely also where
+another turns up who may have that number: a STATS that is known_by `mistaken`.
 
 A sample says something of a ledger only where it is *settled*: no frame of that consumer passed
 between MARGIN_NS before the question and as long after the answer, and none is being missed.
@@ -15,73 +19,41 @@ between MARGIN_NS before the question and as long after the answer, and none is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from pulsar_doctor.capture.connections import CapturedConnection
 from pulsar_doctor.capture.listening import CaptureListener
+from pulsar_doctor.capture.moves import (
+    LIKELY,
+    OF_CONSUMERS,
+    Named,
+    SeenConnection,
+    move,
+    rule_out_by_moves,
+)
 from pulsar_doctor.capture.packets import address_text
-from pulsar_doctor.capture.told import ConsumerTold, ToldIdentity, plain_address
-from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.framing import Frame, Frames
+from pulsar_doctor.capture.told import ConsumerTold, ToldSample, plain_address
+from pulsar_doctor.wire.columns import MISTAKEN
+from pulsar_doctor.wire.framing import Frames
 
 MARGIN_NS = 1_000_000_000
-SUBSCRIBE, FLOW, MESSAGE, ACK, CLOSE_CONSUMER, REDELIVER = 4, 11, 9, 10, 16, 20
-OF_CONSUMERS = {SUBSCRIBE: "subscribe", FLOW: "flow", MESSAGE: "message", ACK: "ack",
-                REDELIVER: "redeliver", CLOSE_CONSUMER: "close_consumer"}  # fmt: skip
 SHARING = ("Shared", "Key_Shared")
-
-
-@dataclass(slots=True)
-class Moves:
-    """What passed of one number on a connection. subscribed: topic and subscription."""
-
-    subscribed: tuple[str, str] | None = None
-    balance: int = 0
-    sent: int = 0
-    last_ns: int = 0
-    named: bool = False
-
-
-class Before(NamedTuple):
-    """An earlier sample, of a moment when a number rested, and how far it had moved then."""
-
-    permits: int | None
-    sent: int | None
-    moved: tuple[int, int]
-
-
-NOT_SEEN = -1  # stands for every number that had said nothing at the last sample
-
-
-@dataclass(slots=True)
-class SeenConnection:
-    """One connection as its frames show it."""
-
-    numbers: dict[int, Moves] = field(default_factory=dict)
-    before: dict[ToldIdentity, dict[int, Before]] = field(default_factory=dict)
-    out: set[tuple[int, ToldIdentity]] = field(default_factory=set)
-    told: set[ToldIdentity] = field(default_factory=set)
-
-    def forget_moves(self) -> None:
-        """Frames were missed: what moved is not known."""
-        self.before.clear()
-
-
 Tell = Callable[[int, dict[str, Any], int], object]
 
 
 class Naming:
     """Stands before a listener, passes all on, and names consumers. Changed in place.
 
-    open_connection: gives a connection its number. tell: takes the columns of a STATS.
+    tell: takes the columns of a STATS. mistaken: names that were taken back.
     """
 
     def __init__(self, out: CaptureListener, tell: Tell) -> None:
         self._out, self._tell = out, tell
         self._seen: dict[int, SeenConnection] = {}
-        self._samples: list[tuple[tuple[ConsumerTold, ...], bool]] = []
+        self._samples: list[ToldSample] = []
+        self._topics: dict[int, str] = {}  # by ledger
         self._began_ns: int | None = None
+        self.mistaken = 0
 
     def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
         """See CaptureListener; so are the next four."""
@@ -97,7 +69,7 @@ class Naming:
         seen = self._seen[conn_id]
         for frame in frames:
             if frame.code in OF_CONSUMERS:
-                _move(seen, frame, now_ns)
+                move(seen, frame, now_ns)
         self._out.frames(conn_id, direction, frames, now_ns)
 
     def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
@@ -110,17 +82,19 @@ class Naming:
         self._seen.pop(conn_id, None)
         self._out.closed(conn_id, why, now_ns)
 
-    def sample(self, told: Sequence[ConsumerTold], *, complete: bool) -> None:
-        """What the broker says at one moment. complete: of all topics that may be meant."""
-        if told:
-            self._samples.append((tuple(told), complete))
-            self._samples.sort(key=lambda each: each[0][0].until_ns)
+    def sample(self, told: ToldSample) -> None:
+        """What the broker says at one moment."""
+        self._topics.update(told.ledgers)
+        if told.consumers:
+            self._samples.append(told)
+            self._samples.sort(key=lambda each: each.consumers[0].until_ns)
 
     def due(self, now_ns: int) -> bool:
         """Whether a sample is old enough to be read."""
         if self._began_ns is None:
             self._began_ns = now_ns
-        return bool(self._samples) and self._samples[0][0][0].until_ns + MARGIN_NS <= now_ns
+        first = self._samples[0].consumers[0] if self._samples else None
+        return first is not None and first.until_ns + MARGIN_NS <= now_ns
 
     def read(
         self,
@@ -133,7 +107,7 @@ class Naming:
         """Reads the samples that are due; at the end all, for the names that they tell."""
         by_address = {address_text(each.sides.client): each for each in connections}
         while self._samples and (at_end or self.due(now_ns)):
-            told, complete = self._samples.pop(0)
+            told, complete, _ = self._samples.pop(0)
             at: dict[str, list[ConsumerTold]] = {}
             for consumer in told:
                 at.setdefault(plain_address(consumer.address), []).append(consumer)
@@ -156,19 +130,20 @@ class Naming:
         complete: bool,
     ) -> None:
         seen = self._seen[conn_id]
+        seen.meet(consumers, all_of_them=complete)
+        self._rule_out_by_ledgers(seen)
         if settled:
-            _rule_out(seen, consumers)
-        unnamed = [n for n, moves in seen.numbers.items() if moves.subscribed is None]
-        left = [each for each in consumers if not _subscribed(seen, each)]
+            rule_out_by_moves(seen, consumers, MARGIN_NS)
+        self._take_back(conn_id, seen, now_ns)
+        left = seen.left
         for consumer in consumers:
-            number, known_by = _subscribed(seen, consumer), "name"
+            number, known_by = seen.subscribed(consumer), "name"
             if number is None:
-                number, known_by = _number(seen, consumer, left, unnamed)
-            if number is None and unnamed and not _is_out(seen, consumer, unnamed):
+                number, known_by = _number(seen, consumer)
+            if number is None and not _is_silent(seen, consumer):
                 continue  # it may be any of several
-            alone = len(left) == 1 and complete
-            if known_by == "address" and number is not None and not alone:
-                known_by = "likely"  # others that are not told may be there
+            if known_by == "address" and number is not None and not (complete and len(left) == 1):
+                known_by = LIKELY  # others that are not told may be there
             moves = seen.numbers.get(-1 if number is None else number)
             quiet = moves is None or moves.last_ns < consumer.from_ns - MARGIN_NS
             exact = settled and quiet and consumer.permits is not None
@@ -177,8 +152,36 @@ class Naming:
             if exact or consumer.identity not in seen.told or (moves and not moves.named):
                 self._tell(conn_id, _columns(consumer, number, known_by, exact=exact), now_ns)
                 seen.told.add(consumer.identity)
-                if moves:
+                if moves and number is not None:
                     moves.named = True
+                    columns = _columns(consumer, number, known_by, exact=False)
+                    seen.named[number] = Named(columns, consumer.identity)
+
+    def _rule_out_by_ledgers(self, seen: SeenConnection) -> None:
+        """Whoever is of another topic than the messages of a number does not have it."""
+        left = seen.left
+        for number in seen.unnamed:
+            moves = seen.numbers[number]
+            found = {each for each in moves.ledgers if each in self._topics}
+            moves.topics |= {self._topics[each] for each in found}
+            moves.ledgers -= found
+            if moves.topics:
+                others = (each.identity for each in left if each.topic not in moves.topics)
+                seen.out |= {(number, identity) for identity in others}
+
+    def _take_back(self, conn_id: int, seen: SeenConnection, now_ns: int) -> None:
+        """Names that cannot be; and of those that were only likely, what another may have too."""
+        left, unnamed = {each.identity: each for each in seen.left}, seen.unnamed
+        for number, named in list(seen.named.items()):
+            wrong = (number, named.identity) in seen.out
+            if named.columns["known_by"] == LIKELY and named.identity in left:
+                wrong = wrong or _number(seen, left[named.identity])[0] != number
+            if wrong and number in unnamed:
+                del seen.named[number]
+                seen.told.discard(named.identity)
+                seen.numbers[number].named = False
+                self.mistaken += 1
+                self._tell(conn_id, {**named.columns, "known_by": MISTAKEN}, now_ns)
 
 
 def _columns(
@@ -198,88 +201,29 @@ def _columns(
     }
 
 
-def _move(seen: SeenConnection, frame: Frame, now_ns: int) -> None:
-    try:
-        command = wire.BaseCommand.FromString(frame.command)
-    except Exception:  # upb's DecodeError; masking deals with it
-        return
-    part = getattr(command, OF_CONSUMERS[frame.code])
-    if frame.code == CLOSE_CONSUMER:
-        seen.numbers.pop(part.consumer_id, None)
-        return
-    moves = seen.numbers.setdefault(part.consumer_id, Moves())
-    moves.last_ns = now_ns
-    if frame.code == SUBSCRIBE:
-        seen.numbers[part.consumer_id] = Moves((part.topic, part.subscription), last_ns=now_ns)
-    elif frame.code == FLOW:
-        moves.balance += part.message_permits
-    elif frame.code == MESSAGE:
-        batch = _batch_of(frame)
-        moves.balance -= batch
-        moves.sent += batch
-
-
-def _batch_of(frame: Frame) -> int:
-    """How many messages a MESSAGE brings; one where its metadata cannot be read."""
-    try:
-        metadata = wire.MessageMetadata.FromString(frame.metadata or b"")
-    except Exception:  # upb's DecodeError; masking deals with it
-        return 1
-    return max(1, metadata.num_messages_in_batch)
-
-
-def _rule_out(seen: SeenConnection, consumers: Sequence[ConsumerTold]) -> None:
-    """Holds what each consumer moved since an earlier sample against what each number did."""
-    for consumer in consumers:
-        before = seen.before.setdefault(consumer.identity, {})
-        for number, moves in seen.numbers.items():
-            if moves.subscribed is None:
-                then = before.get(number, before.get(NOT_SEEN))
-                if then is not None:
-                    before[number] = then
-                if moves.last_ns < consumer.from_ns - MARGIN_NS:
-                    if then is not None and not _fits(then, consumer, moves):
-                        seen.out.add((number, consumer.identity))
-                    moved = moves.balance, moves.sent
-                    before[number] = Before(consumer.permits, consumer.sent, moved)
-        before[NOT_SEEN] = Before(consumer.permits, consumer.sent, (0, 0))
-
-
-def _fits(then: Before, now: ConsumerTold, moves: Moves) -> bool:
-    """Whether this number may be this consumer's, by what both did since then."""
-    permits, sent = _change(then.permits, now.permits), _change(then.sent, now.sent)
-    balance, count = moves.balance - then.moved[0], moves.sent - then.moved[1]
-    return permits in (None, balance) and sent in (None, count)
-
-
-def _change(before: int | None, after: int | None) -> int | None:
-    return None if before is None or after is None else after - before
-
-
-def _subscribed(seen: SeenConnection, consumer: ConsumerTold) -> int | None:
-    """Its number, where its SUBSCRIBE was seen and it is the only one of these names there."""
-    names = consumer.topic, consumer.subscription
-    found = [n for n, moves in seen.numbers.items() if moves.subscribed == names]
-    return found[0] if len(found) == 1 else None
-
-
-def _number(
-    seen: SeenConnection,
-    consumer: ConsumerTold,
-    left: Sequence[ConsumerTold],
-    unnamed: Sequence[int],
-) -> tuple[int | None, str]:
+def _number(seen: SeenConnection, consumer: ConsumerTold) -> tuple[int | None, str]:
     """Which number it has, and how that is known; None: it has said nothing, or is not known."""
-    mine = [n for n in unnamed if (n, consumer.identity) not in seen.out]
-    if len(left) == 1 and len(mine) == len(unnamed) == 1:
+    before = seen.proven(consumer.identity)
+    if before is not None and (before, consumer.identity) not in seen.out:
+        return before, str(seen.named[before].columns["known_by"])
+    others = [
+        each.identity
+        for each in seen.left
+        if each.identity != consumer.identity and seen.proven(each.identity) is None
+    ]
+    unnamed = seen.free
+    mine = [number for number in unnamed if (number, consumer.identity) not in seen.out]
+    by_topic = [number for number in mine if consumer.topic in seen.numbers[number].topics]
+    if len(by_topic) == 1 and all(identity[0] != consumer.topic for identity in others):
+        return by_topic[0], "ledger"
+    if len(seen.left) == 1 and len(mine) == len(unnamed) == 1:
         return mine[0], "address"
     if len(mine) != 1:
         return None, "address"
-    others = [each for each in left if each.identity != consumer.identity]
-    taken = any((mine[0], each.identity) not in seen.out for each in others)
+    taken = any((mine[0], identity) not in seen.out for identity in others)
     return (None, "address") if taken else (mine[0], "movement")
 
 
-def _is_out(seen: SeenConnection, consumer: ConsumerTold, unnamed: Sequence[int]) -> bool:
-    """Whether it is none of these: it has said nothing yet."""
-    return all((number, consumer.identity) in seen.out for number in unnamed)
+def _is_silent(seen: SeenConnection, consumer: ConsumerTold) -> bool:
+    """Whether it is none of those that have spoken."""
+    return all((number, consumer.identity) in seen.out for number in seen.free)

@@ -51,6 +51,11 @@ class RunningCapture:
         """Of the clients that are captured; may be asked by another thread."""
         return {address_text(each.sides.client) for each in self.following.connections()}
 
+    @property
+    def mistaken(self) -> int:
+        """Names of consumers that were taken back."""
+        return 0 if self._naming is None else self._naming.mistaken
+
     def packet(self, packet: Packet) -> None:
         """One packet."""
         if self._naming is not None:
@@ -76,10 +81,10 @@ class RunningCapture:
         assert self._naming is not None
         assert self._samples is not None
         while not self._samples.empty():
-            told, complete = self._samples.get()
-            self._naming.sample(told, complete=complete)
+            told = self._samples.get()
+            self._naming.sample(told)
             if self._whole_topics:
-                for consumer in told:
+                for consumer in told.consumers:
                     self._expect(plain_address(consumer.address))
         if self._naming.due(now_ns) or at_end:
             self.following.pass_time(now_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 ToldIdentity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
@@ -33,7 +33,15 @@ class ConsumerTold(NamedTuple):
         return self.topic, self.subscription, self.name, self.address
 
 
-ToldSample = tuple[Sequence[ConsumerTold], bool]  # and whether of all topics that may be meant
+class ToldSample(NamedTuple):
+    """What was told at one moment. complete: of all topics that may be meant.
+
+    ledgers: whose they are, as far as internal stats tell: no two topics have the same.
+    """
+
+    consumers: Sequence[ConsumerTold]
+    complete: bool
+    ledgers: Mapping[int, str] = {}
 
 
 def plain_address(address: str | None) -> str:

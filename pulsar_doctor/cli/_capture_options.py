@@ -23,6 +23,7 @@ class CaptureRequest:
     seconds: float | None
     topics: tuple[str, ...]
     stats_files: tuple[str, ...]
+    internal_files: tuple[str, ...]
     ports: tuple[int, ...]
     client: str | None
     trace_dir: Path
@@ -91,5 +92,10 @@ naming_options = together(
     click.option(
         "--stats", "stats_files", metavar="FILE", multiple=True,
         help="Learn it from stats that were kept, as in `stall-check --stats`; may be repeated.",
+    ),
+    click.option(
+        "--internal-stats", "internal_files", metavar="FILE", multiple=True,
+        help="What `pulsar-admin topics stats-internal` printed of the same topic: its ledgers "
+        "tell consumers of several topics on one connection apart.",
     ),
 )  # fmt: skip

@@ -113,6 +113,7 @@ def command(asked: CaptureRequest) -> int:
                 trace_dir=str(asked.trace_dir),
                 kernel_drops=source.drops(),
                 not_written=writer.dropped,
+                mistaken=running.mistaken,
             )
             parts = {name: told[name] for name in ("packets", "connections", "bytes")}
             writer.tell({"files": names, **parts})
@@ -135,8 +136,9 @@ def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> Ru
         from pulsar_doctor.broker.samples import read
         from pulsar_doctor.capture.asking import told_in
 
-        for told in told_in(read(asked.stats_files, topics=asked.topics).windows):
-            samples.put((told, False))
+        kept = read(asked.stats_files, asked.internal_files, topics=asked.topics)
+        for told in told_in(kept.windows):
+            samples.put(told)
     elif samples is not None:
         from pulsar_doctor.capture.asking import BrokerAsked
 
@@ -156,6 +158,10 @@ def _check(asked: CaptureRequest) -> None:
         raise InputError("give either files, or `-` for a pipe, or an interface with -i")
     if asked.stats_files and _asks(asked) and not asked.topics:
         raise InputError("--stats tells what the broker said: leave out --admin-url")
+    if asked.internal_files and not asked.stats_files:
+        raise InputError(
+            "--internal-stats tells no names: give what the same broker says in --stats"
+        )
     if PIPE in asked.files and len(asked.files) > 1:
         raise InputError("`-` is a pipe, and is read alone: give either it or files")
     if asked.changes and not asked.is_live:

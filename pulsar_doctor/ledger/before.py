@@ -3,7 +3,8 @@
 A capture may begin in the middle of a consumer's life. Its SUBSCRIBE is not there, so who it is and
 what it was granted is known by the broker's stats alone: a row STATS. One that has said nothing yet
 has no number; it gets that of the first STATS of its name that has one. Until a STATS tells permits
-the numbers of its ledger are not known.
+the numbers of its ledger are not known. Where a STATS was mistaken in whose number it is, another
+says so: that incarnation ends, its ledger not known, and its number is nobody's again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 from pulsar_doctor.ledger import permits
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.consumers import Connection, Consumer, split_partition
-from pulsar_doctor.wire.columns import Row
+from pulsar_doctor.wire.columns import MISTAKEN, Row
 
 ASKS_ON_ARRIVAL = ("2.0.1-incubating", "pulsar-rs")  # clients; see Ledger.asks_on_arrival
 
@@ -28,12 +29,18 @@ class Beginning(Protocol):
     def begin(self, connection: Connection, consumer: Consumer) -> None:
         """Begins an incarnation."""
 
+    def end(self, connection: Connection, consumer: Consumer, row: Row) -> None:
+        """Ends one."""
+
 
 def told(here: Beginning, connection: Connection, row: Row) -> None:
     """STATS: the broker's own words about a consumer of this connection."""
     connection.client_version = row.client_version = connection.client_version or row.client_version
     row.client_addr = connection.client_addr
     connection.greeted = True
+    if row.known_by == MISTAKEN:
+        _take_back(here, connection, row)
+        return
     consumer = _meant(connection, row)
     if consumer is None:
         row.incarnation = here.next_incarnation
@@ -54,6 +61,16 @@ def told(here: Beginning, connection: Connection, row: Row) -> None:
         permits.joined(consumer.ledger, row)
     if row.consumer_id is None:
         permits.apply(consumer.ledger, row)
+
+
+def _take_back(here: Beginning, connection: Connection, row: Row) -> None:
+    """What this number did was somebody else's."""
+    consumer = connection.consumers.get(-1 if row.consumer_id is None else row.consumer_id)
+    if consumer is not None:
+        row.incarnation, row.subscription_type = consumer.incarnation, consumer.subscription_type
+        consumer.siblings.stir(consumer)
+        permits.lose_track(consumer.ledger)
+        here.end(connection, consumer, row)
 
 
 def _meant(connection: Connection, row: Row) -> Consumer | None:

@@ -15,7 +15,13 @@ TLS = (
 
 
 def document(
-    totals: Totals, *, rows: int, trace_dir: str, kernel_drops: int, not_written: int = 0
+    totals: Totals,
+    *,
+    rows: int,
+    trace_dir: str,
+    kernel_drops: int,
+    not_written: int = 0,
+    mistaken: int = 0,
 ) -> dict[str, Any]:
     """All numbers: `pulsar-doctor/capture/1`."""
     return {
@@ -23,6 +29,7 @@ def document(
         "trace_dir": trace_dir,
         "rows": rows,
         "rows_not_written": not_written,
+        "names_taken_back": mistaken,
         "packets": {
             "read": totals.packets,
             "used": totals.segments,
@@ -78,6 +85,10 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         (
             told["rows_not_written"],
             "rows could not be written: the disk or --max-bytes refused them",
+        ),
+        (
+            told["names_taken_back"],
+            "names of consumers were taken back: rows STATS, known by mistaken",
         ),
         (packets["fragments"], "packets are fragments, which are not put together"),
         (packets["of_unknown_links"], "packets are of a link that is not known"),

@@ -22,6 +22,7 @@ TO_CLIENT = "to_client"
 OPEN, CLOSE, UNPARSED, TAKEN, GAP = "OPEN", "CLOSE", "UNPARSED", "TAKEN", "GAP"
 JOINED = "JOINED"  # from here on the frames of one direction are read: a capture begins or resumes
 STATS = "STATS"  # what the broker says of a consumer whose SUBSCRIBE is not in the capture
+MISTAKEN = "mistaken"  # in known_by: a STATS takes back what an earlier one said
 OURS = -1
 SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which could not be read
 
@@ -158,7 +159,8 @@ class Row:
         str | None,
         "string",
         "of a capture: how it is known where this command begins: beginning, silence or length; "
-        "STATS: how the consumer was found: name, address, movement, or only likely; "
+        "STATS: how the consumer was found: name, address, movement, ledger, or only likely; "
+        "mistaken: an earlier STATS of this number was wrong, and it is nobody's again; "
         "null: a tap saw it",
     ]
     last_sign: Annotated[

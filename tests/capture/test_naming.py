@@ -6,13 +6,15 @@ from queue import SimpleQueue
 
 from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.naming import Naming
-from pulsar_doctor.capture.told import ConsumerTold
+from pulsar_doctor.capture.told import ConsumerTold, ToldSample
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.capture.packing import START_NS, Heard, Talk
 from tests.capture.talks import BEGINNING
 from tests.tap.tapped import command_frame, message
 from tests.wire.test_batches import message as message_with
 
 SECOND = 1_000_000_000
+MESSAGE_LEDGER = 7  # of tests.tap.tapped.message
 TOPIC = "persistent://public/default/t"
 
 
@@ -20,9 +22,15 @@ def flow_of(number: int, permits: int) -> bytes:
     return command_frame(11, "flow", consumer_id=number, message_permits=permits)
 
 
-def told(name: str, permits: int, sent: int, at_ns: int, address: str = "10.0.0.7:43668"):
+def ack_of(number: int, ledger: int) -> bytes:
+    ids = [wire.MessageId(ledger_id=ledger, entry_id=1)]
+    return command_frame(10, "ack", consumer_id=number, ack_type=0, message_id=ids)
+
+
+def told(name: str, permits: int, sent: int, at_ns: int, topic: str = TOPIC):
+    address = "10.0.0.7:43668"
     return ConsumerTold(
-        TOPIC, "s", "Shared", name, f"/{address}", "Pulsar-CPP-v4", permits, 0, sent, None,
+        topic, "s", "Shared", name, f"/{address}", "Pulsar-CPP-v4", permits, 0, sent, None,
         at_ns, at_ns + 1000,
     )  # fmt: skip
 
@@ -48,13 +56,25 @@ class Named:
         self._run()
         self.talk.wait(2)
         now_ns = self.talk.now_ns
-        self.naming.sample([told(*each, now_ns) for each in consumers], complete=complete)
+        self.naming.sample(ToldSample([told(*each, now_ns) for each in consumers], complete))
+        self.talk.wait(2)
+        self._read()
+
+    def sample_of(
+        self, topic: str, *consumers: tuple[str, int, int], ledgers: tuple[int, ...] = ()
+    ) -> None:
+        """Likewise, of this topic alone, and of its ledgers."""
+        self._run()
+        self.talk.wait(2)
+        of_topic = [told(*each, self.talk.now_ns, topic) for each in consumers]
+        self.naming.sample(ToldSample(of_topic, False, dict.fromkeys(ledgers, topic)))
         self.talk.wait(2)
         self._read()
 
     def sample_at_once(self, *consumers: tuple[str, int, int]) -> None:
         self._run()
-        self.naming.sample([told(*each, self.talk.now_ns) for each in consumers], complete=True)
+        at_once = [told(*each, self.talk.now_ns) for each in consumers]
+        self.naming.sample(ToldSample(at_once, complete=True))
         self.talk.wait(2)
         self._read()
 
@@ -67,6 +87,13 @@ class Named:
     def _read(self) -> None:
         self.following.pass_time(self.talk.now_ns)
         self.naming.read(self.talk.now_ns, self.following.connections(), self.following.opened)
+
+    @property
+    def story(self) -> list[tuple[object, ...]]:
+        """Each STATS: name, number, how it was found."""
+        return [
+            (each["consumer_name"], each["consumer_id"], each["known_by"]) for each in self.stats
+        ]
 
     def found(self) -> dict[object, tuple[object, ...]]:
         """By name: the last number and how it was found."""
@@ -152,7 +179,7 @@ def test_a_sample_from_before_the_capture_tells_names_and_no_permits():
     named = Named()
     named.say((0, flow_of(7, 10)))
     named._run()
-    named.naming.sample([told("a", 10, 0, START_NS - SECOND)], complete=True)
+    named.naming.sample(ToldSample([told("a", 10, 0, START_NS - SECOND)], complete=True))
     named.talk.wait(3)
     named._read()
     assert named.found() == {"a": (7, "address")}
@@ -165,3 +192,60 @@ def test_one_whose_subscribe_was_seen_is_known_by_name():
     named.talk.wait(3)
     named.sample(("a", 5, 0))
     assert named.found() == {"a": (1, "name")}
+
+
+OTHER = "persistent://public/default/other"
+
+
+def test_a_likely_name_is_taken_back_where_its_numbers_move_otherwise():
+    named = Named()
+    named.talk.wait(3)
+    named.say((0, flow_of(7, 10)))
+    named.sample(("a", 10, 0), complete=False)
+    named.say((0, flow_of(7, 10)))
+    named.sample(("a", 10, 0), complete=False)
+    assert named.story[-2:] == [("a", 7, "mistaken"), ("a", None, "address")]
+    assert named.story[0] == ("a", 7, "likely")
+    assert named.naming.mistaken == 1
+
+
+def test_a_likely_name_is_taken_back_where_another_turns_up_who_may_have_that_number():
+    named = Named()
+    named.say((0, flow_of(7, 10)))
+    named.sample_of(TOPIC, ("a", 10, 0))
+    named.sample_of(OTHER, ("b", 10, 0))
+    assert named.story == [("a", 7, "likely"), ("a", 7, "mistaken")]
+
+
+def test_a_name_that_was_proven_is_not_taken_back_because_another_turns_up():
+    named = Named()
+    named.talk.wait(3)
+    named.say((0, flow_of(7, 10)))
+    named.sample(("a", 10, 0))
+    named.sample_of(OTHER, ("b", 0, 0))
+    assert named.naming.mistaken == 0
+    assert named.found() == {"a": (7, "address"), "b": (None, "address")}
+
+
+def test_ledgers_tell_consumers_of_two_topics_apart():
+    named = Named()
+    named.say((1, message(1, b"", 1)), (0, ack_of(2, ledger=90)))
+    named.sample_of(TOPIC, ("a", 10, 0), ledgers=(MESSAGE_LEDGER,))
+    named.sample_of(OTHER, ("b", 10, 0), ledgers=(89, 90))
+    assert named.found() == {"a": (1, "ledger"), "b": (2, "ledger")}
+    assert named.naming.mistaken == 0
+
+
+def test_a_likely_name_is_taken_back_where_its_messages_are_of_another_topics_ledger():
+    named = Named()
+    named.say((1, message(1, b"", 1)))
+    named.sample_of(TOPIC, ("a", 10, 0))
+    named.sample_of(OTHER, ("b", 10, 0), ledgers=(MESSAGE_LEDGER,))
+    assert named.story == [("a", 1, "likely"), ("a", 1, "mistaken"), ("b", 1, "ledger")]
+
+
+def test_two_consumers_of_one_topic_are_not_told_apart_by_its_ledgers():
+    named = Named()
+    named.say((1, message(1, b"", 1)))
+    named.sample_of(TOPIC, ("a", 10, 0), ("b", 10, 0), ledgers=(MESSAGE_LEDGER,))
+    assert named.story == []

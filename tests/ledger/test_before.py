@@ -13,7 +13,8 @@ from tests.ledger.rows import TOPIC, ack, closed, flow, message, opened, row
 def stats(number: int | None = 7, permits: int | None = 0, **columns: Any) -> Row:
     names = {"topic": TOPIC, "subscription": "s", "subscription_type": "Shared"}
     told = {**names, "consumer_name": "worker", "client_version": "Pulsar-CPP-v3.8.0"}
-    return row(STATS, consumer_id=number, permits=permits, known_by="address", **told | columns)
+    told["known_by"] = "address"
+    return row(STATS, consumer_id=number, permits=permits, **told | columns)
 
 
 def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
@@ -137,3 +138,24 @@ def test_saved_in_the_middle_it_goes_on_alike() -> None:
                 timeline = Timeline.restore(json.loads(json.dumps(timeline.state())), "t")
             got.append(values(timeline.apply(each)))
         assert got == expected
+
+
+def test_what_was_mistaken_is_taken_back_and_its_number_is_nobodys() -> None:
+    timeline = Timeline("t", from_start=False)
+    said = [opened(), stats(7, 3), message(1, consumer=7), stats(7, None, known_by="mistaken"),
+            flow(5, 7), stats(7, 4, consumer_name="other"), flow(5, 7)]  # fmt: skip
+    rows = [timeline.apply(each) for each in said]
+    assert [(row.command, row.incarnation, row.consumer_name) for row in rows[1:]] == [
+        ("STATS", 1, "worker"),
+        ("MESSAGE", 1, "worker"),
+        ("STATS", 1, "worker"),
+        ("FLOW", None, None),
+        ("STATS", 2, "other"),
+        ("FLOW", 2, "other"),
+    ]
+    mistaken, other = timeline.consumers
+    assert mistaken.closed_us is not None
+    assert mistaken.ledger.uncertain
+    assert [each.available_permits for each in rows[-2:]] == [4, 9]
+    (subscription,) = timeline.subscriptions()
+    assert subscription.consumers == (other,)

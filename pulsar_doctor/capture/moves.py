@@ -1,0 +1,172 @@
+"""What passed of each consumer of a connection, by its number, and whose number it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pulsar_doctor.capture.told import ConsumerTold, ToldIdentity
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.framing import Frame
+
+SUBSCRIBE, FLOW, MESSAGE, ACK, CLOSE_CONSUMER, REDELIVER = 4, 11, 9, 10, 16, 20
+OF_CONSUMERS = {SUBSCRIBE: "subscribe", FLOW: "flow", MESSAGE: "message", ACK: "ack",
+                REDELIVER: "redeliver", CLOSE_CONSUMER: "close_consumer"}  # fmt: skip
+LIKELY = "likely"  # known by nothing but that nobody else is told
+LEDGERS_MOST = 1_000  # of one number, of which nobody has told the topic
+NOT_SEEN = -1  # stands for every number that had said nothing at the last sample
+
+
+@dataclass(slots=True)
+class Moves:
+    """What passed of one number on a connection. subscribed: topic and subscription.
+
+    topics: those whose ledgers its messages are of; ledgers: that nobody has told the topic of.
+    """
+
+    subscribed: tuple[str, str] | None = None
+    topics: set[str] = field(default_factory=set)
+    ledgers: set[int] = field(default_factory=set)
+    balance: int = 0
+    sent: int = 0
+    last_ns: int = 0
+    named: bool = False
+
+
+class Before(NamedTuple):
+    """An earlier sample, of a moment when a number rested, and how far it had moved then."""
+
+    permits: int | None
+    sent: int | None
+    moved: tuple[int, int]
+
+
+class Named(NamedTuple):
+    """A name that was told of a number."""
+
+    columns: dict[str, Any]
+    identity: ToldIdentity
+
+
+@dataclass(slots=True)
+class SeenConnection:
+    """One connection as its frames show it, and what is concluded of it.
+
+    met: its consumers as the broker told them last, by topic. out: pairs that cannot be. told:
+    those of whom there is a STATS. named: the names that stand.
+    """
+
+    numbers: dict[int, Moves] = field(default_factory=dict)
+    before: dict[ToldIdentity, dict[int, Before]] = field(default_factory=dict)
+    out: set[tuple[int, ToldIdentity]] = field(default_factory=set)
+    told: set[ToldIdentity] = field(default_factory=set)
+    named: dict[int, Named] = field(default_factory=dict)
+    met: dict[str, list[ConsumerTold]] = field(default_factory=dict)
+
+    def meet(self, consumers: Sequence[ConsumerTold], *, all_of_them: bool) -> None:
+        """Those of some topics, all that each has at this address; or of all topics."""
+        if all_of_them:
+            self.met.clear()
+        for topic in {each.topic for each in consumers}:
+            self.met[topic] = [each for each in consumers if each.topic == topic]
+
+    @property
+    def unnamed(self) -> list[int]:
+        """Numbers whose SUBSCRIBE was not seen."""
+        return [number for number, moves in self.numbers.items() if moves.subscribed is None]
+
+    @property
+    def left(self) -> list[ConsumerTold]:
+        """Consumers who may have one of those."""
+        met = [each for group in self.met.values() for each in group]
+        return [each for each in met if self.subscribed(each) is None]
+
+    def subscribed(self, consumer: ConsumerTold) -> int | None:
+        """Its number, where its SUBSCRIBE was seen and it is the only one of these names there."""
+        names = consumer.topic, consumer.subscription
+        found = [n for n, moves in self.numbers.items() if moves.subscribed == names]
+        return found[0] if len(found) == 1 else None
+
+    def proven(self, identity: ToldIdentity) -> int | None:
+        """Its number, where a name that is more than likely stands."""
+        for number, named in self.named.items():
+            if named.identity == identity and named.columns["known_by"] != LIKELY:
+                return number
+        return None
+
+    @property
+    def free(self) -> list[int]:
+        """Those of `unnamed` that nobody is proven to have."""
+        taken = {self.proven(each.identity) for each in self.left}
+        return [number for number in self.unnamed if number not in taken]
+
+    def forget_moves(self) -> None:
+        """Frames were missed: what moved is not known."""
+        self.before.clear()
+
+
+def move(seen: SeenConnection, frame: Frame, now_ns: int) -> None:
+    """A frame whose code is one of OF_CONSUMERS."""
+    try:
+        command = wire.BaseCommand.FromString(frame.command)
+    except Exception:  # upb's DecodeError; masking deals with it
+        return
+    part = getattr(command, OF_CONSUMERS[frame.code])
+    if frame.code == CLOSE_CONSUMER:
+        seen.numbers.pop(part.consumer_id, None)
+        seen.named.pop(part.consumer_id, None)
+        return
+    moves = seen.numbers.setdefault(part.consumer_id, Moves())
+    moves.last_ns = now_ns
+    if frame.code in (MESSAGE, ACK) and len(moves.ledgers) < LEDGERS_MOST:
+        ids = [part.message_id] if frame.code == MESSAGE else part.message_id
+        moves.ledgers.update(each.ledger_id for each in ids)
+    if frame.code == SUBSCRIBE:
+        seen.named.pop(part.consumer_id, None)
+        seen.numbers[part.consumer_id] = Moves((part.topic, part.subscription), last_ns=now_ns)
+    elif frame.code == FLOW:
+        moves.balance += part.message_permits
+    elif frame.code == MESSAGE:
+        batch = _batch_of(frame)
+        moves.balance -= batch
+        moves.sent += batch
+
+
+def _batch_of(frame: Frame) -> int:
+    """How many messages a MESSAGE brings; one where its metadata cannot be read."""
+    try:
+        metadata = wire.MessageMetadata.FromString(frame.metadata or b"")
+    except Exception:  # upb's DecodeError; masking deals with it
+        return 1
+    return max(1, metadata.num_messages_in_batch)
+
+
+def rule_out_by_moves(
+    seen: SeenConnection, consumers: Sequence[ConsumerTold], margin_ns: int
+) -> None:
+    """Holds what each consumer moved since an earlier sample against what each number did."""
+    for consumer in consumers:
+        before = seen.before.setdefault(consumer.identity, {})
+        for number, moves in seen.numbers.items():
+            if moves.subscribed is None:
+                then = before.get(number, before.get(NOT_SEEN))
+                if then is not None:
+                    before[number] = then
+                if moves.last_ns < consumer.from_ns - margin_ns:
+                    if then is not None and not _fits(then, consumer, moves):
+                        seen.out.add((number, consumer.identity))
+                    moved = moves.balance, moves.sent
+                    before[number] = Before(consumer.permits, consumer.sent, moved)
+        before[NOT_SEEN] = Before(consumer.permits, consumer.sent, (0, 0))
+
+
+def _fits(then: Before, now: ConsumerTold, moves: Moves) -> bool:
+    """Whether this number may be this consumer's, by what both did since then."""
+    permits, sent = _change(then.permits, now.permits), _change(then.sent, now.sent)
+    balance, count = moves.balance - then.moved[0], moves.sent - then.moved[1]
+    return permits in (None, balance) and sent in (None, count)
+
+
+def _change(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
