@@ -48,6 +48,7 @@ class CapturedConnection:
         self._data_ns = 0  # last data of either direction
         self._reset_ns: int | None = None
         self._letting_go = False
+        self._at_rest = False  # nothing waits, and nothing becomes due by time alone
 
     @property
     def settled(self) -> bool:
@@ -67,6 +68,9 @@ class CapturedConnection:
     ) -> None:
         """One segment of it."""
         way = TO_BROKER if segment.source == self.sides.client else TO_CLIENT
+        plain = segment.flags & (SYN | FIN | RST | ACK) == ACK
+        if plain and self._at_rest and self._pass_on(way, segment, now_ns, out, ids):
+            return
         stream, other = self.streams[way], self.streams[1 - way]
         self.settle(now_ns, out, ids)
         if segment.flags & SYN:
@@ -89,6 +93,37 @@ class CapturedConnection:
             self._held[way].put(segment)
         self.settle(now_ns, out, ids)
 
+    def _pass_on(
+        self,
+        way: int,
+        segment: TcpSegment,
+        now_ns: int,
+        out: CaptureListener,
+        ids: Iterator[int],
+    ) -> bool:
+        """Nothing waits, and this one is the next: as `apply` does it, without a look at the rest.
+
+        So are most of them. False, and nothing is done, where this one is another.
+        """
+        stream, other = self.streams[way], self.streams[1 - way]
+        acked, quiet = other.position(segment.ack), self._quiets[way]
+        if acked > other.next or stream.position(segment.seq) != stream.next:
+            return False
+        if segment.size != len(segment.data):
+            return False
+        if other.acked is None or acked > other.acked:
+            other.acked = acked
+        self._quiets[1 - way].heard(acked, segment.window, now_ns)
+        if segment.size:
+            at = stream.next
+            if quiet.stands_at(now_ns) == at:
+                self._end_silence(way, at)
+            quiet.said(at + segment.size, now_ns)
+            self._data_ns = now_ns
+            stream.pass_on(segment.size)
+            self._feed(way, segment.data, now_ns, out, ids)
+        return True
+
     def settle(
         self, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool = False
     ) -> None:
@@ -100,6 +135,11 @@ class CapturedConnection:
                 self._read_on(now_ns, out, ids, at_end=at_end)
         if not self.closed and (at_end or self._is_over(now_ns)):
             self._close("the capture ends" if at_end else self._why(), now_ns, out)
+        self._at_rest = (
+            self._reset_ns is None
+            and not any(self._held)
+            and all(stream.at_rest for stream in self.streams)
+        )
 
     def _read_on(
         self, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool
@@ -198,13 +238,17 @@ class CapturedConnection:
             self._say_joined(way, now_ns, out)
             if CONNECTED in frames.codes and way == TO_CLIENT:
                 self._learn(frames)
-            whole = all(each.in_step for each in self.bounds) and not self._letting_go
-            if SUBSCRIBE in frames.codes and not whole:
+            if SUBSCRIBE in frames.codes and not self._is_whole:
                 for part in _behind_each(frames, SUBSCRIBE):
                     out.frames(self.conn_id, way, part, now_ns)
                     self._unparsed(way, "the other direction is not in step", now_ns, out)
             else:
                 out.frames(self.conn_id, way, frames, now_ns)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether no frame of either direction is being missed."""
+        return all(each.in_step for each in self.bounds) and not self._letting_go
 
     def open(self, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
         """Tells of it, where that was not done yet."""

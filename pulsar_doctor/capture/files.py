@@ -61,22 +61,29 @@ class _Source:
     def __init__(self, chunks: Iterable[bytes], name: str) -> None:
         self.name = name
         self._chunks = iter(chunks)
-        self._have = bytearray()
+        self._have = b""
         self._at = 0
 
     def take(self, size: int) -> bytes:
         """So many bytes; fewer where the file ends."""
-        have = self._have
-        while len(have) - self._at < size:
-            del have[: self._at]
-            self._at = 0
+        at, end = self._at, self._at + size
+        if end > len(self._have):
+            self._read(size)
+            at, end = 0, size
+        self._at = end
+        return self._have[at:end]
+
+    def _read(self, size: int) -> None:
+        """Reads on until so many are there, or the file ends."""
+        pieces = [self._have[self._at :]]
+        there = len(pieces[0])
+        while there < size:
             chunk = next(self._chunks, b"")
             if not chunk:
                 break
-            have += chunk
-        taken = bytes(have[self._at : self._at + size])
-        self._at += len(taken)
-        return taken
+            pieces.append(chunk)
+            there += len(chunk)
+        self._have = b"".join(pieces)
 
     def damaged(self, why: str) -> InputError:
         return InputError(f"{self.name} is damaged: {why}; what came before it has been read")

@@ -186,8 +186,10 @@ class CaptureFollowing:
         return sides if self._is_wanted(sides.client) else None
 
     def _is_wanted(self, client: TcpEnd) -> bool:
+        if self._client is None:
+            return True
         text = address_text(client)
-        return self._client is None or self._client in (text, _host(text))
+        return self._client in (text, _host(text))
 
     def _is_new(self, connection: CapturedConnection, sides: Sides, segment: TcpSegment) -> bool:
         """Whether a SYN begins another connection between the same two ports."""

@@ -73,6 +73,17 @@ class Stream:
         return self._waiting_bytes
 
     @property
+    def at_rest(self) -> bool:
+        """Whether it has begun, and nothing of it waits, is missing or is at its end."""
+        return self.begin is not None and self.end is None and not self._pieces and not self.gap
+
+    def pass_on(self, size: int) -> None:
+        """So many bytes at `next` have come out, while it was at rest."""
+        self.next += size
+        self._reference = self.next
+        self._waits_since = None
+
+    @property
     def ended(self) -> bool:
         """Whether everything up to the FIN has come out."""
         return self.end is not None and self.begin is not None and self.next >= self.end
