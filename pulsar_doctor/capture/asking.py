@@ -188,18 +188,21 @@ def _addresses_in(stats: object) -> frozenset[str]:
 
 
 def told_in(windows: Iterable[TopicWindow]) -> Iterator[ToldSample]:
-    """The consumers of samples that were kept; their time is known to the second, or not at all:
-    then they tell names alone."""
+    """The consumers of samples that were kept: those whose time is known, to the second; and of
+    each topic the last one for the names, which may be of a time before the packets."""
     for each in windows:
         topic = full_name(each.topic, each.partition)
         for sample in each.window.samples:
             now_ns = (sample.now_ms or 0) * 1_000_000
             told = told_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)
-            if not sample.now_told:
-                told = [consumer._replace(permits=None) for consumer in told]
-            internal = sample.internal
-            ledgers = () if internal is None else ledgers_in(internal)
-            yield ToldSample(told, complete=False, ledgers=dict.fromkeys(ledgers, topic))
+            if sample.now_told:
+                yield ToldSample(told, complete=False)
+        names = [consumer._replace(permits=None) for consumer in told]
+        internal = each.window.last.internal
+        ledgers = () if internal is None else ledgers_in(internal)
+        yield ToldSample(
+            names, complete=False, ledgers=dict.fromkeys(ledgers, topic), standing=True
+        )
 
 
 def told_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[ConsumerTold]:

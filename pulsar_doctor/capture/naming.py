@@ -51,6 +51,8 @@ class Naming:
         self._out, self._tell = out, tell
         self._seen: dict[int, SeenConnection] = {}
         self._samples: list[ToldSample] = []
+        self._standing: list[ToldSample] = []
+        self._stood_ns = 0  # when they were looked at
         self._topics: dict[int, str] = {}  # by ledger
         self._began_ns: int | None = None
         self.mistaken = 0
@@ -85,7 +87,9 @@ class Naming:
     def sample(self, told: ToldSample) -> None:
         """What the broker says at one moment."""
         self._topics.update(told.ledgers)
-        if told.consumers:
+        if told.standing:
+            self._standing.append(told)
+        elif told.consumers:
             self._samples.append(told)
             self._samples.sort(key=lambda each: each.consumers[0].until_ns)
 
@@ -93,8 +97,14 @@ class Naming:
         """Whether a sample is old enough to be read."""
         if self._began_ns is None:
             self._began_ns = now_ns
+        return self._is_timed_due(now_ns) or self._is_standing_due(now_ns)
+
+    def _is_timed_due(self, now_ns: int) -> bool:
         first = self._samples[0].consumers[0] if self._samples else None
         return first is not None and first.until_ns + MARGIN_NS <= now_ns
+
+    def _is_standing_due(self, now_ns: int) -> bool:
+        return bool(self._standing) and now_ns - self._stood_ns >= MARGIN_NS
 
     def read(
         self,
@@ -106,10 +116,15 @@ class Naming:
     ) -> None:
         """Reads the samples that are due; at the end all, for the names that they tell."""
         by_address = {address_text(each.sides.client): each for each in connections}
-        while self._samples and (at_end or self.due(now_ns)):
-            told, complete, _ = self._samples.pop(0)
+        due = []
+        while self._samples and (at_end or self._is_timed_due(now_ns)):
+            due.append(self._samples.pop(0))
+        if at_end or self._is_standing_due(now_ns):
+            self._stood_ns = now_ns
+            due += self._standing
+        for told in due:
             at: dict[str, list[ConsumerTold]] = {}
-            for consumer in told:
+            for consumer in told.consumers:
                 at.setdefault(plain_address(consumer.address), []).append(consumer)
             for address, consumers in at.items():
                 connection = by_address.get(address)
@@ -117,8 +132,8 @@ class Naming:
                     conn_id = open_connection(connection)
                     within = (self._began_ns or 0) + MARGIN_NS <= consumers[0].from_ns
                     within = within and consumers[0].until_ns + MARGIN_NS <= now_ns
-                    settled = connection.settled and within
-                    self._name(conn_id, consumers, now_ns, settled=settled, complete=complete)
+                    settled = connection.settled and within and not told.standing
+                    self._name(conn_id, consumers, now_ns, settled=settled, complete=told.complete)
 
     def _name(
         self,

@@ -36,12 +36,14 @@ class ConsumerTold(NamedTuple):
 class ToldSample(NamedTuple):
     """What was told at one moment. complete: of all topics that may be meant.
 
-    ledgers: whose they are, as far as internal stats tell: no two topics have the same.
+    ledgers: whose they are, as far as internal stats tell: no two topics have the same. standing:
+    of no moment, so that it tells names alone, and as soon as there is somebody to be named.
     """
 
     consumers: Sequence[ConsumerTold]
     complete: bool
     ledgers: Mapping[int, str] = {}
+    standing: bool = False
 
 
 def plain_address(address: str | None) -> str:

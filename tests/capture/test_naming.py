@@ -249,3 +249,21 @@ def test_two_consumers_of_one_topic_are_not_told_apart_by_its_ledgers():
     named.say((1, message(1, b"", 1)))
     named.sample_of(TOPIC, ("a", 10, 0), ("b", 10, 0), ledgers=(MESSAGE_LEDGER,))
     assert named.story == []
+
+
+def test_a_sample_of_no_moment_names_those_who_speak_later():
+    named = Named()
+    kept = told("a", 10, 0, 0)._replace(permits=None)
+    named.naming.sample(ToldSample([kept], complete=False, standing=True))
+    named.talk.wait(3)
+    named._run()
+    named._read()
+    assert named.story == [("a", None, "address")]
+    named.say((0, flow_of(7, 10)))
+    named._run()
+    named.talk.wait(3)
+    named._read()
+    assert named.story[1:] == [("a", 7, "likely")]
+    named.talk.wait(3)
+    named._read()
+    assert len(named.stats) == 2
