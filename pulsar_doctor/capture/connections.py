@@ -14,7 +14,7 @@ from pulsar_doctor.capture.holding import Holding
 from pulsar_doctor.capture.listening import CaptureListener
 from pulsar_doctor.capture.packets import ACK, FIN, RST, SYN, TcpSegment, address_text
 from pulsar_doctor.capture.silences import Quiet
-from pulsar_doctor.capture.streams import WAIT_NS, Hole, Stream
+from pulsar_doctor.capture.streams import WAIT_NS, WRAP, Hole, Stream
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, Frames
 
@@ -107,7 +107,7 @@ class CapturedConnection:
         """
         stream, other = self.streams[way], self.streams[1 - way]
         acked, quiet = other.position(segment.ack), self._quiets[way]
-        if acked > other.next or stream.position(segment.seq) != stream.next:
+        if stream.next % WRAP != segment.seq or acked > other.next:
             return False
         if segment.size != len(segment.data):
             return False

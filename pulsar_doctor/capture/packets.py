@@ -18,6 +18,10 @@ IPV4, IPV6, VLANS = 0x0800, 0x86DD, (0x8100, 0x88A8, 0x9100)
 TCP = 6
 EXTENSIONS, FRAGMENT = (0, 43, 60), 44  # hop by hop, routing, destination options
 FIN, SYN, RST, ACK = 1, 2, 4, 16
+_KIND = struct.Struct(">H")
+_IPV4 = struct.Struct(">BxHxxHxBxx4s4s")  # version and length, total, fragment, protocol, from, to
+_IPV6 = struct.Struct(">4xHBx16s16s")  # payload, next header, from, to
+_TCP = struct.Struct(">HHIIBBH")  # ports, seq, ack, length, flags, window
 
 
 class TcpSegment(NamedTuple):
@@ -59,7 +63,7 @@ def _network(link: int, data: bytes) -> int | None:
     if link == COOKED:
         return _tagged(data, 14)
     if link == COOKED_2:
-        (kind,) = struct.unpack_from(">H", data)
+        (kind,) = _KIND.unpack_from(data)
         if kind in VLANS:
             return _tagged(data, 22)  # the tag comes first behind the 20 bytes of the header
         return 20 if kind in (IPV4, IPV6) else None
@@ -69,28 +73,25 @@ def _network(link: int, data: bytes) -> int | None:
 
 
 def _tagged(data: bytes, at: int) -> int | None:
-    (kind,) = struct.unpack_from(">H", data, at)
+    (kind,) = _KIND.unpack_from(data, at)
     while kind in VLANS:
         at += 4
-        (kind,) = struct.unpack_from(">H", data, at)
+        (kind,) = _KIND.unpack_from(data, at)
     return at + 2 if kind in (IPV4, IPV6) else None
 
 
 def _ip(data: bytes, at: int, wire_bytes: int) -> TcpSegment | Fragment | None:
     version = data[at] >> 4
     if version == 4:
-        (total,) = struct.unpack_from(">H", data, at + 2)
-        (fragment,) = struct.unpack_from(">H", data, at + 6)
-        protocol, behind = data[at + 9], at + 4 * (data[at] & 15)
+        first, total, fragment, protocol, source, target = _IPV4.unpack_from(data, at)
+        behind = at + 4 * (first & 15)
         ends = at + total if total else wire_bytes  # 0: larger than can be said (offloading)
-        source, target = data[at + 12 : at + 16], data[at + 16 : at + 20]
         if protocol == TCP and fragment & 0x3FFF:
             return Fragment()
     elif version == 6:
-        (total,) = struct.unpack_from(">H", data, at + 4)
-        protocol, behind = data[at + 6], at + 40
+        total, protocol, source, target = _IPV6.unpack_from(data, at)
+        behind = at + 40
         ends = behind + total if total else wire_bytes
-        source, target = data[at + 8 : at + 24], data[at + 24 : at + 40]
         while protocol in EXTENSIONS:
             protocol, behind = data[behind], behind + 8 * (data[behind + 1] + 1)
         if protocol == FRAGMENT:
@@ -101,7 +102,7 @@ def _ip(data: bytes, at: int, wire_bytes: int) -> TcpSegment | Fragment | None:
 
 
 def _tcp(data: bytes, at: int, ends: int, ends_of: tuple[bytes, bytes]) -> TcpSegment | None:
-    source, target, seq, ack, offset, flags, window = struct.unpack_from(">HHIIBBH", data, at)
+    source, target, seq, ack, offset, flags, window = _TCP.unpack_from(data, at)
     begins = at + 4 * (offset >> 4)
     if offset >> 4 < 5 or begins > ends:
         return None
