@@ -1,0 +1,121 @@
+"""Who a process is, by /proc: its user, its namespaces, what it runs. Nothing is written or sent.
+
+A process of a container has another pid there, and its files lie below /proc/PID/root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pulsar_doctor.errors import DoctorError, InputError
+
+ProcessKind = Literal["jvm", "python", "go", "other"]
+STOPPED = frozenset("tT")
+DEAD = frozenset("ZX")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process. pid: here; inner_pid: in its own namespace. uid, gid: effective ones.
+
+    started: ticks since boot, by which a process that has its pid later is told apart. caught: the
+    mask of signals that it has handlers for. state: the kernel's letter.
+    """
+
+    pid: int
+    inner_pid: int
+    name: str
+    uid: int
+    gid: int
+    state: str
+    started: int
+    caught: int
+    kind: ProcessKind
+
+    @property
+    def root(self) -> Path:
+        """Its root folder, as it is reached from here."""
+        return Path(f"/proc/{self.pid}/root")
+
+    def catches(self, signal: int) -> bool:
+        """Whether it has a handler for this signal."""
+        return bool(self.caught >> (signal - 1) & 1)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is still the same process, and no other one of its pid."""
+        try:
+            return _started(self.pid) == self.started
+        except OSError:
+            return False
+
+
+def process(pid: int) -> Process:
+    """The process of this pid. InputError where there is none; DoctorError without a /proc."""
+    if not Path("/proc/self/status").exists():
+        raise DoctorError("a process can be examined on Linux only: there is no /proc here")
+    try:
+        status = _status(pid)
+        started = _started(pid)
+    except OSError:
+        raise InputError(f"there is no process {pid} (any more)") from None
+    return Process(
+        pid=pid,
+        inner_pid=int(status.get("NSpid", str(pid)).split()[-1]),
+        name=status["Name"],
+        uid=int(status["Uid"].split()[1]),
+        gid=int(status["Gid"].split()[1]),
+        state=status["State"][:1],
+        started=started,
+        caught=int(status["SigCgt"], 16),
+        kind=_kind(pid),
+    )
+
+
+def mapped(pid: int) -> list[str] | None:
+    """The files that it has mapped; None where we may not see them."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    return sorted({line.split(maxsplit=5)[5] for line in lines if line.count("/")})
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _started(pid: int) -> int:
+    # The name in brackets may hold anything, brackets too.
+    return int(
+        Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
+    )
+
+
+def _kind(pid: int) -> ProcessKind:
+    files = mapped(pid) or []
+    names = [os.path.basename(file.removesuffix(" (deleted)")) for file in files]  # noqa: PTH119
+    if "libjvm.so" in names:
+        return "jvm"
+    try:
+        program = os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+    except OSError:
+        return "other"
+    base = program.rpartition("/")[2]
+    if re.match(r"(python|pypy)[\d.]*", base) or any(n.startswith("libpython") for n in names):
+        return "python"
+    return "go" if _is_go(pid) else "other"
+
+
+def _is_go(pid: int) -> bool:
+    """Whether its program says in its first section that Go has built it."""
+    try:
+        with Path(f"/proc/{pid}/exe").open("rb") as file:
+            return b"\xff Go buildinf:" in file.read(8 << 20)
+    except OSError:
+        return False

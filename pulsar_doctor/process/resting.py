@@ -1,0 +1,76 @@
+"""For how long a thread has not run, by the kernel's scheduler: exact without a second look.
+
+/proc/PID/task/TID/sched tells when a thread ran last, by the clock of the CPU that it ran on. These
+clocks differ, and stand still while a hypervisor takes the CPU away. So ours is read on the same
+CPU, and what comes out is the least that it can be. A thread that waits in a call does not run, and
+cannot have left it. Where the kernel does not tell this, nothing is told.
+
+Source: kernel/sched/debug.c (proc_sched_show_task), se.exec_start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+LEAST_SECONDS = 0.5  # less is nothing to speak of
+
+
+def resting_seconds(pid: int, threads: list[int]) -> dict[int, float]:
+    """How long each of these threads has not run, at least; ids of the kernel, as seen from here.
+
+    Less than LEAST_SECONDS is 0; who is not told of is left out. Moves this thread from CPU to CPU
+    for a moment.
+    """
+    ran = {}
+    for thread in threads:
+        task = Path(f"/proc/{pid}/task/{thread}")
+        try:
+            cpu = int(
+                task.joinpath("stat").read_text("utf-8", "replace").rpartition(")")[2].split()[36]
+            )
+            ran[thread] = (cpu, _last_ran(task.joinpath("sched")))
+        except (OSError, ValueError, IndexError):
+            continue
+    clocks = _clocks({cpu for cpu, _ in ran.values()})
+    found = {}
+    for thread, (cpu, last) in ran.items():
+        if cpu in clocks and last is not None:
+            seconds = (clocks[cpu] - last) / 1000
+            found[thread] = round(seconds, 1) if seconds >= LEAST_SECONDS else 0.0
+    return found
+
+
+def _clocks(cpus: set[int]) -> dict[int, float]:
+    """The clock of each of these CPUs now, in milliseconds; of those on which we may run."""
+    allowed = os.sched_getaffinity(0)
+    clocks = {}
+    try:
+        for cpu in cpus & allowed:
+            os.sched_setaffinity(0, {cpu})
+            os.sched_yield()
+            now = _last_ran(Path(f"/proc/self/task/{_own_thread()}/sched"))
+            if now is not None:
+                clocks[cpu] = now
+    except OSError:
+        return clocks
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return clocks
+
+
+def _own_thread() -> int:
+    import threading
+
+    return threading.get_native_id()
+
+
+def _last_ran(file: Path) -> float | None:
+    try:
+        told = re.search(
+            r"^se\.exec_start\s*:\s*([\d.]+)", file.read_text("utf-8", "replace"), re.M
+        )
+    except OSError:
+        return None
+    return float(told[1]) if told else None

@@ -1,0 +1,153 @@
+"""What a process tells of itself, as values: its clients' consumers, where its threads sit.
+
+None is not told: the client has no such field, or nobody looked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Address = tuple[str, int]
+Role = Literal["receives", "listens", "acknowledges", "client", "application"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConsumer:
+    """One consumer of a Java client by the client's own fields. Counts are messages.
+
+    kind: "multi" is the parent of one consumer for each topic or partition (children: their ids).
+    unsent_permits: taken by the application, not yet sent as FLOW; a parent has none of its own.
+    queue_size: its receiver queue size now, 0 for a zero queue; queue_size_most: as it was asked
+    for. waiting: in its queue; listener_waiting: handed to its listener's executor and not done
+    with, the one in the callback too. listener_threads: Java's ids of that executor's threads.
+    listener_executor_waiting: tasks of that executor, which others may share.
+    receives_pending: calls of receiveAsync that wait. acks_pending: in the grouping tracker.
+    unacked_tracked: by the ack timeout, where there is one. connected: whether it has a connection.
+    missing: fields that this client has not.
+    """
+
+    id: int
+    kind: Literal["single", "multi"]
+    topic: str | None = None
+    subscription: str | None = None
+    subscription_type: str | None = None
+    name: str | None = None
+    consumer_id: int | None = None
+    state: str | None = None
+    partition: int | None = None
+    children: tuple[int, ...] = ()
+    unsent_permits: int | None = None
+    queue_size: int | None = None
+    queue_size_most: int | None = None
+    queue_size_scales: bool | None = None
+    refill_threshold: int | None = None
+    waiting: int | None = None
+    listener_waiting: int | None = None
+    listener_executor_waiting: int | None = None
+    listener_threads: tuple[int, ...] = ()
+    paused: bool | None = None
+    listener: bool | None = None
+    zero_queue: bool = False
+    receives_pending: int | None = None
+    acks_pending: int | None = None
+    cumulative_ack_pending: bool | None = None
+    acks_grouped_micros: int | None = None
+    unacked_tracked: int | None = None
+    ack_timeout_ms: int | None = None
+    nacks_pending: int | None = None
+    dead_letter_after: int | None = None
+    dead_letter_topic: str | None = None
+    connected: bool | None = None
+    local_address: Address | None = None
+    remote_address: Address | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def refills_at(self) -> int | None:
+        """How many unsent permits it sends as one FLOW; None for a parent, or where not told."""
+        if self.kind == "multi" or self.zero_queue:
+            return None
+        if self.refill_threshold:
+            return self.refill_threshold
+        return None if self.queue_size is None else max(1, self.queue_size // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What the agent found at one moment. objects: that it looked at; milliseconds: its time."""
+
+    read_at_ms: int
+    consumers: tuple[ClientConsumer, ...]
+    runtime: str
+    objects: int
+    milliseconds: int
+    not_told: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """Where one thread is. role: what it is there for, as far as its stack tells.
+
+    top: the innermost frame. line: the innermost one of the application; None where all are the
+    JDK's or the client's. seconds: for how long, at least; None where one look alone tells nothing.
+    """
+
+    thread: str
+    role: Role
+    state: str
+    top: str | None
+    line: str | None
+    frames: tuple[str, ...] = ()
+    id: int | None = None
+    seconds: float | None = None
+
+    @property
+    def where(self) -> str:
+        """As a person says it: `java.lang.Thread.sleep under com.acme.Billing.charge (…:42)`."""
+        if self.line is None or self.line == self.top:
+            return self.line or self.top or "no frame"
+        return f"{method(self.top)} under {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class TcpConnection:
+    """One TCP connection of a process. unread, unsent: bytes in the kernel's queues.
+
+    read_ms, written_ms: since data came last and was sent last; None where nothing tells.
+    """
+
+    local: Address
+    remote: Address
+    unread: int
+    unsent: int
+    read_ms: int | None = None
+    written_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTold:
+    """All that one process has told. kind: as `identity` names it; runtime: None where not told.
+
+    connections: None where we may not see them. looks: of the agent, first and last; none where
+    nobody looked. seconds: between these, and between two dumps of its threads. threads: those that
+    matter to a consumer; threads_told: whether they were asked for. not_told: why not, a sentence
+    each.
+    """
+
+    pid: int
+    name: str
+    kind: str
+    connections: tuple[TcpConnection, ...] | None = None
+    runtime: str | None = None
+    looks: tuple[Inspection, ...] = ()
+    threads: tuple[Sitting, ...] = ()
+    threads_told: bool = False
+    deadlocks: tuple[tuple[str, ...], ...] = ()
+    seconds: float = 0.0
+    not_told: tuple[str, ...] = ()
+
+
+def method(frame: str | None) -> str:
+    """A frame without its file and line."""
+    return (frame or "").partition("(")[0].strip()
