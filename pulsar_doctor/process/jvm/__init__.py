@@ -1,0 +1,1 @@
+"""A running JVM: HotSpot's attach protocol, thread dumps, and the agent that reads the client."""

@@ -1,0 +1,122 @@
+"""Whether a process is a HotSpot JVM that can be attached to. Only then may it be sent SIGQUIT.
+
+SIGQUIT ends a process that does not catch it, and makes others (Go, PHP) do something of their own.
+A JVM prints a thread dump on its stdout upon it unless it finds an attach file and may be attached
+to. So four things must be there, and are looked at without touching it: libjvm.so is mapped, and no
+other JVM's parts; SIGQUIT has a handler; HotSpot's thread that takes signals runs, or its file of
+counters is there; and nothing says that attaching is disabled, or that it is stopped.
+
+Sources: HotSpot's attachListener_linux.cpp, perfMemory_linux.cpp, arguments.cpp
+(ReduceSignalUsage).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import signal
+from pathlib import Path
+
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.process.identity import DEAD, STOPPED, Process, mapped
+
+TAKES_SIGNALS = "Signal Dispatch"  # 15 letters of "Signal Dispatcher" are what the kernel keeps
+DISABLED = "-XX:+DisableAttachMechanism"
+CAPABILITIES = b"sun.rt.jvmCapabilities\0"
+COUNTERS_BYTES = 1 << 20
+
+
+class CannotAttach(DoctorError):
+    """Why a process cannot be looked into, in one sentence. The rest of it is examined anyway."""
+
+
+def require_attachable(process: Process) -> None:
+    """Raises CannotAttach unless this is a HotSpot JVM that lets us attach."""
+    pid = process.pid
+    if not process.is_there or process.state in DEAD:
+        raise CannotAttach(f"process {pid} is not there any more")
+    ours = os.geteuid()
+    if ours not in (0, process.uid):
+        raise CannotAttach(
+            f"process {pid} belongs to user {process.uid}; run this as that user, or as root"
+        )
+    _require_hotspot(process)
+    if process.state in STOPPED:
+        raise CannotAttach(f"process {pid} is stopped (SIGSTOP, or a debugger); it cannot answer")
+    if not process.catches(signal.SIGQUIT):
+        raise CannotAttach(
+            f"JVM {pid} does not catch SIGQUIT (it runs with -Xrs): attaching would end it"
+        )
+    counters = _counters(process)
+    if _disabled(process, counters):
+        raise CannotAttach(f"JVM {pid} runs with {DISABLED}; it cannot be looked into")
+    if counters is None and not _takes_signals(pid):
+        raise CannotAttach(
+            f"process {pid} has libjvm.so, but nothing shows that a HotSpot JVM runs in it"
+        )
+
+
+def _require_hotspot(process: Process) -> None:
+    pid, files = process.pid, mapped(process.pid)
+    if files is None:
+        raise CannotAttach(f"process {pid} may not be seen from here (no right to its /proc/maps)")
+    names = [file.removesuffix(" (deleted)").rpartition("/")[2] for file in files]
+    if any(re.match(r"libj9\w*\.so", name) for name in names):
+        raise CannotAttach(f"process {pid} is an OpenJ9 JVM; only HotSpot's can be looked into")
+    if "libjvm.so" in names:
+        return
+    if _is_native_image(pid):
+        raise CannotAttach(f"process {pid} is a native image of GraalVM; no JVM runs in it")
+    raise CannotAttach(f"process {pid} ({process.name}) is no JVM")
+
+
+def _is_native_image(pid: int) -> bool:
+    """Whether its program has the heap that native-image puts into each."""
+    try:
+        with (
+            Path(f"/proc/{pid}/exe").open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as program,
+        ):
+            return program.find(b".svm_heap\0") >= 0
+    except (OSError, ValueError):
+        return False
+
+
+def _takes_signals(pid: int) -> bool:
+    """Whether it has HotSpot's thread for signals; Java 8 does not tell the kernel its names."""
+    for task in Path(f"/proc/{pid}/task").glob("*/comm"):
+        try:
+            if task.read_text().strip() == TAKES_SIGNALS:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _counters(process: Process) -> bytes | None:
+    """The head of the file of counters that HotSpot keeps; None where there is none of its user."""
+    for file in (process.root / "tmp").glob(f"hsperfdata_*/{process.inner_pid}"):
+        try:
+            with file.open("rb") as opened:
+                whose = os.fstat(opened.fileno()).st_uid
+                head = opened.read(COUNTERS_BYTES)
+        except OSError:
+            continue
+        if whose == process.uid and head.startswith(b"\xca\xfe\xc0\xc0"):
+            return head
+    return None
+
+
+def _disabled(process: Process, counters: bytes | None) -> bool:
+    """Whether attaching is disabled: by its counters, or by what it was started with."""
+    if counters is not None and CAPABILITIES in counters:
+        told = counters.partition(CAPABILITIES)[2].lstrip(b"\0")
+        return told[:1] == b"0"
+    said = b""
+    for where in ("cmdline", "environ"):
+        try:
+            said += Path(f"/proc/{process.pid}/{where}").read_bytes()
+        except OSError:
+            continue
+    return DISABLED.encode() in said
