@@ -1,0 +1,49 @@
+"""Makes the agent's jar of its source: `python -m tests.process.jars`."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from pathlib import Path
+
+from pulsar_doctor.process.jvm.agent import JAR
+from pulsar_doctor.sandbox import distribution
+from tests.support.maven import compiled
+
+MANIFEST = (
+    b"Manifest-Version: 1.0\r\n"
+    b"Agent-Class: pulsardoctor.Agent\r\n"
+    b"Can-Redefine-Classes: false\r\n"
+    b"Can-Retransform-Classes: false\r\n\r\n"
+)
+CLASSES = ("Agent", "Walker")
+LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+
+def made(folder: Path) -> bytes:
+    """The jar of the class files in this folder."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as jar:
+        _put(jar, "META-INF/MANIFEST.MF", MANIFEST)
+        for name in CLASSES:
+            file = f"pulsardoctor/{name}.class"
+            _put(jar, file, (folder / file).read_bytes())
+    return out.getvalue()
+
+
+def _put(jar: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, LONG_AGO)
+    entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    entry.create_system = 3
+    jar.writestr(entry, content)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        compiled([JAR.with_name("Agent.java")], Path(folder), distribution.java_home() / "bin/java")
+        JAR.write_bytes(made(Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
