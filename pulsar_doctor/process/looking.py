@@ -1,0 +1,150 @@
+"""Looks at a process, and into it where that is asked for; twice, to see what moves.
+
+From outside is what /proc and the kernel's socket table tell: nothing is written, signalled or read
+out of the process. What cannot be had is one sentence, and the rest is told all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pulsar_doctor.process.identity import Process, process
+from pulsar_doctor.process.jvm import agent
+from pulsar_doctor.process.jvm.attach import Jvm
+from pulsar_doctor.process.jvm.dump import Dump, dump
+from pulsar_doctor.process.jvm.proof import CannotAttach
+from pulsar_doctor.process.jvm.tasks import kernel_threads
+from pulsar_doctor.process.python import PySpy
+from pulsar_doctor.process.resting import resting_seconds
+from pulsar_doctor.process.sockets import connections
+from pulsar_doctor.process.told import Inspection, ProcessTold, Sitting
+
+T = TypeVar("T")
+
+NO_RIGHT = "its connections may not be seen from here; run this as its user, or as root"
+HINTS = {
+    "jvm": "its clients' own numbers and where its threads sit: --attach reads them",
+    "python": "where its threads sit: --attach reads it by py-spy",
+    "go": "where its goroutines sit: by its pprof page, /debug/pprof/goroutine?debug=2, if it has "
+    "one; kill -QUIT prints them too, and ends it",
+    "other": "where its threads sit: gdb -p PID -batch -ex 'thread apply all bt', which stops it "
+    "for that moment",
+}
+
+
+@dataclass(slots=True)
+class Looking:
+    """One process, looked at from now on. inside: whether it may be asked itself."""
+
+    process: Process
+    inside: bool
+    _jvm: Jvm | None = None
+    _dumps: list[tuple[float, Dump]] = field(default_factory=list)
+    _looks: list[tuple[float, Inspection]] = field(default_factory=list)
+    _sittings: list[tuple[float, tuple[Sitting, ...]]] = field(default_factory=list)
+    _not_told: list[str] = field(default_factory=list)
+
+    @classmethod
+    def at(cls, pid: int, *, inside: bool) -> Looking:
+        """The first look. InputError where there is no such process."""
+        looking = cls(process(pid), inside)
+        looking._look()
+        return looking
+
+    def told(self) -> ProcessTold:
+        """What it has told up to now."""
+        seen = connections(self.process.pid)
+        told = ProcessTold(
+            pid=self.process.pid,
+            name=self.process.name,
+            kind=self.process.kind,
+            connections=None if seen is None else tuple(seen),
+            looks=tuple(look for _, look in self._looks),
+            not_told=(*(() if seen is not None else (NO_RIGHT,)), *self._not_told),
+        )
+        if self._looks:
+            told = replace(
+                told, runtime=self._looks[-1][1].runtime, seconds=self._between(self._looks)
+            )
+        if not self.inside:
+            hint = HINTS[self.process.kind].replace("PID", str(self.process.pid))
+            return replace(told, not_told=(*told.not_told, hint))
+        return self._with_threads(told)
+
+    def again(self) -> ProcessTold:
+        """Looks a second time; all that it has told."""
+        if self.inside:
+            self._look()
+        return self.told()
+
+    def _look(self) -> None:
+        if not self.inside:
+            return
+        kind = self.process.kind
+        if kind == "python":
+            self._try(lambda: self._sittings.append(_now(PySpy(self.process).sittings())))
+        elif kind == "jvm":
+            self._try(self._look_into_jvm)
+        else:
+            hint = HINTS[kind].replace("PID", str(self.process.pid))
+            self._say(f"process {self.process.pid} ({self.process.name}) cannot be asked; {hint}")
+
+    def _look_into_jvm(self) -> None:
+        if self._jvm is None:
+            self._jvm = Jvm(self.process)
+        self._dumps.append(_now(dump(self._jvm.ask("threaddump"))))
+        look = agent.consumers(self._jvm)
+        self._looks.append(_now(look))
+        for sentence in look.not_told:
+            self._say(sentence)
+
+    def _try(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except CannotAttach as error:
+            self._say(str(error))
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._not_told:
+            self._not_told.append(sentence)
+
+    @staticmethod
+    def _between(moments: list[tuple[float, Inspection]] | list[tuple[float, Dump]]) -> float:
+        return round(moments[-1][0] - moments[0][0], 1)
+
+    def _with_threads(self, told: ProcessTold) -> ProcessTold:
+        if self._dumps:
+            return replace(
+                told,
+                threads=self._java(),
+                threads_told=True,
+                deadlocks=self._dumps[-1][1].deadlocks,
+            )
+        if self._sittings:
+            return replace(told, threads=self._sittings[-1][1], threads_told=True)
+        return told
+
+    def _java(self) -> tuple[Sitting, ...]:
+        """Where its threads sit now, and for how long, at least."""
+        (first, then), (last, now) = self._dumps[0], self._dumps[-1]
+        matter = [(each, role) for each in now.threads if (role := each.role) is not None]
+        outer = kernel_threads(self.process)
+        ids = {each.id: outer.get(each.nid) for each, _ in matter}
+        rests = resting_seconds(self.process.pid, [tid for tid in ids.values() if tid is not None])
+        stayed = now.stayed(then) if len(self._dumps) > 1 else frozenset()
+        since, found = time.monotonic() - last, []
+        for each, role in matter:
+            rested = rests.get(ids[each.id] or 0)
+            if rested is None:  # nobody tells whether it ran: by its frames
+                seconds = round(last - first, 1) if each.id in stayed else 0.0
+            else:  # what has run since its dump may have left the place
+                seconds = rested if rested > since else 0.0
+            found.append(each.sitting(role, seconds or None))
+        return tuple(found)
+
+
+def _now(value: T) -> tuple[float, T]:
+    return time.monotonic(), value
