@@ -19,6 +19,7 @@ UNDECIDED = "undecided"  # the name of a clue: that the rule of a cause could no
 
 WIRE = "a trace of the wire"
 STATS = "the broker's stats"
+PROCESS = "a look into its process"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pulsar_doctor.broker.stats.functions import FunctionInstance
 from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
 from pulsar_doctor.evidence.answers import Measure
+from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.keys import Draining
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
@@ -86,7 +87,7 @@ class ConsumerView:
     since its last FLOW, or since it connected if none came later. sent_bytes: since it connected.
     msg_rate_out: messages a second that it was sent, in the window or a full minute.
     draining: hashes of keys that wait for its acks. waits_from: the position at which it joined,
-    where it is sent nothing before mark-delete is there.
+    where it is sent nothing before mark-delete is there. inside: what its own process tells.
     """
 
     label: str
@@ -161,6 +162,7 @@ class ConsumerView:
     msg_rate_out: float | None = None
     draining: Draining | None = None
     waits_from: str | None = None
+    inside: Inside | None = None
 
     @property
     def whereabouts(self) -> Whereabouts | None:

@@ -1,0 +1,271 @@
+"""What a process tells of the consumers in it: the client's own numbers, and where threads sit.
+
+It knows exactly what no broker can: how far it is to the next FLOW, whether it is paused, and what
+its application does. It knows nothing of backlogs, other consumers and the broker's permits.
+
+A partitioned or multi-topic consumer is a parent with children: each child has the permits of its
+topic, the parent has the listener, and a queue of its own before which the children's messages were
+counted as taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pulsar_doctor.evidence.answers import PROCESS
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, at_least, exactly
+from pulsar_doctor.process.told import ClientConsumer, ProcessTold, Role, Sitting
+
+FULL_NAME = "persistent://"
+WORKS_FOR = ("listens", "receives", "acknowledges")
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """A consumer of one topic in both looks, and its parent. None: it was not there."""
+
+    now: ClientConsumer
+    earlier: ClientConsumer | None
+    parent: ClientConsumer | None
+    parent_earlier: ClientConsumer | None
+
+
+def subscription_views(told: ProcessTold) -> list[SubscriptionView]:
+    """One for each subscription of a topic or partition that a consumer of the process is on."""
+    found: dict[tuple[str, int | None, str], list[_One]] = defaultdict(list)
+    for one in _everyone(told):
+        topic, partition = full_topic(one.now.topic or "?")
+        found[topic, partition, one.now.subscription or "?"].append(one)
+    return [
+        SubscriptionView(
+            topic=topic,
+            partition=partition,
+            subscription=subscription,
+            type=next((each.now.subscription_type for each in those), None),
+            sources=frozenset({PROCESS}),
+            consumers=tuple(_view(told, one, at) for at, one in enumerate(those)),
+            moment_ms=told.looks[-1].read_at_ms,
+        )
+        for (topic, partition, subscription), those in found.items()
+    ]
+
+
+def full_topic(name: str) -> tuple[str, int | None]:
+    """The full name of a topic as clients write it, and which partition it is."""
+    if "://" not in name:
+        name = f"{FULL_NAME}public/default/{name}" if "/" not in name else f"{FULL_NAME}{name}"
+    base, mark, number = name.rpartition("-partition-")
+    return (base, int(number)) if mark and number.isdigit() else (name, None)
+
+
+def _everyone(told: ProcessTold) -> Iterable[_One]:
+    if not told.looks:
+        return
+    now = {each.id: each for each in told.looks[-1].consumers}
+    then = {each.id: each for each in told.looks[0].consumers} if len(told.looks) > 1 else {}
+    parents = {child: each for each in now.values() for child in each.children}
+    for each in now.values():
+        if each.kind == "multi" or each.state in ("Closed", "Failed"):
+            continue
+        parent = parents.get(each.id)
+        yield _One(each, then.get(each.id), parent, then.get(parent.id) if parent else None)
+
+
+def _view(told: ProcessTold, one: _One, number: int) -> ConsumerView:
+    now, inside = one.now, _inside(told, one)
+    until, size = inside.until_flow, inside.queue_size
+    return ConsumerView(
+        label=now.name or f"#{number}",
+        number=number,
+        name=now.name,
+        address=None if now.local_address is None else "/{}:{}".format(*now.local_address),
+        queue_size=exactly(size),
+        refill_threshold=inside.refills_at,
+        one_by_one=size in (0, 1),
+        queued=Count(0, None) if inside.waiting is None else at_least(inside.waiting),
+        until_flow=exactly(until),
+        inside=inside,
+    )
+
+
+def _inside(told: ProcessTold, one: _One) -> Inside:
+    now, parent = one.now, one.parent
+    heads = [now] if parent is None else [now, parent]
+    listener = any(each.listener for each in heads) or None
+    waiting, handed = _sum(heads, "waiting"), _sum(heads, "listener_waiting")
+    taken = _taken(one)
+    several = len(_listening(told)) > 1
+    return Inside(
+        unsent=now.unsent_permits,
+        refills_at=now.refills_at,
+        queue_size=now.queue_size,
+        waiting=waiting,
+        handed=handed,
+        paused=next((True for each in heads if each.paused), now.paused),
+        listener=bool(listener) if now.listener is not None else None,
+        zero_queue=now.zero_queue,
+        taken=taken,
+        seconds=told.seconds,
+        asked=_asked(told, heads),
+        sits=_sits(told, heads, several=several) if (waiting or handed or now.zero_queue) else (),
+        acks_pending=_both(one, "acks_pending"),
+        acks_grouped_seconds=None
+        if now.acks_grouped_micros is None
+        else now.acks_grouped_micros / 1e6,
+        connected=now.connected,
+        deadlock=_deadlock(told),
+    )
+
+
+def _sum(heads: Sequence[ClientConsumer], name: str) -> int | None:
+    known = [getattr(each, name) for each in heads if getattr(each, name) is not None]
+    return sum(known) if known else None
+
+
+def _taken(one: _One) -> int | None:
+    """Whether messages left its queues between the looks: 0, or 1 for some; None with one look.
+
+    What waits may have grown meanwhile, which says nothing. A listener's count falls as it goes on.
+    """
+    if one.earlier is None:
+        return None
+    pairs = [(one.earlier, one.now)]
+    if one.parent is not None and one.parent_earlier is not None:
+        pairs.append((one.parent_earlier, one.parent))
+    return int(any(_moved(then, now) for then, now in pairs))
+
+
+def _moved(then: ClientConsumer, now: ClientConsumer) -> bool:
+    if then.unsent_permits != now.unsent_permits:
+        return True
+    fell = (
+        (then.waiting, now.waiting),
+        (then.listener_waiting, now.listener_waiting),
+    )
+    return any(
+        before is not None and after is not None and after < before for before, after in fell
+    )
+
+
+def _asked(told: ProcessTold, heads: Sequence[ClientConsumer]) -> bool | None:
+    """Whether somebody waits in receive. Which consumer's, a stack does not tell."""
+    if not told.threads_told:
+        return None
+    pending = any((each.receives_pending or 0) > 0 for each in heads)
+    return pending or any(each.role == "receives" for each in told.threads)
+
+
+def _listening(told: ProcessTold) -> list[ClientConsumer]:
+    return [each for each in told.looks[-1].consumers if each.listener]
+
+
+def _sits(
+    told: ProcessTold, heads: Sequence[ClientConsumer], *, several: bool
+) -> tuple[Sitting, ...]:
+    """The threads that its messages wait for: those of its listener's executor, where told."""
+    if any(each.listener for each in heads):
+        listening = [each for each in told.threads if each.role == "listens"]
+        pinned = {thread for each in heads for thread in each.listener_threads}
+        own = [each for each in listening if each.id in pinned]
+        found = own or ([] if several and pinned else listening)
+    else:
+        found = [each for each in told.threads if each.role in ("acknowledges", "application")]
+    return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
+
+
+def _deadlock(told: ProcessTold) -> tuple[str, ...]:
+    """The first deadlock with a thread in it that works for a consumer, or is the application's."""
+    roles = {each.thread: each.role for each in told.threads}
+    for names in told.deadlocks:
+        if any(roles.get(name) in (*WORKS_FOR, "application") for name in names):
+            return names
+    return ()
+
+
+def _both(one: _One, name: str) -> int | None:
+    """What is there in both looks, at least."""
+    if one.earlier is None:
+        return None
+    numbers = getattr(one.earlier, name), getattr(one.now, name)
+    return None if None in numbers else min(numbers)
+
+
+def looked_into(view: SubscriptionView, inside: SubscriptionView) -> SubscriptionView:
+    """A view by other sources, with what the process tells of its consumers on that subscription.
+
+    The same consumer has the same name and address; behind a proxy or NAT the address differs, and
+    the name is enough where nobody else has it. What the process does not tell stays as it is.
+    """
+    if view.consumers is None:
+        return replace(view, consumers=inside.consumers, sources=view.sources | inside.sources)
+    names = Counter(each.name for each in view.consumers)
+    joined = tuple(
+        _joined(each, inside.consumers or (), alone=names[each.name] == 1)
+        for each in view.consumers
+    )
+    return replace(view, consumers=joined, sources=view.sources | inside.sources)
+
+
+def seated(view: SubscriptionView, told: ProcessTold, ends: frozenset[str]) -> SubscriptionView:
+    """A view with where threads sit, of a process that does not tell its clients' own numbers.
+
+    ends: its addresses. Messages wait in the queue of a consumer without permits that holds more
+    than one; that it took none follows from the broker's side alone.
+    """
+    if not told.threads_told or view.consumers is None:
+        return view
+    if not any(each.address in ends for each in view.consumers):
+        return view
+    roles = {each.role for each in told.threads}
+    mine = "listens" if "listens" in roles else "application"
+    own = [each for each in told.threads if each.role == mine]
+    sits = tuple(sorted(own, key=lambda each: -(each.seconds or 0.0)))
+    consumers = (
+        replace(each, inside=_seen(each, roles, sits)) if each.address in ends else each
+        for each in view.consumers
+    )
+    return replace(view, sources=view.sources | {PROCESS}, consumers=tuple(consumers))
+
+
+def _seen(consumer: ConsumerView, roles: set[Role], sits: tuple[Sitting, ...]) -> Inside:
+    return Inside(
+        some_wait=(consumer.queued.least or 0) > 0,
+        taken=None if consumer.moved is None else int(consumer.moved),
+        listener="listens" in roles,
+        asked="receives" in roles,
+        sits=sits,
+    )
+
+
+def _joined(consumer: ConsumerView, inside: Sequence[ConsumerView], *, alone: bool) -> ConsumerView:
+    named = [each for each in inside if each.name is not None and each.name == consumer.name]
+    placed = [each for each in named if each.address == consumer.address]
+    found = placed or (named if alone else [])  # of other processes there may be more of the name
+    if len(found) != 1 or found[0].inside is None:
+        return consumer
+    told, own = found[0], found[0].inside
+    return replace(
+        consumer,
+        queue_size=told.queue_size or consumer.queue_size,
+        refill_threshold=told.refill_threshold or consumer.refill_threshold,
+        one_by_one=consumer.one_by_one if told.queue_size is None else told.one_by_one,
+        all_in_hand=consumer.all_in_hand if told.queue_size is None else told.one_by_one,
+        queued=consumer.queued if own.waiting is None else told.queued,
+        until_flow=told.until_flow or consumer.until_flow,
+        until_sending=_until_sending(consumer, own) or consumer.until_sending,
+        inside=own,
+    )
+
+
+def _until_sending(consumer: ConsumerView, own: Inside) -> Count | None:
+    """How many it has to take before the broker may send: below zero one FLOW is not enough."""
+    permits, first = consumer.permits.exact if consumer.permits else None, own.until_flow
+    if permits is None or permits > 0 or first is None or not own.refills_at:
+        return None
+    more = max(0, -permits // own.refills_at) * own.refills_at
+    return exactly(first + more)

@@ -1,0 +1,143 @@
+"""What the consumers of a process tell, as rules see it, and joined with what a broker tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pulsar_doctor.evidence.by_process import full_topic, looked_into, subscription_views
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, at_most, exactly
+from pulsar_doctor.process.told import ClientConsumer, Inspection, ProcessTold, Sitting
+
+ORDERS = "persistent://public/default/orders"
+ONE = ClientConsumer(
+    id=1, kind="single", topic=ORDERS, subscription="s", subscription_type="Shared", name="w",
+    unsent_permits=3, queue_size=10, waiting=7, listener_waiting=0, listener=False, paused=False,
+    state="Ready", local_address=("10.0.0.7", 5000), receives_pending=0,
+)  # fmt: skip
+SLEEPS = Sitting(
+    "main", "application", "RUNNABLE", "a.B.c (B.java:1)", "a.B.c (B.java:1)", (), 1, 9.0
+)
+
+
+def looked(*looks: list[ClientConsumer], **more: object) -> ProcessTold:
+    seen = tuple(
+        Inspection(1000 * at, tuple(each), "Java 17", 9, 9) for at, each in enumerate(looks)
+    )
+    told = ProcessTold(pid=1, name="java", kind="jvm", looks=seen, seconds=5.0, threads_told=True)
+    return replace(told, **more)
+
+
+def inside(told: ProcessTold) -> Inside:
+    ((consumer,),) = [view.consumers for view in subscription_views(told)]
+    assert consumer.inside is not None
+    return consumer.inside
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("orders", (ORDERS, None)),
+        ("acme/eu/orders", ("persistent://acme/eu/orders", None)),
+        ("non-persistent://acme/eu/o", ("non-persistent://acme/eu/o", None)),
+        (f"{ORDERS}-partition-2", (ORDERS, 2)),
+        (f"{ORDERS}-partition-x", (f"{ORDERS}-partition-x", None)),
+    ],
+)
+def test_a_topic_has_its_full_name_however_the_client_writes_it(name, full):
+    assert full_topic(name) == full
+
+
+def test_how_far_it_is_to_the_next_flow_is_exact():
+    (view,) = subscription_views(looked([ONE]))
+    (consumer,) = view.consumers or ()
+    assert (view.topic, view.subscription, view.type) == (ORDERS, "s", "Shared")
+    assert (consumer.until_flow, consumer.queue_size) == (Count(2, 2), Count(10, 10))
+    assert (consumer.refill_threshold, consumer.address) == (5, "/10.0.0.7:5000")
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "taken"),
+    [
+        ({}, {}, 0),
+        ({}, {"waiting": 9}, 0),  # more has come
+        ({}, {"waiting": 6}, 1),
+        ({}, {"unsent_permits": 4, "waiting": 7}, 1),
+        ({"unsent_permits": 4}, {"unsent_permits": 0}, 1),  # and a FLOW
+        ({"listener_waiting": 9}, {"listener_waiting": 8}, 1),
+        ({"listener_waiting": 8}, {"listener_waiting": 9}, 0),
+    ],
+)
+def test_whether_anything_was_taken_follows_from_two_looks(then, now, taken):
+    told = looked([replace(ONE, **then)], [replace(ONE, **now)])
+    assert inside(told).taken == taken
+    assert inside(looked([ONE])).taken is None
+
+
+def test_a_child_has_its_parents_pause_listener_and_queue():
+    child = replace(ONE, id=2, waiting=3, name="w")
+    parent = ClientConsumer(
+        id=1, kind="multi", children=(2,), paused=True, listener=True, waiting=4,
+        listener_waiting=5, listener_threads=(7,),
+    )  # fmt: skip
+    ear = replace(SLEEPS, thread="ear", role="listens", id=7)
+    told = inside(looked([child, parent], threads=(SLEEPS, ear)))
+    assert (told.paused, told.listener, told.waiting, told.handed) == (True, True, 7, 5)
+    assert [each.thread for each in told.sits] == ["ear"]
+
+
+def test_a_listener_of_another_consumer_is_not_taken_for_its_own():
+    ear = replace(SLEEPS, thread="ear", role="listens", id=7)
+    other = replace(ONE, id=2, listener=True, listener_threads=(7,), topic="other")
+    mine = replace(ONE, listener=True, listener_threads=(8,))
+    views = subscription_views(looked([mine, other], threads=(ear,)))
+    sits = {view.topic: (view.consumers or ())[0].inside.sits for view in views}  # type: ignore
+    assert not sits[ORDERS]
+    assert [each.thread for each in sits["persistent://public/default/other"]] == ["ear"]
+
+
+def test_nothing_is_stuck_for_longer_than_every_thread_that_could_have_taken_it():
+    told = looked([ONE], [ONE], threads=(SLEEPS, replace(SLEEPS, thread="timer", seconds=None)))
+    assert inside(told).stood == 5.0
+    assert inside(replace(told, threads=(SLEEPS,))).stood == 9.0
+
+
+def broker(*consumers: ConsumerView) -> SubscriptionView:
+    return SubscriptionView(
+        topic=ORDERS, partition=None, subscription="s", type="Shared",
+        sources=frozenset({"the broker's stats"}), consumers=consumers,
+    )  # fmt: skip
+
+
+def test_both_ledgers_stand_in_one_view():
+    (view,) = subscription_views(looked([ONE]))
+    there = ConsumerView(
+        label="w", name="w", address="/10.0.0.7:5000", permits=exactly(0), until_flow=at_most(5)
+    )
+    (joined,) = looked_into(broker(there), view).consumers or ()
+    assert (joined.permits, joined.until_flow, joined.until_sending) == (
+        Count(0, 0), Count(2, 2), Count(2, 2),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("permits", "until"), [(0, 2), (-4, 2), (-5, 7), (-9, 7), (-10, 12)])
+def test_below_zero_it_takes_several_flows_until_the_broker_may_send(permits, until):
+    (view,) = subscription_views(looked([ONE]))
+    there = ConsumerView(label="w", name="w", address="/10.0.0.7:5000", permits=exactly(permits))
+    (joined,) = looked_into(broker(there), view).consumers or ()
+    assert joined.until_sending == Count(until, until)
+
+
+def test_of_two_of_one_name_the_address_decides():
+    (view,) = subscription_views(looked([ONE]))
+    mine = ConsumerView(label="w", name="w", address="/10.0.0.7:5000")
+    other = ConsumerView(label="w (2)", name="w", address="/10.0.0.8:5000")
+    joined = looked_into(broker(mine, other), view).consumers or ()
+    assert [each.inside is not None for each in joined] == [True, False]
+    behind_nat = replace(mine, address="/192.0.2.1:9")
+    (alone,) = looked_into(broker(behind_nat), view).consumers or ()
+    assert alone.inside is not None
