@@ -17,7 +17,9 @@ from pulsar_doctor.remedies.sentence import remedy
 from pulsar_doctor.wording.durations import moment_of
 
 # Measures of a finding that are the age of its trouble.
-LASTING = frozenset({"quiet_for", "silent_for", "holds_since", "mark_delete_stood", "nobody_for"})
+LASTING = frozenset(
+    {"quiet_for", "silent_for", "holds_since", "mark_delete_stood", "nobody_for", "stood_for"}
+)
 TOLD = attrgetter(*(field.name for field in fields(ToldConsumer)))
 
 

@@ -21,6 +21,7 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.answers import (
     HEALTHY,
     NONE_OF_THESE,
+    PROCESS,
     SEVERITIES,
     Answers,
     Finding,
@@ -38,7 +39,7 @@ from pulsar_doctor.suspects.ranking import LIKELY, hidden_by_health, suspects_of
 from pulsar_doctor.suspects.ruling_out import ruled_out
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
-ToldBy = Literal["stats", "internal-stats", "trace"]
+ToldBy = Literal["stats", "internal-stats", "trace", "process"]
 FailOn = Literal["stalled", "suspect", "warning", "never"]
 FAILS: dict[FailOn, set[Status]] = {
     "stalled": {"stalled"},
@@ -47,10 +48,9 @@ FAILS: dict[FailOn, set[Status]] = {
     "never": set(),
 }
 NO_STALL = frozenset(  # what would be a warning, or nothing, if it were decided
-    {"ack-hole", "backlog-counter-wrong", "delayed-messages", "dispatch-throttled",
-     "holes-over-limit", "no-consumer", "not-acknowledging", "permits-differ", "redelivery-storm",
-     "slow-but-progressing", HEALTHY, NONE_OF_THESE}
-)  # fmt: skip
+    {"ack-hole", "acks-held-back", "backlog-counter-wrong", "delayed-messages",
+    "dispatch-throttled", "holes-over-limit", "no-consumer", "not-acknowledging", "permits-differ",
+    "redelivery-storm", "paused", "slow-but-progressing", HEALTHY, NONE_OF_THESE} )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +219,8 @@ def diagnose_wire(
 
 
 def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Iterable[RuleAnswer]:
+    if rule.needs == {PROCESS} and PROCESS not in view.sources:
+        return []  # of `examine` alone: not a line in every other verdict
     if not rule.needs & view.sources:
         return [NotTold(f"needs {' or '.join(sorted(rule.needs))}")]
     missing = view.refused or view.gap

@@ -419,7 +419,7 @@ def test_explain_prints_the_whole_of_a_rule(code: str, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert rule.text.strip() in out
     assert f"Needs: {' or '.join(sorted(rule.needs))}" in out
-    assert rule.needs <= {"a trace of the wire", "the broker's stats"}
+    assert rule.needs <= {"a trace of the wire", "the broker's stats", "a look into its process"}
     for threshold in rule.thresholds:
         assert threshold.meaning in out
     for other in rule.explains:

@@ -6,14 +6,17 @@ follow from the wire (see broker_script), it is one incident told both ways: by 
 both together, the answer is the same, but where `weaker` names a source with what it says alone:
 `unknown`, `not told`, `silent`, or a severity. What follows from the wire is judged as `stats` and,
 with the internal stats, as `internal`; the words and numbers of an answer are those of the wire.
-It says what the rule alone answers: `finds` (severity, confidence, consumer, says, evidence),
-`silent: true`, or `unknown` or `not_told` (`true` or a part of the reason); and may say what all
-rules together answer: `overall` (the status), `codes`.
+`inside` is what the process of a consumer told, by the consumer's name: the fields of `Inside`, its
+`sits` as `thread: role, where, seconds`; every source is judged with it, and without it the rule is
+silent. It says what the rule alone answers: `finds` (severity, confidence, consumer, says,
+evidence), `silent: true`, or `unknown` or `not_told` (`true` or a part of the reason); and may say
+what all rules together answer: `overall` (the status), `codes`.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,14 @@ import yaml
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, weighed_by
 from pulsar_doctor.evidence import by_stats, by_wire
-from pulsar_doctor.evidence.answers import SEVERITIES
+from pulsar_doctor.evidence.answers import PROCESS, SEVERITIES
+from pulsar_doctor.evidence.by_process import looked_into
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import exactly
+from pulsar_doctor.process.told import Sitting
 from pulsar_doctor.rules import load
 from tests.rules.broker_script import told_by_broker
 from tests.rules.stats_script import observed
@@ -37,7 +45,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the quick one, where i
 CASES = {path.stem: yaml.load(path.read_text(), LOADER) for path in sorted(FOLDER.glob("*.yaml"))}
 ANSWERS = {"finds", "silent", "unknown", "not_told"}
 KEYS = ANSWERS | {"name", "stats", "wire", "broker", "at", "told", "set", "overall", "codes"}
-KEYS |= {"weaker"}
+KEYS |= {"weaker", "inside"}
 VIEWS: dict[str, dict[str, SubscriptionView]] = {}  # of a case, as JSON
 BY_BOTH = {"both": "stats", "all": "internal"}  # the wire, and which of the broker's
 # How many cases of a rule are told both ways, at least: such that find, and such that are silent.
@@ -101,7 +109,49 @@ def _views_of(case: dict[str, Any]) -> dict[str, SubscriptionView]:
             for both, source in BY_BOTH.items()
             if source in views
         }
+    if "inside" in case:
+        told = {name: inside_of(fields) for name, fields in case["inside"].items()}
+        views = {source: with_process(view, told) for source, view in views.items()}
     return views
+
+
+def inside_of(fields: dict[str, Any]) -> Inside:
+    """What a case tells of one consumer's process."""
+    sits = []
+    for thread, words in (fields.get("sits") or {}).items():
+        role, where, seconds = words.split(", ")
+        asleep = None if seconds == "-" else float(seconds)
+        sits.append(Sitting(thread, role, "TIMED_WAITING", where, where, (where,), None, asleep))
+    lists = {"sits": tuple(sits), "deadlock": tuple(fields.get("deadlock", ()))}
+    return Inside(**({"seconds": 5.0} | fields | lists))
+
+
+def with_process(view: SubscriptionView, told: dict[str, Inside]) -> SubscriptionView:
+    consumers = tuple(
+        ConsumerView(
+            label=name,
+            name=name,
+            queue_size=exactly(inside.queue_size),
+            refill_threshold=inside.refills_at,
+            one_by_one=inside.queue_size in (0, 1),
+            until_flow=exactly(inside.until_flow),
+            inside=inside,
+        )
+        for name, inside in told.items()
+    )
+    return looked_into(view, replace(view, consumers=consumers, sources=frozenset({PROCESS})))
+
+
+@pytest.mark.parametrize(
+    ("code", "case"), [each for each in each_case() if "inside" in each.values[1]]
+)
+def test_nobody_who_did_not_look_into_a_process_hears_of_it(
+    code: str, case: dict[str, Any]
+) -> None:
+    if RULES[code].needs == {PROCESS}:
+        for view in views_of({k: v for k, v in case.items() if k != "inside"}).values():
+            alone = judged({}, view, [RULES[code]])
+            assert (alone.status, alone.findings, alone.not_told) == ("healthy", (), ())
 
 
 @pytest.mark.parametrize("code", [*RULES, *(set(CASES) - set(RULES))])

@@ -10,7 +10,7 @@ import pytest
 
 from pulsar_doctor.diagnosis.certainty import MEASURED, sure
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, weighed_by
-from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE
+from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE, PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.suspects.hypotheses import HYPOTHESES
 from pulsar_doctor.suspects.ranking import shares_of
@@ -106,6 +106,7 @@ def test_more_for_a_suspect_makes_it_likelier() -> None:
 
 def test_every_rule_is_a_hypothesis_and_every_hypothesis_a_rule() -> None:
     told_by_themselves = {"lost-to-redeliver-race", "permits-differ"}  # of two sources, or a trace
+    told_by_themselves |= {rule.code for rule in RULES if rule.needs == {PROCESS}}
     assert {each.code for each in HYPOTHESES} - {HEALTHY} == CODES - told_by_themselves
 
 
