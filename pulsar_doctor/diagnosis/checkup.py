@@ -16,8 +16,9 @@ from pulsar_doctor.diagnosis.weighing import (
     ToldBy,
     stall_is_likely,
 )
+from pulsar_doctor.process.told import ProcessTold
 
-Source = Literal["broker", "files", "trace", "broker and trace", "files and trace"]
+Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
 
 
@@ -74,6 +75,7 @@ class Checkup:
     notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
     guess_ms: when they may have been taken, by the last one's own time.
+    process: what was looked at, of `examine`.
     """
 
     source: Source
@@ -88,6 +90,7 @@ class Checkup:
     files: tuple[str, ...] = ()
     taken: Taken | None = None
     guess_ms: int | None = None
+    process: ProcessTold | None = None
     _counts: Counter[Status] = field(default_factory=Counter)
     _suspected: int = 0
     _sources: set[ToldBy] = field(default_factory=set)

@@ -9,8 +9,10 @@ from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.diagnosis.after import Earlier
+from pulsar_doctor.diagnosis.in_process import InProcess
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, ToldBy, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.answers import PROCESS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.ledger.consumers import Subscription, full_name
 
@@ -23,7 +25,8 @@ class Judge:
     """Asks the rules. subscription: only this one; None: all.
 
     wires: what a trace has shown; joined with what the broker tells of the same subscription.
-    earlier: what a file kept, to say what became of it.
+    earlier: what a file kept, to say what became of it. process: only what its consumers are on,
+    with what it tells itself.
     """
 
     rules: Sequence[Rule]
@@ -31,6 +34,7 @@ class Judge:
     subscription: str | None = None
     wires: Sequence[Subscription] = ()
     earlier: Earlier | None = None
+    process: InProcess | None = None
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
         """On each subscription of a topic or partition that is asked for."""
@@ -41,6 +45,8 @@ class Judge:
 
         A flag alone is not enough: one that has just been set needs the rest of the window.
         """
+        if self.process is not None:
+            return False  # which is looked at again when the window is over
         asked = [observed for window in windows for observed in self._asked(window)]
         return bool(asked) and all(
             is_blocked(observed) and self._verdict(observed).status == "stalled"
@@ -69,6 +75,8 @@ class Judge:
 
     def _asked(self, window: TopicWindow) -> Iterator[Observed]:
         for observed in window.subscriptions():
+            if self.process is not None and not self.process.concerns(observed):
+                continue
             if self.subscription in (None, observed.subscription):
                 yield observed
 
@@ -76,8 +84,11 @@ class Judge:
         view, wire = by_stats.subscription_view(observed), self._wire(observed)
         if wire is not None:
             view = merged(view, by_wire.subscription_view(wire))
-        sources = (*_told_by(observed), *(() if wire is None else ("trace",)))
-        diagnosis = replace(diagnose(view, self.rules, self.limits), sources=sources)
+        sources: list[ToldBy] = [*_told_by(observed), *(() if wire is None else ("trace",))]
+        if self.process is not None:
+            view = self.process.joined(view)
+            sources += ["process"] if PROCESS in view.sources else []
+        diagnosis = replace(diagnose(view, self.rules, self.limits), sources=tuple(sources))
         if self.earlier is None:
             return diagnosis
         return replace(diagnosis, after=self.earlier.after(observed, diagnosis))

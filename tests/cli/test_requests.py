@@ -36,6 +36,7 @@ NEEDED = {
     "trace verify": ["DIR"],
     "trace compact": ["DIR"],
     "capture": ["--trace", "DIR"],
+    "examine": ["1", "orders"],
 }
 
 SAMPLES = {  # of what an option takes, by the name of its type

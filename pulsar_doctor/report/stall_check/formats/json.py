@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.report.examine.document import process_json
 from pulsar_doctor.report.stall_check.causes import Causes
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
@@ -30,7 +31,9 @@ def _head(checkup: Checkup) -> dict[str, Any]:
 
 def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
     unreachable = [{"topic": topic, "reason": reason} for topic, reason in checkup.unreachable]
+    examined = {} if checkup.process is None else {"process": process_json(checkup.process)}
     return {
+        **examined,
         "causes": [cause.document() for cause in causes.ordered()],
         "sources": checkup.sources,
         "cluster": cluster_json(checkup),

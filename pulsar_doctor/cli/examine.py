@@ -1,0 +1,210 @@
+"""pulsar-doctor examine: a running client, untouched or asked, and the verdict on it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from pulsar_doctor.cli._options import (
+    DURATION,
+    connection_options,
+    fail_on_option,
+    output_option,
+    say,
+    set_option,
+    settings,
+    taking,
+    told,
+)
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.printing.gate import stderr, stdout
+
+if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis.checkup import Checkup
+    from pulsar_doctor.diagnosis.in_process import InProcess
+    from pulsar_doctor.diagnosis.judge import Judge
+    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.process.looking import Looking
+
+WILL = {
+    "jvm": "loads an agent of 9 KB into JVM {pid}: it reads fields of the Pulsar client for half "
+    "a second at most, and takes two thread dumps, each of which stops the JVM for some "
+    "milliseconds. The JVM keeps a thread 'Attach Listener' and its socket in /tmp, as after any "
+    "jcmd; from Java 21 on it warns on its stderr that an agent was loaded.",
+    "python": "reads the stacks of process {pid} with py-spy, without stopping it.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamineRequest:
+    """One call, as it was typed."""
+
+    pid: int
+    topics: tuple[str, ...]
+    attach: bool | None
+    window_seconds: float
+    interval_seconds: float
+    save: Path | None
+    changes: tuple[str, ...]
+    fail_on: FailOn
+    output: Literal["table", "json"]
+
+
+@click.command()
+@click.argument("pid", metavar="PID", type=click.IntRange(min=1))
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.option(
+    "--attach/--no-attach", default=None,
+    help="Ask the process itself, which is said first; else at a terminal you are asked.",
+)  # fmt: skip
+@click.option(
+    "--window", "window_seconds", type=DURATION, default="5s", show_default=True,
+    help="How long to watch: the broker's stats, and the process from one look to the next.",
+)  # fmt: skip
+@click.option(
+    "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
+    help="From one sample of the stats to the next.",
+)  # fmt: skip
+@click.option(
+    "--save", metavar="FILE", type=click.Path(path_type=Path),
+    help="Keep the samples of the stats in this file, as stall-check does.",
+)  # fmt: skip
+@set_option
+@fail_on_option
+@output_option("table", "json")
+@connection_options
+@taking(ExamineRequest)
+def command(asked: ExamineRequest) -> int:
+    """Says of a running process what its consumers wait for, without a restart.
+
+    From the outside, always: its connections by the kernel's socket table, and which consumers of
+    the cluster are at their other ends: among all topics that brokers list as loaded, which they do
+    once a minute, or among the TOPICs that you name. Nothing is written into the process, sent to
+    it or read out of it.
+
+    With --attach it is asked itself. A JVM (HotSpot, Java 8 and later): each consumer's unsent
+    permits, queue, waiting messages, whether it is paused, and the very line in which its listener
+    or its application sits, and for how long. Python, with the extra [examine]: the line of each
+    thread. Other programs cannot be asked, and it says how to look into them. It must be yours, or
+    you are root. The JVM may be in a container: give its PID as this machine sees it.
+
+    \b
+    pulsar-doctor examine 4711
+    pulsar-doctor examine 4711 --attach
+    pulsar-doctor examine 4711 --attach -o json | jq .process.consumers
+    pulsar-doctor examine $(pgrep -f billing.jar) --attach --admin-url http://broker:8080
+
+    What the process and the broker tell is one verdict. Where one of them cannot be had, it says so
+    and judges by the other. -o json is the document of stall-check with what the process told in
+    `process`.
+
+    Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no such
+    process; 3 where a verdict is unknown or something could not be read. 1 outranks 3.
+    """
+    from pulsar_doctor.process.identity import process
+    from pulsar_doctor.process.looking import Looking
+
+    kind = process(asked.pid).kind
+    inside = _wanted(asked, WILL.get(kind, "").format(pid=asked.pid))
+    looking = Looking.at(asked.pid, inside=inside)
+    checkup = _checkup(looking, asked)
+    return _report(checkup, asked)
+
+
+def _wanted(asked: ExamineRequest, will: str) -> bool:
+    """Whether it may be asked itself; what will be done is said first."""
+    if asked.attach is False or (asked.attach is None and not will):
+        return False
+    if asked.attach:
+        if will:
+            say(f"examine --attach {will}")
+        return True
+    if not (sys.stdin.isatty() and stderr().isatty()):
+        return False
+    say(f"--attach {will}")
+    return click.confirm("Ask the process itself?", default=False, err=True)
+
+
+def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
+    from pulsar_doctor.diagnosis.checkup import Checkup
+    from pulsar_doctor.diagnosis.in_process import InProcess
+    from pulsar_doctor.diagnosis.judge import Judge
+    from pulsar_doctor.diagnosis.limits import limits_of
+    from pulsar_doctor.rules import load
+
+    process = InProcess(looking.told(), looking.again)
+    judge = Judge(load(), limits_of(load(), asked.changes), process=process)
+    try:
+        checkup = _by_broker(process, judge, asked)
+        diagnoses = list(checkup.diagnoses)
+    except DoctorError as error:
+        say(f"the broker could not be asked, so this is by the process alone: {error}")
+        checkup, diagnoses = Checkup("process", []), []
+        checkup.unreachable.append(("(the broker)", str(error)))
+        _wait_for_second_look(asked)
+    checkup.diagnoses = [*diagnoses, *process.alone(judge.rules, judge.limits)]
+    checkup.process = process.told
+    return checkup
+
+
+def _wait_for_second_look(asked: ExamineRequest) -> None:
+    import time
+
+    time.sleep(asked.window_seconds)
+
+
+def _by_broker(process: InProcess, judge: Judge, asked: ExamineRequest) -> Checkup:
+    from contextlib import ExitStack
+
+    from pulsar_doctor.broker.fleet import Scope
+    from pulsar_doctor.broker.sampling import SamplingPlan
+    from pulsar_doctor.diagnosis.live import Asking, of_fleet, of_topics
+    from pulsar_doctor.report.progress import ProgressBar
+
+    plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
+    with ExitStack() as stack:
+        where = settings()
+        if where.sandbox:
+            from pulsar_doctor.sandbox.lifetime import connected
+
+            where = stack.enter_context(connected(where, say))
+        progress = ProgressBar(quiet=told("quiet"))
+        asking = Asking(where, plan, save=asked.save, say=say, progress=progress)
+        topics = [*process.topics, *asked.topics]
+        if topics:
+            return of_topics(asking, topics, judge)
+        checkup = of_fleet(asking, Scope(), judge)
+        checkup.diagnoses = list(checkup.diagnoses)
+        checkup.not_loaded.clear()  # nobody named them
+        return checkup
+
+
+def _report(checkup: Checkup, asked: ExamineRequest) -> int:
+    from pulsar_doctor.printing.gate import complain
+    from pulsar_doctor.report.examine import screen
+    from pulsar_doctor.report.stall_check import formats
+    from pulsar_doctor.report.stall_check.wanted import Wanted
+
+    assert checkup.process is not None
+    head = not told("quiet")
+    if asked.output == "table":
+        screen.write(checkup.process, stdout())
+    wanted = Wanted(asked.fail_on, verbose=told("verbose"), header=head, consumers=True)
+    if not checkup.diagnoses:
+        ends = len(checkup.process.connections or ())
+        complain(
+            f"no consumer of the cluster is known at the other end of its {ends} connections: "
+            "behind a proxy or NAT the broker sees other addresses, and only --attach tells"
+        )
+    if checkup.diagnoses or asked.output == "json":
+        formats.write(asked.output, checkup, stdout(), wanted=wanted)
+    tally = checkup.tally
+    if tally.fails(asked.fail_on):
+        return 1
+    nothing = not tally.subscriptions
+    unread = tally.counts["unknown"] or tally.unreachable
+    return DoctorError.exit_code if nothing or unread else 0

@@ -1,0 +1,83 @@
+"""The consumers of one process among all that a broker tells of, and what it tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, diagnose
+from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_views
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.process.told import ProcessTold
+
+
+@dataclass(slots=True)
+class InProcess:
+    """One process. begun: what it told at first; finish: looks again, and tells all.
+
+    Finished when the first verdict is asked for, which is when the broker's window is over.
+    """
+
+    begun: ProcessTold
+    finish: Callable[[], ProcessTold]
+    _told: ProcessTold | None = field(default=None, init=False)
+    _views: list[SubscriptionView] = field(default_factory=list, init=False)
+    _joined: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _on: frozenset[tuple[str, str]] = field(default=frozenset(), init=False)
+    _addresses: frozenset[str] = field(default=frozenset(), init=False)
+
+    def __post_init__(self) -> None:
+        self._on = frozenset(map(_place, subscription_views(self.begun)))
+        ends = (each.local for each in self.begun.connections or ())
+        self._addresses = frozenset(f"/{_host(host)}:{port}" for host, port in ends)
+
+    @property
+    def told(self) -> ProcessTold:
+        """All that it has told, both looks."""
+        if self._told is None:
+            self._told = self.finish()
+            self._views = subscription_views(self._told)
+        return self._told
+
+    @property
+    def topics(self) -> list[str]:
+        """Full names of topics and partitions that its consumers are on, as it told at first."""
+        return list(dict.fromkeys(map(_topic, subscription_views(self.begun))))
+
+    def concerns(self, observed: Observed) -> bool:
+        """Whether one of its consumers is on this subscription: by its name, or by address."""
+        if (full_name(observed.topic, observed.partition), observed.subscription) in self._on:
+            return True
+        return any(each.address in self._addresses for each in observed.now.consumers or ())
+
+    def joined(self, view: SubscriptionView) -> SubscriptionView:
+        """A view by other sources with what it tells; the same view where it tells nothing."""
+        told, at = self.told, _place(view)
+        for inside in self._views:
+            if _place(inside) == at:
+                self._joined.add(at)
+                return looked_into(view, inside)
+        return view if told.looks else seated(view, told, self._addresses)
+
+    def alone(self, rules: Sequence[Rule], limits: RuleLimits) -> list[Diagnosis]:
+        """The verdicts by itself alone, on what no broker has told of."""
+        assert self.told is not None
+        return [
+            replace(diagnose(view, rules, limits), sources=("process",))
+            for view in self._views
+            if _place(view) not in self._joined
+        ]
+
+
+def _topic(view: SubscriptionView) -> str:
+    return full_name(view.topic, view.partition)
+
+
+def _place(view: SubscriptionView) -> tuple[str, str]:
+    return _topic(view), view.subscription
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

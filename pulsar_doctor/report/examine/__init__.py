@@ -1,0 +1,1 @@
+"""What `examine` tells of the process itself, beside the verdicts."""

@@ -1,0 +1,92 @@
+"""What a process told, for a person: a few lines above the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.text import Text
+
+from pulsar_doctor.process.told import ClientConsumer, ProcessTold, TcpConnection
+from pulsar_doctor.report.examine.document import address
+from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many, printable
+
+LISTED_MOST = 20
+KINDS = {"jvm": "a JVM", "python": "Python", "go": "a Go program", "other": "a program"}
+SHOWN = ("listens", "receives", "acknowledges", "application")
+
+
+def write(told: ProcessTold, out: TextIO) -> None:
+    """Its connections, its consumers, its threads, and what it did not tell."""
+    console = console_on(out)
+    for line in _lines(told):
+        console.print(Text(printable(line)))
+    console.print()
+
+
+def _lines(told: ProcessTold) -> Iterator[str]:
+    runtime = f", {told.runtime}" if told.runtime else ""
+    yield f"process {told.pid}, {told.name}: {KINDS[told.kind]}{runtime}"
+    seen = told.connections
+    if seen is not None:
+        yield f"  {many(len(seen), 'TCP connection')}"
+        yield from _cut([f"    {_connection(each)}" for each in seen])
+    if told.looks:
+        yield "  consumers in its Pulsar clients" + ("" if told.looks[-1].consumers else ": none")
+        yield from _cut([f"    {_consumer(each)}" for each in told.looks[-1].consumers])
+    if told.threads:
+        yield "  threads"
+        shown = sorted(
+            told.threads, key=lambda each: SHOWN.index(each.role) if each.role in SHOWN else 9
+        )
+        yield from _cut(
+            [
+                f"    {each.thread} ({each.role}): {each.where}"
+                + (f", for {duration(each.seconds)} or longer" if each.seconds else "")
+                for each in shown
+                if each.role in SHOWN
+            ]
+        )
+    for names in told.deadlocks:
+        yield f"  deadlock: {' and '.join(names)} wait for each other"
+    for sentence in told.not_told:
+        yield f"  not told: {sentence}"
+
+
+def _cut(lines: list[str]) -> Iterator[str]:
+    yield from lines[:LISTED_MOST]
+    if len(lines) > LISTED_MOST:
+        yield f"    and {len(lines) - LISTED_MOST} more"
+
+
+def _connection(told: TcpConnection) -> str:
+    parts = [f"{address(told.local)} to {address(told.remote)}"]
+    if told.unread:
+        parts.append(f"{told.unread} bytes not read")
+    if told.read_ms is not None:
+        parts.append(f"last received {duration(told.read_ms / 1000)} ago")
+    if told.written_ms is not None:
+        parts.append(f"last sent {duration(told.written_ms / 1000)} ago")
+    return ", ".join(parts)
+
+
+def _consumer(told: ClientConsumer) -> str:
+    parts = [f"{told.name or 'unnamed'} on {told.topic}, {told.subscription}"]
+    if told.kind == "multi":
+        parts.append(f"parent of {many(len(told.children), 'consumer')}")
+    elif told.zero_queue:
+        parts.append("zero queue")
+    elif told.unsent_permits is not None:
+        parts.append(f"unsent permits {told.unsent_permits} of {told.refills_at}")
+    if told.queue_size:
+        parts.append(f"queue {told.queue_size}{', which scales' if told.queue_size_scales else ''}")
+    if told.waiting is not None:
+        parts.append(f"{told.waiting} waiting")
+    if told.listener_waiting:
+        parts.append(f"{told.listener_waiting} with its listener")
+    parts += ["paused"] if told.paused else []
+    parts += ["no connection"] if told.connected is False else []
+    parts += [f"not told: {', '.join(told.missing)}"] if told.missing else []
+    return ", ".join(parts)

@@ -1,0 +1,97 @@
+"""A real Java client in a process of its own, unprepared, that does what a test orders."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from pulsar_doctor.sandbox import distribution
+from tests.support.maven import compiled
+
+CLIENTS = Path(__file__).parent / "clients"
+SOURCE = CLIENTS / "Client.java"
+SECONDS = 60.0
+
+
+class JavaApplication:
+    """The process; see Client.java for its orders."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: IO[bytes]) -> None:
+        self._process = process
+        self._errors = errors
+        self.pid = process.pid
+        self._answer()
+
+    def order(self, *words: object) -> str:
+        """Has it done; an error in there is an AssertionError here."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        answer = self._answer()
+        assert not answer.startswith("error"), f"{words}: {answer}"
+        return answer
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        late = threading.Timer(SECONDS, self._process.kill)
+        late.start()
+        try:
+            for line in self._process.stdout:
+                if line.startswith("@"):
+                    return line[1:].strip()
+        finally:
+            late.cancel()
+        self._errors.seek(0)
+        said = self._errors.read().decode("utf-8", "replace")[-2000:]
+        raise AssertionError(f"the application has ended, or was silent for {SECONDS} s: {said}")
+
+
+def only_child(pid: int) -> int:
+    """The process that this one has started."""
+    told = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    assert len(told) == 1
+    return int(told[0])
+
+
+@functools.cache
+def classes() -> Path:
+    """The compiled application, outside of /tmp, which in a container is another one."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    atexit.register(shutil.rmtree, folder)
+    api = (distribution.pulsar_home(None) / "lib").glob("*pulsar-client*.jar")
+    compiled([SOURCE], folder, distribution.java_home() / "bin/java", ":".join(map(str, api)))
+    return folder
+
+
+@contextlib.contextmanager
+def running(
+    service_url: str, *,
+    java: Path | None = None, classpath: str | None = None,
+    options: Sequence[str] = (), before: Sequence[str] = (),
+) -> Iterator[JavaApplication]:  # fmt: skip
+    """The application, ended with the with-block. before: a command that starts it."""
+    java = java or distribution.java_home() / "bin/java"
+    classpath = classpath or f"{distribution.pulsar_home(None)}/lib/*"
+    line = [*before, str(java), "-Xmx256m", *options, "-cp", f"{classes()}:{classpath}"]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [*line, "com.acme.Client", service_url],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+        )  # fmt: skip
+        try:
+            yield JavaApplication(process, errors)
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()

@@ -1,0 +1,388 @@
+"""Real clients that nobody prepared, stuck in every way, looked into while they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pulsar_doctor.process.identity import process
+from pulsar_doctor.process.jvm import agent
+from pulsar_doctor.process.jvm.attach import Jvm
+from pulsar_doctor.process.told import ClientConsumer
+from tests.process.java_client import CLIENTS, JavaApplication, only_child, running
+from tests.support import eventually
+from tests.support.command_line import answered, pulsar_doctor
+from tests.support.maven import jar
+from tests.support.processes import descriptors
+from tests.support.wanting import wanting
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc")),
+]
+WINDOW = ("--window", "2s", "--interval", "500ms")
+
+
+@pytest.fixture
+def application(broker: Any) -> Iterator[JavaApplication]:
+    with running(broker.service_url) as started:
+        yield started
+
+
+def examined(application: JavaApplication, broker: Any, *more: str) -> dict[str, Any]:
+    """What `examine PID --attach -o json` prints."""
+    asked = ("examine", str(application.pid), "--attach", *WINDOW, *more, "-o", "json")
+    done = pulsar_doctor(*asked, broker=broker)
+    assert done.stdout, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def findings(document: dict[str, Any]) -> dict[tuple[str, str | None], dict[str, Any]]:
+    """All of them, by code and consumer."""
+    return {
+        (each["code"], each["consumer"]): each
+        for subscription in document["subscriptions"]
+        for each in subscription["findings"]
+    }
+
+
+def consumers(pid: int) -> list[ClientConsumer]:
+    """What the agent tells of all consumers in a JVM."""
+    return list(agent.consumers(Jvm(process(pid))).consumers)
+
+
+def consumer(pid: int) -> ClientConsumer:
+    """Of the only one."""
+    (found,) = consumers(pid)
+    return found
+
+
+def granted(admin: httpx.Client, topic: str) -> int:
+    """All permits that the only consumer of a topic was ever granted."""
+    told = admin.get(f"/admin/v2/{topic.replace('://', '/')}/stats").json()
+    (each,) = told["subscriptions"]["s"]["consumers"]
+    return int(each["availablePermits"] + each["msgOutCounter"])
+
+
+def still(read: Callable[[], Any]) -> Any:
+    """What it reads, once that is the same twice."""
+    before = read()
+    while (now := (time.sleep(0.2), read())[1]) != before:
+        before = now
+    return now
+
+
+def measured(finding: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each["value"] for each in finding["evidence"]}
+
+
+def test_a_receive_loop_that_sits_in_something_else_is_told_with_its_line(
+    application, broker, topic
+):
+    application.order("produce", topic, 40)
+    application.order("subscribe", "slow", 20, "plain", topic)
+    application.order("take", "slow", 7)
+    application.order("hang", "slow")
+    time.sleep(10)
+    began = time.monotonic()
+    document = examined(application, broker)
+    took = time.monotonic() - began
+    found = findings(document)["nobody-receives", "slow"]
+    print(found["summary"], f"{took:.1f} s")
+    assert took < 15
+    told = measured(found)
+    assert (told["unsent_permits"], told["next_flow_after"], told["queued"]) == (7, 3, 13)
+    assert "com.acme.Client$Billing.charge (Client.java:" in found["summary"]
+    assert "the broker may send it 0" in found["summary"]
+    assert told["stood_for"] >= 10
+    assert document["sources"] == ["stats", "internal-stats", "process"]
+    assert set(findings(document)) == {("nobody-receives", "slow")}
+
+
+def test_a_listener_that_waits_for_an_answer_is_told_with_its_line(application, broker, topic):
+    application.order("produce", topic, 60)
+    application.order("subscribe", "ear", 20, "listener+stuck", topic)
+    eventually(lambda: application.order("taken", "ear") == "4")
+    time.sleep(10)
+    document = examined(application, broker)
+    found = findings(document)["listener-stuck", "ear"]
+    print(found["summary"])
+    told = measured(found)
+    assert told["unsent_permits"] == 4
+    assert told["with_listener"] + told["queued"] >= 16
+    assert "under com.acme.Client$Billing.read (Client.java:" in found["summary"]
+    assert "Socket" in told["sits_in"]
+    assert told["thread"].startswith("pulsar-external-listener")
+    assert told["stood_for"] >= 10
+
+
+def test_a_paused_consumer_is_told_and_asks_for_nothing(application, broker, topic):
+    application.order("produce", topic, 60)
+    application.order("subscribe", "paused", 10, "plain", topic)
+    eventually(lambda: consumer(application.pid).waiting == 10)
+    application.order("pause", "paused")
+    application.order("take", "paused", 10)
+    document = examined(application, broker)
+    found = findings(document)["paused", "paused"]
+    print(found["summary"])
+    told = measured(found)
+    assert (told["available_permits"], told["unsent_permits"], told["queued"]) == (0, 10, 0)
+    assert "permits-exhausted" not in {code for code, _ in findings(document)}
+
+
+def test_a_zero_queue_asks_at_each_receive(application, broker, topic):
+    application.order("produce", topic, 20)
+    application.order("subscribe", "zero", 0, "plain", topic)
+    application.order("take", "zero", 3)
+    application.order("hang", "zero")
+    told = consumer(application.pid)
+    assert (told.zero_queue, told.queue_size, told.waiting, told.refills_at) == (True, 0, 0, None)
+    time.sleep(10)
+    found = findings(examined(application, broker))["nobody-receives", "zero"]
+    print(found["summary"])
+    assert "zero queue" in found["summary"]
+
+
+def test_every_part_of_a_topic_has_its_own_ledger_and_the_parent_its_queue(
+    application, broker, admin, topic
+):
+    admin.put(f"/admin/v2/{topic.replace('://', '/')}/partitions", json=3).raise_for_status()
+    application.order("produce", topic, 90)
+    application.order("subscribe", "parts", 10, "plain", topic)
+    application.order("take", "parts", 12)
+    told = still(lambda: consumers(application.pid))
+    (parent,) = [each for each in told if each.kind == "multi"]
+    children = [each for each in told if each.kind == "single"]
+    assert set(parent.children) == {each.id for each in children}
+    assert [each.partition for each in sorted(children, key=lambda c: c.partition)] == [0, 1, 2]
+    for each in children:
+        # Counted as taken where it went to its parent; all that was sent is somewhere.
+        assert each.unsent_permits + granted(admin, each.topic) - each.queue_size == _gone(
+            each, admin
+        )
+    handed = sum(_gone(each, admin) for each in children)
+    assert handed - parent.waiting == 12
+    document = examined(application, broker)
+    partitions = {each["partition"] for each in document["subscriptions"]}
+    assert partitions == {0, 1, 2}
+
+
+def _gone(child: ClientConsumer, admin: httpx.Client) -> int:
+    """How many messages of a child went to its parent: sent to it, and not in its queue."""
+    told = admin.get(f"/admin/v2/{child.topic.replace('://', '/')}/stats").json()
+    (each,) = told["subscriptions"]["s"]["consumers"]
+    return int(each["msgOutCounter"]) - (child.waiting or 0)
+
+
+def test_a_multi_topic_consumer_is_a_parent_with_a_child_for_each(
+    application, broker, topic, admin
+):
+    other = f"{topic}-other"
+    for each in (topic, other):
+        application.order("produce", each, 40)
+    application.order("subscribe", "multi", 10, "plain", f"{topic},{other}")
+    application.order("take", "multi", 5)
+    told = still(lambda: consumers(application.pid))
+    children = [each for each in told if each.kind == "single"]
+    (parent,) = [each for each in told if each.kind == "multi"]
+    assert {each.topic for each in children} == {topic, other}
+    assert sum(_gone(each, admin) for each in children) - parent.waiting == 5
+    for each in children:
+        assert each.unsent_permits + granted(admin, each.topic) - each.queue_size == _gone(
+            each, admin
+        )
+
+
+def test_a_queue_that_scales_is_told_as_it_is_now(application, broker, admin, topic):
+    application.order("produce", topic, 200)
+    application.order("subscribe", "auto", 64, "auto", topic)
+    sizes = set()
+    for taken in range(5, 105, 5):
+        application.order("take", "auto", 5)
+        told = still(lambda: consumer(application.pid))
+        sizes.add(told.queue_size)
+        assert told.queue_size_scales
+        # Whatever the size is: all that was granted is that, and what was given back.
+        assert granted(admin, topic) == told.queue_size + taken - told.unsent_permits
+    print(sorted(sizes))
+    assert len(sizes) > 1
+
+
+def test_acks_that_the_client_holds_back_are_told(application, broker, topic):
+    application.order("produce", topic, 20)
+    application.order("subscribe", "holds", 50, "hold", topic)
+    application.order("take", "holds", 12)
+    found = findings(examined(application, broker))["acks-held-back", "holds"]
+    print(found["summary"])
+    assert measured(found)["acks_pending"] == 12
+    assert measured(found)["acks_grouped_for"] == 600
+
+
+def test_a_deadlock_is_told_as_the_jvm_reports_it(application, broker, topic):
+    application.order("produce", topic, 40)
+    application.order("subscribe", "locked", 20, "plain", topic)
+    application.order("take", "locked", 2)
+    application.order("deadlock")
+    document = examined(application, broker)
+    found = findings(document)["receive-deadlock", "locked"]
+    print(found["summary"])
+    assert found["severity"] == "stalled"
+    assert document["process"]["deadlocks"] == [["left", "right"]]
+    assert "com.acme.Client$Billing.lock" in found["summary"]
+
+
+def test_settings_of_dead_letters_and_the_ack_timeout_are_told(application, topic):
+    application.order("produce", topic, 20)
+    application.order("subscribe", "dead", 10, "dead+keep", topic)
+    application.order("take", "dead", 4)
+    told = consumer(application.pid)
+    assert (told.dead_letter_after, told.dead_letter_topic) == (7, "given-up")
+    assert (told.ack_timeout_ms, told.unacked_tracked) == (30_000, 4)
+    assert told.missing == ()
+
+
+def test_unsent_permits_are_the_truth_in_a_hundred_looks(application, topic):
+    size, taken = 20, 0
+    application.order("produce", topic, 700)
+    application.order("subscribe", "count", size, "plain", topic)
+    right = 0
+    for look in range(100):
+        step = look % 13
+        numbers = application.order("take", "count", step).split()
+        assert numbers == [str(each) for each in range(taken, taken + step)]
+        taken += step
+        assert int(application.order("taken", "count")) == taken
+        right += consumer(application.pid).unsent_permits == taken % (size // 2)
+    assert right == 100
+
+
+def left_in_tmp(pid: int) -> list[Path]:
+    """What there is of us; the JVM's own socket stays, as after any jcmd."""
+    return [*Path("/tmp").glob(".pulsar-doctor-*"), *Path("/tmp").glob(f".attach_pid{pid}")]
+
+
+def test_ten_looks_leave_nothing_behind_and_hold_nothing_up(application, broker, topic):
+    application.order("produce", topic, 60)
+    application.order("subscribe", "kept", 20, "plain", topic)
+    application.order("take", "kept", 3)
+    examined(application, broker)  # the first loads what the JVM then keeps
+    assert not left_in_tmp(application.pid)
+    before = {what: int(application.order(what)) for what in ("threads", "classes", "heap")}
+    files = descriptors(application.pid)
+    application.order("longest")
+    for _ in range(10):
+        examined(application, broker, "--window", "100ms", "--interval", "50ms")
+    longest = float(application.order("longest"))
+    after = {what: int(application.order(what)) for what in ("threads", "classes", "heap")}
+    print(f"longest pause {longest:.1f} ms; before {before}, after {after}")
+    assert after["threads"] == before["threads"]
+    assert after["classes"] <= before["classes"] + 5
+    assert after["heap"] < before["heap"] + 200_000
+    assert descriptors(application.pid) == files
+    assert not left_in_tmp(application.pid)
+    assert application.order("take", "kept", 5).split() == ["3", "4", "5", "6", "7"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("version", ["2.8.4", "2.11.4", "3.0.7", "3.3.5", "4.0.8", "4.1.1"])
+def test_shaded_clients_of_all_versions_are_read(broker, topic, version):
+    jars = [*(f"org.apache.pulsar:{each}:{version}" for each in SHADED), *BESIDE]
+    with running(broker.service_url, classpath=":".join(str(jar(each)) for each in jars)) as it:
+        it.order("produce", topic, 40)
+        it.order("subscribe", "shaded", 20, "plain", topic)
+        it.order("take", "shaded", 7)
+        told = consumer(it.pid)
+        print(version, told)
+        assert (told.unsent_permits, told.queue_size, told.waiting) == (7, 20, 13)
+        assert (told.name, told.subscription, told.connected) == ("shaded", "s", True)
+        assert told.local_address is not None
+        assert bool(told.missing) == (
+            version == "2.8.4"
+        )  # which had no listener's count, no scaling
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "line"),
+    [("receive", "nobody-receives", "charge"), ("listener", "listener-stuck", "charge")],
+)
+def test_a_python_worker_that_hangs_is_told_with_its_line(
+    broker, client, topic, how, code, line, tmp_path
+):
+    pytest.importorskip("pulsar")
+    if not Path(sys.executable).with_name("py-spy").exists():
+        pytest.skip(wanting("py-spy"))
+    producer = client.create_producer(topic, batching_enabled=False)
+    for _ in range(30):
+        producer.send(b"x")
+    program = [sys.executable, CLIENTS / "stuck.py", broker.service_url, topic, how]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "ready\n"
+            time.sleep(10)
+            asked = ("examine", str(worker.pid), topic, "--attach", *WINDOW, "-o", "json")
+            document = json.loads(pulsar_doctor(*asked, broker=broker).stdout)
+        finally:
+            worker.kill()
+    found = findings(document)[code, "worker"]
+    print(found["summary"])
+    assert f"{line} (stuck.py:" in found["summary"]
+    assert measured(found)["stood_for"] >= 10
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason=wanting("root"))
+def test_a_client_in_a_container_is_told_as_any_other(broker, topic):
+    """Namespaces of its own for pids and files; its network is ours, so that it has the broker."""
+    inner = 'mount -t tmpfs none /tmp && exec "$@"'
+    unshare = ("unshare", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child")
+    with running(broker.service_url, before=(*unshare, "sh", "-c", inner, "sh")) as application:
+        application.order("produce", topic, 60)
+        application.order("subscribe", "inside", 20, "listener+stuck", topic)
+        eventually(lambda: application.order("taken", "inside") == "4")
+        application.pid = only_child(application.pid)
+        time.sleep(10)
+        tmp = Path(f"/proc/{application.pid}/root/tmp")
+        before = {each.name for each in tmp.iterdir()}
+        document = examined(application, broker)
+        left = {each.name for each in tmp.iterdir()} - before
+    found = findings(document)["listener-stuck", "inside"]
+    assert measured(found)["unsent_permits"] == 4
+    assert measured(found)["stood_for"] >= 10
+    assert "com.acme.Client$Billing.read" in found["summary"]
+    assert left == {".java_pid1"}
+
+
+SHADED = ("pulsar-client", "pulsar-client-api", "pulsar-client-admin-api")
+BESIDE = (  # what they do not bring
+    "org.slf4j:slf4j-api:1.7.36",
+    "io.opentelemetry:opentelemetry-api:1.45.0",
+    "io.opentelemetry:opentelemetry-context:1.45.0",
+    "io.opentelemetry:opentelemetry-api-incubator:1.45.0-alpha",
+    "com.fasterxml.jackson.core:jackson-annotations:2.17.2",
+)
+
+
+def test_without_attach_its_consumers_are_found_by_their_addresses(default_broker, topic):
+    with running(default_broker.service_url) as application:
+        application.order("produce", topic, 40)
+        application.order("subscribe", "outside", 20, "plain", topic)
+        application.order("take", "outside", 7)
+        time.sleep(3)  # until the broker's list has the topic
+        asked = ("examine", str(application.pid), *WINDOW, "-o", "json")
+        document = json.loads(answered(*asked, broker=default_broker).stdout)
+    (subscription,) = document["subscriptions"]
+    assert subscription["topic"] == topic
+    assert document["process"]["consumers"] is None
+    assert "process" not in document["sources"]
+    assert [each["read_ms"] is not None for each in document["process"]["connections"]]
