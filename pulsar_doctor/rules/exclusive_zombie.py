@@ -13,7 +13,7 @@ wait behind it (its key hashes drain, or it is the active consumer of Failover w
 is a stall, otherwise a warning.
 
 An Exclusive subscription lists one consumer at most: there a zombie and a hung application look
-the same, and nothing is guessed.
+the same, and nothing is guessed. One whose process was looked into and has its connection is none.
 
 Source: PulsarHandler's keep-alive and AbstractDispatcherSingleActiveConsumer.addConsumer
 (checkConnectionLiveness) in the broker.
@@ -55,6 +55,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     for each in everybody:
         namesakes.setdefault(each.name, []).append(each)
     for older in everybody:
+        if older.inside is not None and older.inside.connected:
+            continue  # its process lives, and holds the connection
         for newer in _successors(older, namesakes[older.name] if older.name else ()):
             yield from _judge(view, older, newer, limits)
 

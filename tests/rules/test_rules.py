@@ -6,7 +6,7 @@ follow from the wire (see broker_script), it is one incident told both ways: by 
 both together, the answer is the same, but where `weaker` names a source with what it says alone:
 `unknown`, `not told`, `silent`, or a severity. What follows from the wire is judged as `stats` and,
 with the internal stats, as `internal`; the words and numbers of an answer are those of the wire.
-`inside` is what the process of a consumer told, by the consumer's name: the fields of `Inside`, its
+`inside` is what the process of a consumer told, by the consumer's name: fields of `Inside`, its
 `sits` as `thread: role, where, seconds`; every source is judged with it, and without it the rule is
 silent. It says what the rule alone answers: `finds` (severity, confidence, consumer, says,
 evidence), `silent: true`, or `unknown` or `not_told` (`true` or a part of the reason); and may say
@@ -110,8 +110,7 @@ def _views_of(case: dict[str, Any]) -> dict[str, SubscriptionView]:
             if source in views
         }
     if "inside" in case:
-        told = {name: inside_of(fields) for name, fields in case["inside"].items()}
-        views = {source: with_process(view, told) for source, view in views.items()}
+        views = {source: with_process(view, case["inside"]) for source, view in views.items()}
     return views
 
 
@@ -123,21 +122,24 @@ def inside_of(fields: dict[str, Any]) -> Inside:
         asleep = None if seconds == "-" else float(seconds)
         sits.append(Sitting(thread, role, "TIMED_WAITING", where, where, (where,), None, asleep))
     lists = {"sits": tuple(sits), "deadlock": tuple(fields.get("deadlock", ()))}
-    return Inside(**({"seconds": 5.0} | fields | lists))
+    rest = {name: value for name, value in fields.items() if name != "address"}
+    return Inside(**({"seconds": 5.0} | rest | lists))
 
 
-def with_process(view: SubscriptionView, told: dict[str, Inside]) -> SubscriptionView:
+def with_process(view: SubscriptionView, told: dict[str, dict[str, Any]]) -> SubscriptionView:
     consumers = tuple(
         ConsumerView(
             label=name,
             name=name,
+            address=fields.get("address"),
             queue_size=exactly(inside.queue_size),
             refill_threshold=inside.refills_at,
             one_by_one=inside.queue_size in (0, 1),
             until_flow=exactly(inside.until_flow),
             inside=inside,
         )
-        for name, inside in told.items()
+        for name, fields in told.items()
+        for inside in [inside_of(fields)]
     )
     return looked_into(view, replace(view, consumers=consumers, sources=frozenset({PROCESS})))
 
