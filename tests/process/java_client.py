@@ -74,16 +74,17 @@ def classes() -> Path:
 @contextlib.contextmanager
 def running(
     service_url: str, *,
-    java: Path | None = None, classpath: str | None = None,
+    java: Path | None = None, classpath: str | None = None, jar: Path | None = None,
     options: Sequence[str] = (), before: Sequence[str] = (),
 ) -> Iterator[JavaApplication]:  # fmt: skip
-    """The application, ended with the with-block. before: a command that starts it."""
+    """The application, ended with the with-block. before: what starts it. jar: all of it."""
     java = java or distribution.java_home() / "bin/java"
     classpath = classpath or f"{distribution.pulsar_home(None)}/lib/*"
-    line = [*before, str(java), "-Xmx256m", *options, "-cp", f"{classes()}:{classpath}"]
+    where = ["-cp", f"{classes()}:{classpath}", "com.acme.Client"] if jar is None else ["-jar", jar]
+    line = [*before, str(java), "-Xmx256m", *options, *map(str, where)]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [*line, "com.acme.Client", service_url],
+            [*line, service_url],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
         try:

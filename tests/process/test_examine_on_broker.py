@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pulsar_doctor.process.identity import process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.told import ClientConsumer
-from tests.process.java_client import CLIENTS, JavaApplication, only_child, running
+from tests.process.java_client import CLIENTS, JavaApplication, classes, only_child, running
 from tests.support import eventually
 from tests.support.command_line import answered, pulsar_doctor
 from tests.support.maven import jar
@@ -363,6 +364,50 @@ def test_a_client_in_a_container_is_told_as_any_other(broker, topic):
     assert left == {".java_pid1"}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_client_in_a_spring_boot_jar_is_read(broker, topic, tmp_path):
+    """Its classes are in jars within a jar, and their loader is Spring's."""
+    boot = spring_boot_jar(tmp_path / "app.jar")
+    with running(broker.service_url, jar=boot) as application:
+        application.order("produce", topic, 60)
+        application.order("subscribe", "boot", 20, "listener+stuck", topic)
+        eventually(lambda: application.order("taken", "boot") == "4")
+        time.sleep(10)
+        document = examined(application, broker)
+    found = findings(document)["listener-stuck", "boot"]
+    print(found["summary"])
+    assert measured(found)["unsent_permits"] == 4
+    assert "under com.acme.Client$Billing.read (Client.java:" in found["summary"]
+
+
+def spring_boot_jar(file: Path) -> Path:
+    """The test's application as spring-boot-maven-plugin would pack it."""
+    jars = [jar(f"org.apache.pulsar:{each}:4.0.8") for each in SHADED]
+    jars += [jar(each) for each in BESIDE]
+    loader = jar("org.springframework.boot:spring-boot-loader:3.3.5")
+    with zipfile.ZipFile(file, "w") as packed, zipfile.ZipFile(loader) as launcher:
+        packed.writestr("META-INF/MANIFEST.MF", BOOT)
+        for name in launcher.namelist():
+            if name.startswith("org/"):
+                packed.writestr(name, launcher.read(name))
+        for folder in ("BOOT-INF/", "BOOT-INF/classes/", "BOOT-INF/lib/"):  # Spring looks for these
+            packed.writestr(folder, b"")
+        for each in classes().rglob("*.class"):
+            packed.write(each, f"BOOT-INF/classes/{each.relative_to(classes())}")
+        for each in jars:
+            packed.write(each, f"BOOT-INF/lib/{each.name}")
+    return file
+
+
+BOOT = """\
+Manifest-Version: 1.0
+Main-Class: org.springframework.boot.loader.launch.JarLauncher
+Start-Class: com.acme.Client
+Spring-Boot-Classes: BOOT-INF/classes/
+Spring-Boot-Lib: BOOT-INF/lib/
+
+"""
 SHADED = ("pulsar-client", "pulsar-client-api", "pulsar-client-admin-api")
 BESIDE = (  # what they do not bring
     "org.slf4j:slf4j-api:1.7.36",
