@@ -75,12 +75,17 @@ def classes() -> Path:
 def running(
     service_url: str, *,
     java: Path | None = None, classpath: str | None = None, jar: Path | None = None,
+    application: Path | None = None,
     options: Sequence[str] = (), before: Sequence[str] = (),
 ) -> Iterator[JavaApplication]:  # fmt: skip
     """The application, ended with the with-block. before: what starts it. jar: all of it."""
     java = java or distribution.java_home() / "bin/java"
     classpath = classpath or f"{distribution.pulsar_home(None)}/lib/*"
-    where = ["-cp", f"{classes()}:{classpath}", "com.acme.Client"] if jar is None else ["-jar", jar]
+    where = (
+        ["-cp", f"{application or classes()}:{classpath}", "com.acme.Client"]
+        if jar is None
+        else ["-jar", jar]
+    )
     line = [*before, str(java), "-Xmx256m", *options, *map(str, where)]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(

@@ -20,6 +20,7 @@ from pulsar_doctor.process.identity import process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.told import ClientConsumer
+from pulsar_doctor.sandbox import distribution
 from tests.process.java_client import CLIENTS, JavaApplication, classes, only_child, running
 from tests.support import eventually
 from tests.support.command_line import answered, pulsar_doctor
@@ -379,6 +380,43 @@ def test_a_client_in_a_spring_boot_jar_is_read(broker, topic, tmp_path):
     print(found["summary"])
     assert measured(found)["unsent_permits"] == 4
     assert "under com.acme.Client$Billing.read (Client.java:" in found["summary"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_client_under_another_name_is_read(broker, topic, tmp_path):
+    """Its classes were moved to a package of the application, as shading does."""
+    jars = {each: jar(f"org.apache.pulsar:{each}:4.0.8") for each in SHADED}
+    jars["application"] = tmp_path / "plain.jar"
+    with zipfile.ZipFile(jars["application"], "w") as packed:
+        for each in classes().rglob("*.class"):
+            packed.write(each, each.relative_to(classes()))
+    rule = tmp_path / "rule"
+    rule.write_text("rule org.apache.pulsar.client.** com.acme.shaded.pulsar.client.@1\n")
+    java = distribution.java_home() / "bin/java"
+    tool = [java, "-cp", ":".join(str(jar(each)) for each in JARJAR), "org.pantsbuild.jarjar.Main"]
+    for name, plain in jars.items():
+        jars[name] = tmp_path / f"{name}.jar"
+        subprocess.run([*tool, "process", rule, plain, jars[name]], check=True, capture_output=True)
+    application = jars.pop("application")
+    rest = ":".join(map(str, [*jars.values(), *(jar(each) for each in BESIDE)]))
+    with running(broker.service_url, application=application, classpath=rest) as it:
+        it.order("produce", topic, 40)
+        it.order("subscribe", "moved", 20, "plain", topic)
+        it.order("take", "moved", 7)
+        told = consumer(it.pid)
+        there = Jvm(process(it.pid)).ask("jcmd", "GC.class_histogram")
+    assert (told.unsent_permits, told.queue_size, told.waiting) == (7, 20, 13)
+    assert "com.acme.shaded.pulsar.client.impl.ConsumerImpl" in there
+    assert "org.apache.pulsar.client.impl.ConsumerImpl" not in there
+
+
+JARJAR = (
+    "org.pantsbuild:jarjar:1.7.2",
+    "org.ow2.asm:asm:9.7",
+    "org.ow2.asm:asm-commons:9.7",
+    "org.ow2.asm:asm-tree:9.7",
+)
 
 
 def spring_boot_jar(file: Path) -> Path:
