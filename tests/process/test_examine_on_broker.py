@@ -32,7 +32,8 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc")),
 ]
-WINDOW = ("--window", "2s", "--interval", "500ms")
+SOON = ("--set", "nobody-receives.stuck_for=1s", "--set", "listener-stuck.stuck_for=1s")
+WINDOW = ("--window", "2s", "--interval", "500ms", *SOON)
 
 
 @pytest.fixture
@@ -95,18 +96,17 @@ def test_a_receive_loop_that_sits_in_something_else_is_told_with_its_line(
     application.order("subscribe", "slow", 20, "plain", topic)
     application.order("take", "slow", 7)
     application.order("hang", "slow")
-    time.sleep(10)
+    time.sleep(2)
     began = time.monotonic()
     document = examined(application, broker)
     took = time.monotonic() - began
     found = findings(document)["nobody-receives", "slow"]
     print(found["summary"], f"{took:.1f} s")
-    assert took < 15
     told = measured(found)
     assert (told["unsent_permits"], told["next_flow_after"], told["queued"]) == (7, 3, 13)
     assert "com.acme.Client$Billing.charge (Client.java:" in found["summary"]
     assert "the broker may send it 0" in found["summary"]
-    assert told["stood_for"] >= 10
+    assert told["stood_for"] >= 2
     assert document["sources"] == ["stats", "internal-stats", "process"]
     assert set(findings(document)) == {("nobody-receives", "slow")}
 
@@ -115,7 +115,7 @@ def test_a_listener_that_waits_for_an_answer_is_told_with_its_line(application, 
     application.order("produce", topic, 60)
     application.order("subscribe", "ear", 20, "listener+stuck", topic)
     eventually(lambda: application.order("taken", "ear") == "4")
-    time.sleep(10)
+    time.sleep(2)
     document = examined(application, broker)
     found = findings(document)["listener-stuck", "ear"]
     print(found["summary"])
@@ -125,7 +125,7 @@ def test_a_listener_that_waits_for_an_answer_is_told_with_its_line(application, 
     assert "under com.acme.Client$Billing.read (Client.java:" in found["summary"]
     assert "Socket" in told["sits_in"]
     assert told["thread"].startswith("pulsar-external-listener")
-    assert told["stood_for"] >= 10
+    assert told["stood_for"] >= 2
 
 
 def test_a_paused_consumer_is_told_and_asks_for_nothing(application, broker, topic):
@@ -149,7 +149,7 @@ def test_a_zero_queue_asks_at_each_receive(application, broker, topic):
     application.order("hang", "zero")
     told = consumer(application.pid)
     assert (told.zero_queue, told.queue_size, told.waiting, told.refills_at) == (True, 0, 0, None)
-    time.sleep(10)
+    time.sleep(2)
     found = findings(examined(application, broker))["nobody-receives", "zero"]
     print(found["summary"])
     assert "zero queue" in found["summary"]
@@ -332,7 +332,7 @@ def test_a_python_worker_that_hangs_is_told_with_its_line(
         try:
             assert worker.stdout is not None
             assert worker.stdout.readline() == "ready\n"
-            time.sleep(10)
+            time.sleep(2)
             asked = ("examine", str(worker.pid), topic, "--attach", *WINDOW, "-o", "json")
             document = json.loads(pulsar_doctor(*asked, broker=broker).stdout)
         finally:
@@ -340,7 +340,7 @@ def test_a_python_worker_that_hangs_is_told_with_its_line(
     found = findings(document)[code, "worker"]
     print(found["summary"])
     assert f"{line} (stuck.py:" in found["summary"]
-    assert measured(found)["stood_for"] >= 10
+    assert measured(found)["stood_for"] >= 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason=wanting("root"))
@@ -353,14 +353,14 @@ def test_a_client_in_a_container_is_told_as_any_other(broker, topic):
         application.order("subscribe", "inside", 20, "listener+stuck", topic)
         eventually(lambda: application.order("taken", "inside") == "4")
         application.pid = only_child(application.pid)
-        time.sleep(10)
+        time.sleep(2)
         tmp = Path(f"/proc/{application.pid}/root/tmp")
         before = {each.name for each in tmp.iterdir()}
         document = examined(application, broker)
         left = {each.name for each in tmp.iterdir()} - before
     found = findings(document)["listener-stuck", "inside"]
     assert measured(found)["unsent_permits"] == 4
-    assert measured(found)["stood_for"] >= 10
+    assert measured(found)["stood_for"] >= 2
     assert "com.acme.Client$Billing.read" in found["summary"]
     assert left == {".java_pid1"}
 
@@ -374,7 +374,7 @@ def test_a_client_in_a_spring_boot_jar_is_read(broker, topic, tmp_path):
         application.order("produce", topic, 60)
         application.order("subscribe", "boot", 20, "listener+stuck", topic)
         eventually(lambda: application.order("taken", "boot") == "4")
-        time.sleep(10)
+        time.sleep(2)
         document = examined(application, broker)
     found = findings(document)["listener-stuck", "boot"]
     print(found["summary"])
