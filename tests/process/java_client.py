@@ -97,6 +97,7 @@ def running(
         finally:
             process.kill()
             process.wait()
+            Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)  # a killed one leaves it
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     with contextlib.suppress(BrokenPipeError):

@@ -74,6 +74,7 @@ class Idle:
         """What it printed since; it has ended then."""
         self.process.kill()
         self.process.wait()
+        Path(f"/tmp/.java_pid{self.process.pid}").unlink(missing_ok=True)  # a killed one leaves it
         assert self.process.stdout is not None
         text = "" if self.process.stdout.closed else self.process.stdout.read()
         self.process.stdout.close()
