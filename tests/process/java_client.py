@@ -61,6 +61,12 @@ def only_child(pid: int) -> int:
     return int(told[0])
 
 
+def left_in_tmp(pid: int) -> list[Path]:
+    """What there is of us; the JVM's own socket stays, as after any jcmd."""
+    ours = Path("/tmp").glob(f".pulsar-doctor-*-{pid}-*")
+    return [*ours, *Path("/tmp").glob(f".attach_pid{pid}")]
+
+
 @functools.cache
 def classes() -> Path:
     """The compiled application, outside of /tmp, which in a container is another one."""

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.jvm.dump import dump
 from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.sandbox import distribution
-from tests.process.java_client import only_child
+from tests.process.java_client import left_in_tmp, only_child
 from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
 from tests.support.maven import compiled
@@ -148,9 +149,32 @@ def test_a_jvm_answers_and_keeps_nothing_but_its_socket(java, idle):
         assert main.role == "application"
         assert main.line == "com.acme.Idle.main (Unknown Source)"
         assert agent.consumers(jvm).consumers == ()
-        assert not list(Path("/tmp").glob(".pulsar-doctor-*"))
+        assert not left_in_tmp(it.process.pid)
         assert not Path(f"/tmp/.attach_pid{it.process.pid}").exists()
         assert "Full thread dump" not in it.said()
+
+
+def test_looks_at_the_same_moment_do_not_take_each_others_agent_away(java, idle):
+    """Into one JVM, and into two of one user."""
+    with Idle(java, "-cp", idle) as one, Idle(java, "-cp", idle) as other:
+        jvms = [Jvm(one.there), Jvm(other.there), Jvm(one.there)]
+        with ThreadPoolExecutor(len(jvms)) as lookers:
+            looks = lookers.map(lambda at: agent.consumers(jvms[at % len(jvms)]), range(90))
+            assert {each.consumers for each in looks} == {()}
+        assert not left_in_tmp(one.process.pid)
+        assert not left_in_tmp(other.process.pid)
+
+
+def test_what_a_killed_look_has_left_does_not_hinder_the_next(java, idle):
+    with Idle(java, "-cp", idle) as it:
+        jvm = Jvm(it.there)
+        with agent._folder(jvm) as (folder, _):
+            pass
+        folder.mkdir(mode=0o700)
+        (folder / "agent.jar").write_bytes(b"half of it")
+        (folder / "look-1.part").touch()
+        assert agent.consumers(jvm).consumers == ()
+        assert not left_in_tmp(it.process.pid)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +241,7 @@ def test_a_jvm_of_another_user_is_asked_as_that_user(java, idle):
         assert agent.consumers(jvm).consumers == ()
         assert os.geteuid() == 0
         assert Path(f"/tmp/.java_pid{it.process.pid}").stat().st_uid == NOBODY
-        assert not list(Path("/tmp").glob(f".pulsar-doctor-{NOBODY}-*"))
+        assert not left_in_tmp(it.process.pid)
 
 
 @root

@@ -21,7 +21,14 @@ from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.told import ClientConsumer
 from pulsar_doctor.sandbox import distribution
-from tests.process.java_client import CLIENTS, JavaApplication, classes, only_child, running
+from tests.process.java_client import (
+    CLIENTS,
+    JavaApplication,
+    classes,
+    left_in_tmp,
+    only_child,
+    running,
+)
 from tests.support import eventually
 from tests.support.command_line import answered, pulsar_doctor
 from tests.support.maven import jar
@@ -266,11 +273,6 @@ def test_unsent_permits_are_the_truth_in_a_hundred_looks(application, topic):
         assert int(application.order("taken", "count")) == taken
         right += consumer(application.pid).unsent_permits == taken % (size // 2)
     assert right == 100
-
-
-def left_in_tmp(pid: int) -> list[Path]:
-    """What there is of us; the JVM's own socket stays, as after any jcmd."""
-    return [*Path("/tmp").glob(".pulsar-doctor-*"), *Path("/tmp").glob(f".attach_pid{pid}")]
 
 
 def test_ten_looks_leave_nothing_behind_and_hold_nothing_up(application, broker, topic):

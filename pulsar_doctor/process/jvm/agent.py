@@ -1,23 +1,27 @@
 """Loads our agent into a JVM and reads what it wrote: the client's own numbers.
 
 The agent (Agent.java, shipped as agent.jar) and its answer lie for that moment in a folder below
-the JVM's /tmp that only its user can enter. The folder has one name for one agent, so that the JVM,
-which keeps the path of each agent for good, keeps one.
+the JVM's /tmp that only its user can enter. The folder has one name for one agent in one JVM, which
+keeps the path of each agent for good, and one look at a time: a second one waits until the first
+has taken its folder away, since a JVM that once did not find its agent there never looks again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.jvm.attach import Jvm, acting_as
 from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.process.told import ClientConsumer, Inspection
@@ -26,6 +30,7 @@ JAR = Path(__file__).with_name("agent.jar")
 MILLISECONDS, OBJECTS = 500, 200_000
 FORMAT = 1
 ANSWER_BYTES = 64 << 20
+OTHERS_SECONDS = 20.0  # twice what a JVM may take to answer
 ENDED = {
     "time": f"the look ended after {MILLISECONDS} ms: there may be more consumers",
     "objects": f"the look ended after {OBJECTS} objects: there may be more consumers",
@@ -43,9 +48,6 @@ def consumers(jvm: Jvm, milliseconds: int = MILLISECONDS, objects: int = OBJECTS
             text = _read(outside / name)
         except FileNotFoundError:
             raise CannotAttach(f"JVM {process.pid} {_refusal(answer)}") from None
-        finally:
-            for left in (name, f"{name}.part"):
-                (outside / left).unlink(missing_ok=True)
     return _look(json.loads(text), process.pid)
 
 
@@ -58,31 +60,76 @@ def _refusal(answer: str) -> str:
 
 @contextlib.contextmanager
 def _folder(jvm: Jvm) -> Iterator[tuple[Path, str]]:
-    """Where the agent lies: as it is reached from here, and by its name in there."""
+    """Where the agent lies, for this look alone: as it is reached from here, and its name there."""
     process, jar = jvm.process, JAR.read_bytes()
-    inside = f"/tmp/.pulsar-doctor-{process.uid}-{hashlib.sha256(jar).hexdigest()[:12]}"
+    whose = f"{process.uid}-{process.inner_pid}"
+    inside = f"/tmp/.pulsar-doctor-{whose}-{hashlib.sha256(jar).hexdigest()[:12]}"
     outside = Path(f"{process.root}{inside}")
-    try:
-        with acting_as(process):
-            with contextlib.suppress(FileExistsError):
-                outside.mkdir(mode=0o700)
-            there = outside.lstat()
-            mine = stat.S_ISDIR(there.st_mode) and there.st_uid == process.uid
-            if not mine or stat.S_IMODE(there.st_mode) != 0o700:
-                raise CannotAttach(f"{outside} is there already, and somebody else's")
-            part = outside / f"agent-{secrets.token_hex(4)}"
-            part.write_bytes(jar)
-            part.rename(outside / "agent.jar")
-    except OSError as error:
-        why = f"cannot write into the JVM's /tmp: {error.strerror}"
-        raise CannotAttach(f"JVM {process.pid} cannot be looked into: {why}") from None
-    try:
+    with contextlib.ExitStack() as held:
+        try:
+            with acting_as(process):
+                held.enter_context(_alone(outside, process))
+                _clear(outside)
+                held.callback(_take_away, outside)
+                (outside / "agent.jar").write_bytes(jar)
+        except OSError as error:
+            why = f"cannot write into the JVM's /tmp: {error.strerror}"
+            raise CannotAttach(f"JVM {process.pid} cannot be looked into: {why}") from None
         yield outside, inside
-    finally:
-        with contextlib.suppress(OSError):  # its process has ended, or another look goes on there
-            if {each.name for each in outside.iterdir()} <= {"agent.jar"}:
-                (outside / "agent.jar").unlink(missing_ok=True)
-                outside.rmdir()
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, process: Process) -> Iterator[None]:
+    """Makes the folder, and holds it: it is ours, and nobody else's look uses it or removes it."""
+    until = time.monotonic() + OTHERS_SECONDS
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        try:
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:  # another look has just taken it away
+            continue
+        except (NotADirectoryError, PermissionError):
+            raise CannotAttach(f"{folder} is there already, and somebody else's") from None
+        try:
+            there = os.fstat(held)
+            if there.st_uid != process.uid or stat.S_IMODE(there.st_mode) != 0o700:
+                raise CannotAttach(f"{folder} is there already, and somebody else's")
+            if _locked(held) and _is_at(held, folder):
+                yield
+                return
+        finally:
+            os.close(held)
+        if time.monotonic() > until:
+            raise CannotAttach(f"another look into JVM {process.pid} has not ended yet")
+        time.sleep(0.02)
+
+
+def _locked(folder: int) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(opened: int, path: Path) -> bool:
+    """Whether the path still leads to what is open; it may have been taken away meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(opened), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _clear(folder: Path) -> None:
+    for each in folder.iterdir():
+        each.unlink()
+
+
+def _take_away(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # its process has ended, and its file system with it
+        _clear(folder)
+        folder.rmdir()
 
 
 def _read(file: Path) -> str:
