@@ -17,7 +17,7 @@ MANIFEST = (
     b"Can-Redefine-Classes: false\r\n"
     b"Can-Retransform-Classes: false\r\n\r\n"
 )
-CLASSES = ("Agent", "Walker")
+SOURCES = JAR.with_name("java")
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
@@ -26,9 +26,8 @@ def made(folder: Path) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as jar:
         _put(jar, "META-INF/MANIFEST.MF", MANIFEST)
-        for name in CLASSES:
-            file = f"pulsardoctor/{name}.class"
-            _put(jar, file, (folder / file).read_bytes())
+        for file in sorted((folder / "pulsardoctor").iterdir()):
+            _put(jar, f"pulsardoctor/{file.name}", file.read_bytes())
     return out.getvalue()
 
 
@@ -39,9 +38,14 @@ def _put(jar: zipfile.ZipFile, name: str, content: bytes) -> None:
     jar.writestr(entry, content)
 
 
+def classes(folder: Path) -> None:
+    """The agent's class files into a folder."""
+    compiled(sorted(SOURCES.iterdir()), folder, distribution.java_home() / "bin/java")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        compiled([JAR.with_name("Agent.java")], Path(folder), distribution.java_home() / "bin/java")
+        classes(Path(folder))
         JAR.write_bytes(made(Path(folder)))
 
 

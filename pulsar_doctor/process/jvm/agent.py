@@ -1,9 +1,9 @@
 """Loads our agent into a JVM and reads what it wrote: the client's own numbers.
 
-The agent (Agent.java, shipped as agent.jar) and its answer lie for that moment in a folder below
-the JVM's /tmp that only its user can enter. The folder has one name for one agent in one JVM, which
-keeps the path of each agent for good, and one look at a time: a second one waits until the first
-has taken its folder away, since a JVM that once did not find its agent there never looks again.
+The agent (agent.jar, made of java/) and its answer lie for that moment in a folder below the JVM's
+/tmp that only its user can enter. The folder has one name for one agent in one JVM, which keeps the
+path of each agent for good, and one look at a time: a second one waits until the first has taken
+its folder away, since a JVM that once did not find its agent there never looks again.
 """
 
 from __future__ import annotations
