@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import shutil
 import signal
@@ -111,6 +112,7 @@ def started(*line: Any) -> Iterator[subprocess.Popen[str]]:
 def sleeping() -> Iterator[int]:
     """A program that SIGQUIT would end."""
     with started("sleep", 600) as sleep:
+        eventually(lambda: process(sleep.pid).name == "sleep")  # its name comes after its start
         yield sleep.pid
 
 
@@ -204,6 +206,18 @@ def test_a_jvm_that_loads_no_agents_tells_its_threads_all_the_same(java, idle):
         with pytest.raises(CannotAttach, match="EnableDynamicAgentLoading"):
             agent.consumers(jvm)
         assert "com.acme.Idle.main" in jvm.ask("threaddump")
+
+
+def test_an_agent_that_fails_tells_why(java, idle):
+    with Idle(java, "-cp", idle) as it:
+        jvm = Jvm(it.there)
+        with pytest.raises(CannotAttach, match=r"has failed: java.lang.NumberFormat.* in"):
+            agent.consumers(jvm, objects=1 << 40)
+        assert agent.consumers(jvm).consumers == ()
+        resource.prlimit(it.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        with pytest.raises(CannotAttach, match="could not write its answer"):
+            agent.consumers(jvm)
+        assert not left_in_tmp(it.process.pid)
 
 
 def test_one_that_ends_in_between_is_said_to_have_ended(java, idle):

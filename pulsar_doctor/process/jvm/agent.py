@@ -36,6 +36,13 @@ ENDED = {
     "objects": f"the look ended after {OBJECTS} objects: there may be more consumers",
 }
 
+LOADED = {  # sources: HotSpot's InvocationAdapter.c; 0 is good
+    "0": "has run the agent, which could not write its answer into the JVM's /tmp",
+    "100": "has not found the agent in its /tmp",
+    "101": "does not take the agent into its class path",
+    "102": "could not start the agent; the JVM has written why on its stderr",
+}
+
 
 def consumers(jvm: Jvm, milliseconds: int = MILLISECONDS, objects: int = OBJECTS) -> Inspection:
     """What the Pulsar clients in this JVM say of themselves. Raises CannotAttach."""
@@ -52,10 +59,12 @@ def consumers(jvm: Jvm, milliseconds: int = MILLISECONDS, objects: int = OBJECTS
 
 
 def _refusal(answer: str) -> str:
+    """Why there is no answer of the agent: by what the JVM said to having been told to load it."""
     said = " ".join(answer.split())
     if re.search(r"[Dd]ynamic agent loading is not enabled", said):
         return "does not load agents while it runs (-XX:-EnableDynamicAgentLoading)"
-    return f"has loaded the agent, and nothing came of it ({said[:200]})"
+    code = said.removeprefix("return code: ")
+    return LOADED.get(code, f"has loaded the agent, and nothing came of it ({said[:200]})")
 
 
 @contextlib.contextmanager
@@ -142,6 +151,8 @@ def _read(file: Path) -> str:
 
 
 def _look(told: dict[str, Any], pid: int) -> Inspection:
+    if "failed" in told:
+        raise CannotAttach(f"the agent in JVM {pid} has failed: {told['failed'][:400]}")
     if told.get("format") != FORMAT:
         raise CannotAttach(
             f"JVM {pid} has an agent of another version loaded; its answer is not read"

@@ -11,6 +11,7 @@ package pulsardoctor;
 import java.io.File;
 import java.io.OutputStream;
 import java.lang.instrument.Instrumentation;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -30,9 +31,19 @@ public final class Agent {
     public static void agentmain(String lines, Instrumentation instrumentation) {
         try {
             String[] told = lines.split("\n");
-            write(Paths.get(told[3]), look(told, instrumentation));
+            write(Paths.get(told[3]), answer(told, instrumentation));
         } catch (Throwable failed) { // Nothing of ours may reach the application: no file tells it.
             return;
+        }
+    }
+
+    private static String answer(String[] told, Instrumentation instrumentation) {
+        try {
+            return look(told, instrumentation);
+        } catch (InvocationTargetException failed) {
+            return failure(failed.getCause());
+        } catch (Throwable failed) {
+            return failure(failed);
         }
     }
 
@@ -44,6 +55,12 @@ public final class Agent {
             look.setAccessible(true);
             return (String) look.invoke(null, told, instrumentation);
         }
+    }
+
+    private static String failure(Throwable failed) {
+        StackTraceElement[] frames = failed.getStackTrace();
+        String why = failed + (frames.length == 0 ? "" : " in " + frames[0]);
+        return "{\"format\":1,\"failed\":\"" + why.replaceAll("[^ -~]|[\"\\\\]", "?") + "\"}";
     }
 
     // Whole or not there: others see it under its name once all is in it.
