@@ -67,6 +67,26 @@ def left_in_tmp(pid: int) -> list[Path]:
     return [*ours, *Path("/tmp").glob(f".attach_pid{pid}")]
 
 
+@contextlib.contextmanager
+def container(*folders: Path, net: bool = False) -> Iterator[tuple[list[str], list[Path]]]:
+    """What starts a program in namespaces of its own, and where it has these folders in there.
+
+    For pids and files, with a /tmp of its own: what lies below ours is not there by its name. net:
+    and for the network.
+    """
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as room:
+        there = [Path(room, str(at)) for at, _ in enumerate(folders)]
+        for each in there:
+            each.mkdir()
+        binds = [
+            f'mount --bind "{one.resolve()}" {to}' for one, to in zip(folders, there, strict=True)
+        ]
+        script = " && ".join([*binds, "mount -t tmpfs none /tmp", 'exec "$@"'])
+        unshare = ["unshare", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child"]
+        unshare += ["--net"] * net
+        yield [*unshare, "sh", "-c", script, "sh"], there
+
+
 @functools.cache
 def classes() -> Path:
     """The compiled application, outside of /tmp, which in a container is another one."""

@@ -26,7 +26,7 @@ from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.jvm.dump import dump
 from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.sandbox import distribution
-from tests.process.java_client import left_in_tmp, only_child
+from tests.process.java_client import container, left_in_tmp, only_child
 from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
 from tests.support.maven import compiled
@@ -292,10 +292,10 @@ def test_a_folder_that_somebody_else_has_laid_there_is_not_used(java, idle):
 @root
 @pytest.mark.skipif(not shutil.which("unshare"), reason=wanting("unshare"))
 def test_a_jvm_in_a_container_is_asked_below_its_own_root(java, idle):
-    """Namespaces of its own for pids, files and the network, and a /tmp that is not ours."""
-    inner = 'mount -t tmpfs none /tmp && exec "$@"'
-    unshare = ("unshare", "--pid", "--mount", "--net", "--fork", "--mount-proc")
-    with Idle(*unshare, "sh", "-c", inner, "sh", java, "-cp", idle) as it:
+    with (
+        container(java.parents[1], net=True) as (before, (inner,)),
+        Idle(*before, inner / "bin/java", "-cp", idle) as it,
+    ):
         pid = only_child(it.process.pid)
         there = process(pid)
         assert (there.kind, there.inner_pid) == ("jvm", 1)

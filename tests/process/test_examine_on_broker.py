@@ -25,6 +25,7 @@ from tests.process.java_client import (
     CLIENTS,
     JavaApplication,
     classes,
+    container,
     left_in_tmp,
     only_child,
     running,
@@ -354,10 +355,17 @@ def test_a_python_worker_that_hangs_is_told_with_its_line(
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason=wanting("root"))
 def test_a_client_in_a_container_is_told_as_any_other(broker, topic):
-    """Namespaces of its own for pids and files; its network is ours, so that it has the broker."""
-    inner = 'mount -t tmpfs none /tmp && exec "$@"'
-    unshare = ("unshare", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child")
-    with running(broker.service_url, before=(*unshare, "sh", "-c", inner, "sh")) as application:
+    """Its network is ours, so that it has the broker."""
+    java, lib = distribution.java_home(), distribution.pulsar_home(None) / "lib"
+    with (
+        container(java, lib) as (contained, (inner_java, inner_lib)),
+        running(
+            broker.service_url,
+            java=inner_java / "bin/java",
+            classpath=f"{inner_lib}/*",
+            before=contained,
+        ) as application,
+    ):
         application.order("produce", topic, 60)
         application.order("subscribe", "inside", 20, "listener+stuck", topic)
         eventually(lambda: application.order("taken", "inside") == "4")
