@@ -62,12 +62,13 @@ class Idle:
         )  # fmt: skip
 
     def __enter__(self) -> Idle:
-        line = ""
         assert self.process.stdout is not None
-        while "@ready" not in line:
-            line = self.process.stdout.readline()
-            assert line
-        return self
+        began = []
+        while line := self.process.stdout.readline():
+            began.append(line)
+            if "@ready" in line:
+                return self
+        raise AssertionError(f"it has ended: {self.said()}{''.join(began)}")
 
     def __exit__(self, *_: object) -> None:
         self.said()
