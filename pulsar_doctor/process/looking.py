@@ -66,8 +66,12 @@ class Looking:
             not_told=(*(() if seen is not None else (NO_RIGHT,)), *self._not_told),
         )
         if self._looks:
+            last = self._looks[-1][1]  # an earlier look may have been cut short, on a busy machine
             told = replace(
-                told, runtime=self._looks[-1][1].runtime, seconds=self._between(self._looks)
+                told,
+                runtime=last.runtime,
+                seconds=self._between(self._looks),
+                not_told=(*told.not_told, *last.not_told),
             )
         if not self.inside:
             hint = HINTS[self.process.kind].replace("PID", str(self.process.pid))
@@ -96,10 +100,7 @@ class Looking:
         if self._jvm is None:
             self._jvm = Jvm(self.process)
         self._dumps.append(_now(dump(self._jvm.ask("threaddump"))))
-        look = agent.consumers(self._jvm)
-        self._looks.append(_now(look))
-        for sentence in look.not_told:
-            self._say(sentence)
+        self._looks.append(_now(agent.consumers(self._jvm)))
 
     def _try(self, look: Callable[[], None]) -> None:
         try:

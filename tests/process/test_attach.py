@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.jvm.dump import dump
 from pulsar_doctor.process.jvm.proof import CannotAttach
+from pulsar_doctor.process.looking import Looking
 from pulsar_doctor.sandbox import distribution
 from tests.process.java_client import container, left_in_tmp, only_child
 from tests.support import eventually
@@ -219,6 +221,17 @@ def test_an_agent_that_fails_tells_why(java, idle):
         with pytest.raises(CannotAttach, match="could not write its answer"):
             agent.consumers(jvm)
         assert not left_in_tmp(it.process.pid)
+
+
+def test_the_last_look_tells_whether_it_saw_all(java, idle, monkeypatch):
+    with Idle(java, "-cp", idle) as it:
+        with monkeypatch.context() as few:
+            few.setattr(agent, "consumers", partial(agent.consumers, objects=1))
+            looking = Looking.at(it.process.pid, inside=True)
+        assert looking.told().not_told == (
+            "the look ended after 200000 objects: there may be more consumers",
+        )
+        assert looking.again().not_told == ()
 
 
 def test_one_that_ends_in_between_is_said_to_have_ended(java, idle):
