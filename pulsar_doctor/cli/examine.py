@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.in_process import InProcess
     from pulsar_doctor.diagnosis.judge import Judge
     from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.process.identity import Process
     from pulsar_doctor.process.looking import Looking
 
 WILL = {
-    "jvm": "loads an agent of 9 KB into JVM {pid}: it reads fields of the Pulsar client for half "
+    "jvm": "loads an agent of 12 KB into JVM {pid}: it reads fields of the Pulsar client for half "
     "a second at most, and takes two thread dumps, each of which stops the JVM for some "
     "milliseconds. The JVM keeps a thread 'Attach Listener' and its socket in /tmp, as after any "
     "jcmd; from Java 21 on it warns on its stderr that an agent was loaded.",
@@ -43,7 +44,8 @@ WILL = {
 class ExamineRequest:
     """One call, as it was typed."""
 
-    pid: int
+    pid: str | None
+    container: str | None
     topics: tuple[str, ...]
     attach: bool | None
     window_seconds: float
@@ -55,8 +57,12 @@ class ExamineRequest:
 
 
 @click.command()
-@click.argument("pid", metavar="PID", type=click.IntRange(min=1))
+@click.argument("pid", metavar="[PID]", required=False)
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.option(
+    "--container", metavar="ID|NAME",
+    help="Instead of a PID: the process in this container, by its id or its host name (a pod's).",
+)  # fmt: skip
 @click.option(
     "--attach/--no-attach", default=None,
     help="Ask the process itself, which is said first; else at a terminal you are asked.",
@@ -90,12 +96,14 @@ def command(asked: ExamineRequest) -> int:
     permits, queue, waiting messages, whether it is paused, and the very line in which its listener
     or its application sits, and for how long. Python, with the extra [examine]: the line of each
     thread. Other programs cannot be asked, and it says how to look into them. It must be yours, or
-    you are root. The JVM may be in a container: give its PID as this machine sees it.
+    you are root. The process may be in a container: give its PID as this machine sees it, or
+    --container, which finds the one JVM in there, or else the one Python, or the only process.
 
     \b
     pulsar-doctor examine 4711
     pulsar-doctor examine 4711 --attach
     pulsar-doctor examine 4711 --attach -o json | jq .process.consumers
+    pulsar-doctor examine --container billing-7c9f --attach
     pulsar-doctor examine $(pgrep -f billing.jar) --attach --admin-url http://broker:8080
 
     What the process and the broker tell is one verdict. Where one of them cannot be had, it says so
@@ -105,14 +113,32 @@ def command(asked: ExamineRequest) -> int:
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no such
     process; 3 where a verdict is unknown or something could not be read. 1 outranks 3.
     """
-    from pulsar_doctor.process.identity import process
     from pulsar_doctor.process.looking import Looking
 
-    kind = process(asked.pid).kind
-    inside = _wanted(asked, WILL.get(kind, "").format(pid=asked.pid))
-    looking = Looking.at(asked.pid, inside=inside)
+    process = _meant(asked)
+    inside = _wanted(asked, WILL.get(process.kind, "").format(pid=process.pid))
+    looking = Looking.at(process.pid, inside=inside)
     checkup = _checkup(looking, asked)
     return _report(checkup, asked)
+
+
+def _meant(asked: ExamineRequest) -> Process:
+    from pulsar_doctor.process.containers import in_container
+    from pulsar_doctor.process.identity import process
+
+    if asked.container is not None:
+        return in_container(asked.container)
+    if asked.pid is None:
+        raise click.UsageError("give the PID of a process, or --container")
+    if not (asked.pid.isascii() and asked.pid.isdigit()):
+        raise click.UsageError(f"{asked.pid!r} is no PID")
+    return process(int(asked.pid))
+
+
+def _topics(asked: ExamineRequest) -> tuple[str, ...]:
+    """With --container the first word is one, too."""
+    first = () if asked.container is None or asked.pid is None else (asked.pid,)
+    return (*first, *asked.topics)
 
 
 def _wanted(asked: ExamineRequest, will: str) -> bool:
@@ -174,7 +200,7 @@ def _by_broker(process: InProcess, judge: Judge, asked: ExamineRequest) -> Check
             where = stack.enter_context(connected(where, say))
         progress = ProgressBar(quiet=told("quiet"))
         asking = Asking(where, plan, save=asked.save, say=say, progress=progress)
-        topics = [*process.topics, *asked.topics]
+        topics = [*process.topics, *_topics(asked)]
         if topics:
             return of_topics(asking, topics, judge)
         checkup = of_fleet(asking, Scope(), judge)

@@ -1,0 +1,89 @@
+"""The process of a container is found by what the kernel tells of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.process.containers import has_id, in_container
+from tests.support import eventually
+from tests.support.command_line import pulsar_doctor
+from tests.support.wanting import wanting
+
+INNER, OUTER = "4f5e" * 16, "aa" * 32
+
+
+@pytest.mark.parametrize(
+    "cgroups",
+    [
+        f"12:pids:/docker/{INNER}\n0::/docker/{INNER}",
+        f"0::/system.slice/docker-{INNER}.scope",
+        "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0d1e_2f.slice/"
+        f"cri-containerd-{INNER}.scope",
+        f"1:name=systemd:/kubepods/burstable/pod0d1e-2f/{INNER}",
+        f"0::/machine.slice/libpod-{INNER}.scope/container",
+        f"0::/docker/{OUTER}/kubelet/kubepods/pod0d1e-2f/{INNER}",
+    ],
+)
+def test_the_id_is_the_innermost_one(cgroups):
+    assert has_id(cgroups, INNER)
+    assert has_id(cgroups, INNER[:12])
+    assert not has_id(cgroups, INNER[:4])
+    assert not has_id(cgroups, INNER[1:13])
+    assert not has_id(cgroups, OUTER[:12])
+    assert not has_id(cgroups, "docker")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason=wanting("root"))
+def test_a_name_is_the_host_name_in_there(tmp_path):
+    name = f"billing-{os.getpid()}"
+    (tmp_path / "hostname").write_text(f"{name}\n")
+    script = f'mount --bind "{tmp_path}/hostname" /etc/hostname; "$1" -c "{SLEEPS}" & sleep 600'
+    line = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable]
+    with subprocess.Popen(line, start_new_session=True) as container:
+        try:
+            eventually(lambda: _pids(name) is not None)
+            found = in_container(name)  # beside it runs a sleep
+            assert (found.kind, os.getpgid(found.pid)) == ("python", container.pid)
+            done = pulsar_doctor("examine", "--container", name, "--window", "0", *NO_BROKER)
+            assert done.stdout.startswith(f"process {found.pid}, python")
+            enter = ["nsenter", f"--target={found.pid}", "--mount", sys.executable, "-c", SLEEPS]
+            with subprocess.Popen(enter) as other:
+                eventually(lambda: _pids(name) == {found.pid, other.pid})
+                other.kill()
+        finally:
+            os.killpg(container.pid, signal.SIGKILL)
+
+
+SLEEPS = "import time; time.sleep(600)"
+NO_BROKER = ("--admin-url", "http://127.0.0.1:1")
+
+
+def _pids(name: str) -> set[int] | None:
+    """Of the Python processes that may be meant; None as long as there is none."""
+    try:
+        found = in_container(name)
+    except InputError as error:
+        several = re.findall(r"(\d+) \(python", str(error))
+        return {int(each) for each in several} or None
+    return {found.pid} if found.kind == "python" else None
+
+
+def test_who_is_in_no_container_is_told_what_to_give():
+    done = pulsar_doctor("examine", "--container", "nobody-there")
+    assert done.returncode == 2
+    assert "no process that may be seen from here is in a container 'nobody-there'" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "why"), [((), "give the PID"), (("orders",), "is no PID")])
+def test_without_a_pid_it_is_wrong_usage(words, why):
+    done = pulsar_doctor("examine", *words)
+    assert done.returncode == 2
+    assert why in done.stderr
