@@ -280,6 +280,29 @@ def right_looks(application: JavaApplication, topic: str) -> int:
     return right
 
 
+def test_a_look_that_waits_for_a_processor_sees_all_the_same(application, topic):
+    application.order("subscribe", "waits", 20, "plain", topic)
+    jvm = Jvm(process(application.pid))
+    warm = [agent.consumers(jvm).milliseconds for _ in range(5)]
+    one = {min(os.sched_getaffinity(0))}
+    for task in Path(f"/proc/{application.pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), one)
+    spinning = [
+        sys.executable,
+        "-c",
+        f"import os; os.sched_setaffinity(0, {one})\nwhile True: pass",
+    ]
+    busy = [subprocess.Popen(spinning) for _ in range(8)]
+    try:
+        looks = [agent.consumers(jvm, milliseconds=100) for _ in range(10)]
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+    print(f"{warm} ms alone, {[each.milliseconds for each in looks]} ms")
+    assert [(len(each.consumers), each.not_told) for each in looks] == [(1, ())] * 10
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", ["11.0.13.1", "17.0.9.2", "21.0.8.2", "25.0.2.1"])

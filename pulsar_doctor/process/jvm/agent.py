@@ -32,7 +32,8 @@ FORMAT = 1
 ANSWER_BYTES = 64 << 20
 OTHERS_SECONDS = 20.0  # twice what a JVM may take to answer
 ENDED = {
-    "time": f"the look ended after {MILLISECONDS} ms: there may be more consumers",
+    "time": f"the look ended after {MILLISECONDS} ms of its processor's time, or 5 s: "
+    "there may be more consumers",
     "objects": f"the look ended after {OBJECTS} objects: there may be more consumers",
 }
 
@@ -45,7 +46,10 @@ LOADED = {  # sources: HotSpot's InvocationAdapter.c; 0 is good
 
 
 def consumers(jvm: Jvm, milliseconds: int = MILLISECONDS, objects: int = OBJECTS) -> Inspection:
-    """What the Pulsar clients in this JVM say of themselves. Raises CannotAttach."""
+    """What the Pulsar clients in this JVM say of themselves. Raises CannotAttach.
+
+    milliseconds: of the processor, at most.
+    """
     process = jvm.process
     with _folder(jvm) as (outside, inside):
         name = f"look-{secrets.token_hex(4)}"

@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.concurrent.ThreadPoolExecutor;
 
 final class Telling {
-    private static final long GRACE_NANOS = 200000000L; // for telling what was found in time
+    private static final long GRACE_MILLISECONDS = 200; // for telling what was found in time
 
     private final Fields fields;
     private final List<Object> consumers;
@@ -25,7 +25,8 @@ final class Telling {
         this.seen = seen;
     }
 
-    String all(String walked, long began, long deadline) {
+    String all(String walked, Allowance allowance) {
+        allowance.extend(GRACE_MILLISECONDS);
         String ended = walked;
         out.append("{\"format\":1,\"java\":");
         text(System.getProperty("java.version"));
@@ -33,7 +34,7 @@ final class Telling {
         out.append(",\"consumers\":[");
         String comma = "";
         for (int at = 0; at < consumers.size(); at++) {
-            if (System.nanoTime() > deadline + GRACE_NANOS) {
+            if (allowance.isUsed()) {
                 ended = "time";
                 break;
             }
@@ -44,7 +45,7 @@ final class Telling {
         out.append("],\"found\":").append(consumers.size());
         out.append(",\"objects\":").append(seen.size());
         out.append(",\"ended\":\"").append(ended);
-        out.append("\",\"milliseconds\":").append((System.nanoTime() - began) / 1000000L).append('}');
+        out.append("\",\"milliseconds\":").append(allowance.milliseconds()).append('}');
         return out.toString();
     }
 

@@ -27,7 +27,7 @@ final class Walker {
     };
 
     private final Fields fields;
-    private final long deadline;
+    private final Allowance allowance;
     private final int most;
     private final Map<Object, Boolean> seen = new IdentityHashMap<>();
     private final Map<Class<?>, Integer> kinds = new HashMap<>();
@@ -38,18 +38,17 @@ final class Walker {
 
     private Walker(Instrumentation instrumentation, long milliseconds, int most) {
         this.fields = new Fields(instrumentation);
-        this.deadline = System.nanoTime() + milliseconds * 1000000L;
+        this.allowance = new Allowance(milliseconds);
         this.most = most;
     }
 
     // What there is of consumers, as JSON. Asked for by Agent, by its name.
     static String look(String[] told, Instrumentation instrumentation) {
-        long began = System.nanoTime();
         Walker walker =
                 new Walker(instrumentation, Long.parseLong(told[0]), Integer.parseInt(told[1]));
         walker.walk();
         return new Telling(walker.fields, walker.consumers, walker.seen)
-                .all(walker.ended, began, walker.deadline);
+                .all(walker.ended, walker.allowance);
     }
 
     private void walk() {
@@ -63,7 +62,7 @@ final class Walker {
             meet(threads[at]);
         }
         for (int looked = 0; !(near.isEmpty() && far.isEmpty()); looked++) {
-            if (seen.size() > most || (looked % 64 == 0 && System.nanoTime() > deadline)) {
+            if (seen.size() > most || (looked % 64 == 0 && allowance.isUsed())) {
                 ended = seen.size() > most ? "objects" : "time";
                 return;
             }
