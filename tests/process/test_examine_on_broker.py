@@ -55,6 +55,7 @@ def examined(application: JavaApplication, broker: Any, *more: str) -> dict[str,
     asked = ("examine", str(application.pid), "--attach", *WINDOW, *more, "-o", "json")
     done = pulsar_doctor(*asked, broker=broker)
     assert done.stdout, done.stderr
+    print(done.stdout)  # seen where a test fails
     return dict(json.loads(done.stdout))
 
 
