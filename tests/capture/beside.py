@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import NAMES
 from tests.support.command_line import pulsar_doctor
 from tests.support.wanting import wanting
+
+if TYPE_CHECKING:
+    import pulsar
 
 # What two observers of the same commands may tell differently: numbers and clocks of their own,
 # salted hashes, where the tap connects to, and answers that the tap changes on their way.
@@ -113,3 +117,16 @@ def _left_open(captured: tuple[object, ...], tapped: tuple[object, ...]) -> bool
 def _parted(rows: tuple[tuple[object, ...], tuple[object, ...]]) -> str:
     pairs = zip(SHARED, *rows, strict=False)
     return str([pair for pair in pairs if pair[0] == "command" or pair[1] != pair[2]])
+
+
+def two_consumers(client: pulsar.Client, topic: str) -> list[pulsar.Consumer]:
+    """On one connection, each with a subscription of its own (s0, s1) and a queue of 10."""
+    from pulsar import ConsumerType
+
+    return [
+        client.subscribe(
+            topic, f"s{number}", ConsumerType.Shared,
+            receiver_queue_size=10, consumer_name=f"number {number}",
+        )
+        for number in range(2)
+    ]  # fmt: skip

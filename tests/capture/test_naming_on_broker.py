@@ -17,6 +17,7 @@ pulsar = pytest.importorskip("pulsar")
 
 from pulsar_doctor.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
+from tests.capture.beside import two_consumers  # noqa: E402
 from tests.capture.packing import may_capture  # noqa: E402
 from tests.support.command_line import environment, pulsar_doctor  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
@@ -128,13 +129,7 @@ def test_begun_in_the_middle_the_balance_is_that_of_a_tap_from_the_first_sample_
 ):
     with tap(broker, tmp_path / "tap") as (url, _):
         through = pulsar.Client(url, logger=QUIET)
-        consumers = [
-            through.subscribe(
-                topic, f"s{number}", pulsar.ConsumerType.Shared,
-                receiver_queue_size=10, consumer_name=f"number {number}",
-            )
-            for number in range(2)
-        ]  # fmt: skip
+        consumers = two_consumers(through, topic)
 
         def work(count: int, *, all_of_them: bool = True) -> None:
             for number in range(count):

@@ -24,6 +24,7 @@ from tests.capture.beside import (  # noqa: E402
     captured,
     tcpdump,
     told,
+    two_consumers,
 )
 from tests.capture.packing import pcap  # noqa: E402
 from tests.capture.talks import is_part_of  # noqa: E402
@@ -42,13 +43,7 @@ def test_a_capture_tells_what_a_tap_of_the_same_traffic_tells(broker, client, to
     ):
         port = url.rpartition(":")[2]
         through = pulsar.Client(url, logger=QUIET)
-        consumers = [
-            through.subscribe(
-                topic, f"s{number}", pulsar.ConsumerType.Shared,
-                receiver_queue_size=10, consumer_name=f"number {number}",
-            )
-            for number in range(2)
-        ]  # fmt: skip
+        consumers = two_consumers(through, topic)
         producer = through.create_producer(topic)
         producer.send(bytes(2_000_000))
         for consumer in consumers:
