@@ -172,3 +172,30 @@ def test_who_shares_a_broker_runs_in_one_process_and_the_other_broker_has_anothe
         "test_either[default_broker]": ("True", "default_broker"),
         "test_own": ("True", "test_it.py"),
     }, ran.stdout + ran.stderr
+
+
+TWO_GROUPS = """
+import os
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+@pytest.mark.xdist_group("one")
+def test_of_one(number): assert False, f"one ran in {os.getpid()}"
+
+@pytest.mark.parametrize("number", range(20))
+@pytest.mark.xdist_group("two")
+def test_of_two(number): assert False, f"two ran in {os.getpid()}"
+"""
+
+
+def test_tests_of_a_group_stay_in_one_process(tmp_path: Path) -> None:
+    """Versions of pytest and pytest-xdist that do not go together break that without a word."""
+    (tmp_path / "test_groups.py").write_text(TWO_GROUPS)
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q"]
+    told = subprocess.run(
+        [*command, "--rootdir", tmp_path, tmp_path], cwd=tmp_path, env=environment(),
+        capture_output=True, text=True, check=False,
+    ).stdout  # fmt: skip
+    assert "40 failed" in told
+    ran = set(re.findall(r"AssertionError: (one|two) ran in ([0-9]+)", told))
+    assert sorted(group for group, _ in ran) == ["one", "two"]
