@@ -11,10 +11,11 @@ import pytest
 
 from pulsar_doctor.spark import running
 from pulsar_doctor.spark.aggregations import Tables, aggregate
-from pulsar_doctor.spark.aggregations.passes import planned_only
+from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY
 from pulsar_doctor.spark.aggregations.told import told
 from pulsar_doctor.spark.reading import TraceSource, read_traces
 from pulsar_doctor.spark.running import aggregated, dated
+from pulsar_doctor.spark.session import having
 from tests.spark import made_traces
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def source(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tra
 @contextmanager
 def counted(source: TraceSource, *, few: bool, cut: bool) -> Iterator[Tables]:
     spark = source.rows.sparkSession
-    with planned_only(spark):
+    with having(spark, PLANNED_ONLY):
         tables = aggregate(
             source.rows,
             bucket_us=BUCKET_US,
