@@ -366,9 +366,12 @@ def test_ten_looks_leave_nothing_behind_and_hold_nothing_up(application, broker,
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("version", ["2.8.4", "2.11.4", "3.0.7", "3.3.5", "4.0.8", "4.1.1"])
+@pytest.mark.parametrize(
+    "version", ["2.8.4", "2.11.4", "3.0.7", "3.3.5", "4.0.8", "4.1.1", "5.0.0-M1"]
+)
 def test_shaded_clients_of_all_versions_are_read(broker, topic, version):
-    jars = [*(f"org.apache.pulsar:{each}:{version}" for each in SHADED), *BESIDE]
+    beside = BESIDE_5 if version.startswith("5.") else BESIDE
+    jars = [*(f"org.apache.pulsar:{each}:{version}" for each in SHADED), *beside]
     with running(broker.service_url, classpath=":".join(str(jar(each)) for each in jars)) as it:
         it.order("produce", topic, 40)
         it.order("subscribe", "shaded", 20, "plain", topic)
@@ -529,6 +532,15 @@ BESIDE = (  # what they do not bring
     "io.opentelemetry:opentelemetry-context:1.45.0",
     "io.opentelemetry:opentelemetry-api-incubator:1.45.0-alpha",
     "com.fasterxml.jackson.core:jackson-annotations:2.17.2",
+)
+BESIDE_5 = (
+    "org.slf4j:slf4j-api:2.0.18",
+    "io.opentelemetry:opentelemetry-api:1.62.0",
+    "io.opentelemetry:opentelemetry-common:1.62.0",
+    "io.opentelemetry:opentelemetry-context:1.62.0",
+    "io.opentelemetry:opentelemetry-api-incubator:1.62.0-alpha",
+    "io.github.merlimat.slog:slog:0.9.9",
+    "com.fasterxml.jackson.core:jackson-annotations:2.21",
 )
 
 
