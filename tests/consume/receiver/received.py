@@ -83,6 +83,16 @@ def stats(admin: Any, topic: str) -> dict[str, Any]:
     return dict(answer.raise_for_status().json()["subscriptions"]["s"])
 
 
+def entries_left(admin: Any, topics: list[str]) -> int | None:
+    """What "s" has not acknowledged of these topics; None while a cursor changes its ledger."""
+    for topic in topics:
+        path = topic.replace("persistent://", "/admin/v2/persistent/")
+        answer = admin.get(f"{path}/internalStats").raise_for_status().json()
+        if answer["cursors"]["s"]["state"] == "SwitchingLedger":
+            return None
+    return sum(int(stats(admin, topic)["msgBacklog"]) for topic in topics)
+
+
 def available(admin: Any, topic: str) -> list[int]:
     return [consumer["availablePermits"] for consumer in stats(admin, topic)["consumers"]]
 
