@@ -197,7 +197,8 @@ class Tile:
             for number in range(CONSUMERS[queue.sub_type])
         ]
         heavy = shape == "heavy"
-        self.heavy = self.client(Queue(len(self.queues)), 0, seed) if heavy else None
+        # The same one in every tile: its name is not of the seed.
+        self.heavy = self.client(Queue(len(self.queues)), 0, seed=0) if heavy else None
         self.closes = 0.27 + CLOSES[shape]
 
     def client(self, queue: Queue, number: int, seed: int) -> Client:
