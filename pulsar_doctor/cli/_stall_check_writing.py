@@ -62,9 +62,7 @@ def code(tally: Tally, asked: StallCheckRequest) -> int:
         from pulsar_doctor.report.stall_check.formats import nagios
 
         return nagios.exit_code(tally)
-    if tally.fails(asked.fail_on):
-        return 1
-    return DoctorError.exit_code if tally.counts["unknown"] or tally.unreachable else 0
+    return tally.exit_code(asked.fail_on)
 
 
 def head(where: Settings, asked: StallCheckRequest) -> str:

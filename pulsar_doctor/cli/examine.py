@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -171,21 +173,13 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
         say(f"the broker could not be asked, so this is by the process alone: {error}")
         checkup, diagnoses = Checkup("process", []), []
         checkup.unreachable.append(("(the broker)", str(error)))
-        _wait_for_second_look(asked)
+        time.sleep(asked.window_seconds)  # until the second look
     checkup.diagnoses = [*diagnoses, *process.alone(judge.rules, judge.limits)]
     checkup.process = process.told
     return checkup
 
 
-def _wait_for_second_look(asked: ExamineRequest) -> None:
-    import time
-
-    time.sleep(asked.window_seconds)
-
-
 def _by_broker(process: InProcess, judge: Judge, asked: ExamineRequest) -> Checkup:
-    from contextlib import ExitStack
-
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.diagnosis.live import Asking, of_fleet, of_topics
@@ -229,8 +223,4 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
     if checkup.diagnoses or asked.output == "json":
         formats.write(asked.output, checkup, stdout(), wanted=wanted)
     tally = checkup.tally
-    if tally.fails(asked.fail_on):
-        return 1
-    nothing = not tally.subscriptions
-    unread = tally.counts["unknown"] or tally.unreachable
-    return DoctorError.exit_code if nothing or unread else 0
+    return tally.exit_code(asked.fail_on) or (0 if tally.subscriptions else DoctorError.exit_code)

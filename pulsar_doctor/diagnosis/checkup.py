@@ -16,6 +16,7 @@ from pulsar_doctor.diagnosis.weighing import (
     ToldBy,
     stall_is_likely,
 )
+from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.process.told import ProcessTold
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
@@ -60,6 +61,12 @@ class Tally:
         """Whether one of them is as bad as that or worse."""
         found = any(self.counts[status] for status in FAILS[fail_on])
         return found or (fail_on == "suspect" and self.suspected > 0)
+
+    def exit_code(self, fail_on: FailOn) -> int:
+        """1 where one of them fails; else 3 where something is not known or not read; else 0."""
+        if self.fails(fail_on):
+            return 1
+        return DoctorError.exit_code if self.counts["unknown"] or self.unreachable else 0
 
     @property
     def subscriptions(self) -> int:
