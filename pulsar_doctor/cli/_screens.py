@@ -21,14 +21,9 @@ def screen_of(changes: TextIO | None = None) -> Screen:
 
     def talk(text: str) -> None:  # from any thread, and click's context belongs to one
         if not quiet:
-            _warn(text)
+            warn(text)
 
     console = console_on(stdout())
     if console.is_terminal and not console.is_dumb_terminal and changes is None:
-        return Terminal(console, talk, _warn, quiet=quiet)
-    return Lines(stdout(), changes or stdout(), talk, _warn)
-
-
-def _warn(text: str) -> None:
-    """What has to be known, also under --quiet."""
-    warn(text)
+        return Terminal(console, talk, warn, quiet=quiet)
+    return Lines(stdout(), changes or stdout(), talk, warn)

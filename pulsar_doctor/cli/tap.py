@@ -127,7 +127,7 @@ def command(asked: TapRequest) -> int:
             from pulsar_doctor.sandbox.lifetime import connected
 
             where = stack.enter_context(connected(where, say))
-        own = None if asked.trace_dir else stack.enter_context(own_trace(_warn))
+        own = None if asked.trace_dir else stack.enter_context(own_trace(warn))
         return _tap(where, own, limits, asked)
 
 
@@ -232,13 +232,8 @@ def _screen(asked: TapRequest) -> Screen:
 
     if asked.output == "jsonl":
         quiet = told("quiet")
-        return JsonLines(stdout(), lambda text: None if quiet else _warn(text), _warn)
+        return JsonLines(stdout(), lambda text: None if quiet else warn(text), warn)
     return screen_of(stderr() if asked.cmd else None)
-
-
-def _warn(text: str) -> None:
-    """What has to be known, also under --quiet."""
-    warn(text)
 
 
 def _diagnoses(folder: Path, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
