@@ -101,6 +101,7 @@ class Follower:
     place: str
     standing: SoFar = field(init=False)
     seen: Arrived | None = None
+    looked: Arrived | None = None  # what is to be read next, where that has been told already
     shown: object = None
     gone: int = 0
 
@@ -120,8 +121,10 @@ class Follower:
             return True  # what was kept can be shown at once
         through = {name: trace.through for name, trace in self.standing.traces.items()}
         most = ROWS_MOST if self.standing.step else ROWS_FIRST
-        seen = self.seen = self.arriving.arrived(through, most)
+        seen = self.seen = self.looked or self.arriving.arrived(through, most)
+        self.looked = None
         if seen.segments and self.shown is None:
+            self.looked = seen
             rows = sum(segment.rows for segment in seen.segments)
             self.seen = replace(seen, segments=[], left=seen.left + rows)
             self.shown = self.standing.step
