@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pulsar_doctor.cli._analyze_options import AnalyzeRequest
 from pulsar_doctor.cli._analyze_session import start_spark, wish_of
 from pulsar_doctor.cli._options import say
+from pulsar_doctor.cli._signals import Handlers, obeying
 from pulsar_doctor.printing.gate import stdout, tell_json
 
 if TYPE_CHECKING:
@@ -24,49 +25,43 @@ STEP_US = 60_000_000  # of the timeline, whose end is not known
 
 def follow_traces(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> Analysis:
     stopped: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, frame: stopped.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        with ExitStack() as stack:
-            spark = start_spark(stack, replace(where, few=True))  # a step has few rows
-            from pulsar_doctor.spark.checkpoint import checkpoint_of
-            from pulsar_doctor.spark.following import follow
+    handlers: Handlers = dict.fromkeys(
+        (signal.SIGINT, signal.SIGTERM), lambda number, frame: stopped.append(number)
+    )
+    with ExitStack() as stack:
+        stack.enter_context(obeying(handlers))
+        spark = start_spark(stack, replace(where, few=True))  # a step has few rows
+        from pulsar_doctor.spark.checkpoint import checkpoint_of
+        from pulsar_doctor.spark.following import follow
 
-            show = stack.enter_context(_shown(asked))
-            step = bucket_us or STEP_US
-            checkpoint = asked.checkpoint or checkpoint_of(
-                asked.traces, bucket_us=step, late_seconds=asked.late
-            )
-            say(
-                f"following {', '.join(asked.traces)}; Ctrl-C ends it; counted so far: {checkpoint}"
-            )
-            shown: list[Analysis] = []
+        show = stack.enter_context(_shown(asked))
+        step = bucket_us or STEP_US
+        checkpoint = asked.checkpoint or checkpoint_of(
+            asked.traces, bucket_us=step, late_seconds=asked.late
+        )
+        say(f"following {', '.join(asked.traces)}; Ctrl-C ends it; counted so far: {checkpoint}")
+        shown: list[Analysis] = []
 
-            def tell(analysis: Analysis) -> None:
-                shown[:] = [analysis.from_floor(asked.stall_floor)]
-                show(shown[0])
+        def tell(analysis: Analysis) -> None:
+            shown[:] = [analysis.from_floor(asked.stall_floor)]
+            show(shown[0])
 
-            save = _saves(spark, bucket_us, asked)
-            last = follow(
-                spark,
-                asked.traces,
-                bucket_us=step,
-                checkpoint=checkpoint,
-                every_seconds=asked.every,
-                late_seconds=asked.late,
-                on_update=tell,
-                on_pause=save,
-                stop=lambda: bool(stopped),
-            )
-            save(last, ended=True)
-            if [last.from_floor(asked.stall_floor)] != shown:
-                tell(last)
-            return last
-    finally:
-        for number, before in handlers.items():
-            signal.signal(number, before)
+        save = _saves(spark, bucket_us, asked)
+        last = follow(
+            spark,
+            asked.traces,
+            bucket_us=step,
+            checkpoint=checkpoint,
+            every_seconds=asked.every,
+            late_seconds=asked.late,
+            on_update=tell,
+            on_pause=save,
+            stop=lambda: bool(stopped),
+        )
+        save(last, ended=True)
+        if [last.from_floor(asked.stall_floor)] != shown:
+            tell(last)
+        return last
 
 
 def _saves(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pulsar_doctor.cli._capture_options import CaptureRequest
 from pulsar_doctor.cli._screens import screen_of
+from pulsar_doctor.cli._signals import Handlers
 from pulsar_doctor.printing.gate import stderr
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def idle_of(
     return idle
 
 
-def obeying(watching: Watching | None) -> dict[int, Any]:
-    """What SIGTERM and SIGUSR2 do while packets come in; what they did before."""
+def handlers_of(watching: Watching | None) -> Handlers:
+    """What SIGTERM and SIGUSR2 do while packets come in."""
     if watching is None:
         return {}
 
@@ -66,5 +67,4 @@ def obeying(watching: Watching | None) -> dict[int, Any]:
         watching.ask()
 
     wanted = {"SIGTERM": interrupt, "SIGUSR2": ask}  # Windows has one of them
-    numbers = {name: getattr(signal, name) for name in wanted if hasattr(signal, name)}
-    return {number: signal.signal(number, wanted[name]) for name, number in numbers.items()}
+    return {getattr(signal, name): wanted[name] for name in wanted if hasattr(signal, name)}

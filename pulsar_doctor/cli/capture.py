@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from pulsar_doctor.cli._capture_options import CaptureRequest, naming_options, packet_options
 from pulsar_doctor.cli._capture_reading import PIPE, source_of
-from pulsar_doctor.cli._capture_watching import idle_of, obeying, watching_of
+from pulsar_doctor.cli._capture_watching import handlers_of, idle_of, watching_of
 from pulsar_doctor.cli._options import (
     connection_options,
     output_option,
@@ -22,6 +21,7 @@ from pulsar_doctor.cli._options import (
     settings,
     taking,
 )
+from pulsar_doctor.cli._signals import obeying
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.printing.gate import tell, tell_json, warn
 
@@ -183,22 +183,19 @@ def _follow(
     """Reads all packets; what is wrong with a file, behind what came before it."""
     following = running.following
     said: set[str] = set()
-    before = obeying(watching)
     try:
-        for packet in packets:
-            running.packet(packet)
-            if following.tls_seen - said:
-                _say_tls(following.tls_seen - said)
-                said |= following.tls_seen
+        with obeying(handlers_of(watching)):
+            for packet in packets:
+                running.packet(packet)
+                if following.tls_seen - said:
+                    _say_tls(following.tls_seen - said)
+                    said |= following.tls_seen
     except InputError as error:
         return error
     except KeyboardInterrupt:
         if not asked.is_live:
             raise
         say("the capture ends")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     running.finish()
     if following.tls_seen - said:
         _say_tls(following.tls_seen - said)
