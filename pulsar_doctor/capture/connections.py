@@ -31,10 +31,20 @@ class Sides(NamedTuple):
 
 
 class CapturedConnection:
-    """One connection. conn_id: None until its first frame. closed: nothing more is read of it."""
+    """One connection. conn_id: None until its first frame. closed: nothing more is read of it.
 
-    def __init__(self, sides: Sides, max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> None:
+    out: hears of it; ids: the numbers of connections, of which it takes the next.
+    """
+
+    def __init__(
+        self,
+        sides: Sides,
+        out: CaptureListener,
+        ids: Iterator[int],
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    ) -> None:
         self.sides = sides
+        self._out, self._ids = out, ids
         self.conn_id: int | None = None
         self._resumed = [0, 0]  # as far as it was told
         self.closed = False
@@ -63,16 +73,14 @@ class CapturedConnection:
         kept = sum(bounds.kept_bytes for bounds in self.bounds)
         return held + kept + sum(stream.waiting_bytes for stream in self.streams)
 
-    def apply(
-        self, segment: TcpSegment, now_ns: int, out: CaptureListener, ids: Iterator[int]
-    ) -> None:
+    def apply(self, segment: TcpSegment, now_ns: int) -> None:
         """One segment of it."""
         way = TO_BROKER if segment.source == self.sides.client else TO_CLIENT
         plain = segment.flags & (SYN | FIN | RST | ACK) == ACK
-        if plain and self._at_rest and self._pass_on(way, segment, now_ns, out, ids):
+        if plain and self._at_rest and self._pass_on(way, segment, now_ns):
             return
         stream, other = self.streams[way], self.streams[1 - way]
-        self.settle(now_ns, out, ids)
+        self.settle(now_ns)
         if segment.flags & SYN:
             self.syn_seqs[way] = segment.seq
             stream.opened(segment.seq)
@@ -85,28 +93,17 @@ class CapturedConnection:
         if segment.flags & RST:
             self._reset_ns = self._reset_ns or now_ns
         if segment.size and not segment.flags & SYN:
-            at, quiet = stream.position(segment.seq), self._quiets[way]
-            if quiet.stands_at(now_ns) == at:
-                self._end_silence(way, at)
-            quiet.said(at + segment.size, now_ns)
-            self._data_ns = now_ns
+            self._says(way, stream.position(segment.seq), segment.size, now_ns)
             self._held[way].put(segment)
-        self.settle(now_ns, out, ids)
+        self.settle(now_ns)
 
-    def _pass_on(
-        self,
-        way: int,
-        segment: TcpSegment,
-        now_ns: int,
-        out: CaptureListener,
-        ids: Iterator[int],
-    ) -> bool:
+    def _pass_on(self, way: int, segment: TcpSegment, now_ns: int) -> bool:
         """Nothing waits, and this one is the next: as `apply` does it, without a look at the rest.
 
         So are most of them. False, and nothing is done, where this one is another.
         """
         stream, other = self.streams[way], self.streams[1 - way]
-        acked, quiet = other.position(segment.ack), self._quiets[way]
+        acked = other.position(segment.ack)
         if stream.next % WRAP != segment.seq or acked > other.next:
             return False
         if segment.size != len(segment.data):
@@ -115,41 +112,33 @@ class CapturedConnection:
             other.acked = acked
         self._quiets[1 - way].heard(acked, segment.window, now_ns)
         if segment.size:
-            at = stream.next
-            if quiet.stands_at(now_ns) == at:
-                self._end_silence(way, at)
-            quiet.said(at + segment.size, now_ns)
-            self._data_ns = now_ns
+            self._says(way, stream.next, segment.size, now_ns)
             stream.pass_on(segment.size)
-            self._feed(way, segment.data, now_ns, out, ids)
+            self._feed(way, segment.data, now_ns)
         return True
 
-    def settle(
-        self, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool = False
-    ) -> None:
+    def settle(self, now_ns: int, *, at_end: bool = False) -> None:
         """Reads what is due by now; at the end all of it."""
-        self._read_on(now_ns, out, ids, at_end=at_end)
+        self._read_on(now_ns, at_end=at_end)
         for way in (TO_BROKER, TO_CLIENT):
             if at_end or self._held[way].is_long(now_ns):
-                self._let_go(way, now_ns, out, ids)
-                self._read_on(now_ns, out, ids, at_end=at_end)
+                self._let_go(way, now_ns)
+                self._read_on(now_ns, at_end=at_end)
         if not self.closed and (at_end or self._is_over(now_ns)):
-            self._close("the capture ends" if at_end else self._why(), now_ns, out)
+            self._close("the capture ends" if at_end else self._why(), now_ns)
         self._at_rest = (
             self._reset_ns is None
             and not any(self._held)
             and all(stream.at_rest for stream in self.streams)
         )
 
-    def _read_on(
-        self, now_ns: int, out: CaptureListener, ids: Iterator[int], *, at_end: bool
-    ) -> None:
+    def _read_on(self, now_ns: int, *, at_end: bool) -> None:
         """Reads both directions, as long as one of them lets the other go on."""
         before = None
         while before != (before := self._reached()):
             for way in (TO_BROKER, TO_CLIENT):
                 self._held[way].release()
-                self._drain(way, now_ns, out, ids, at_end=at_end)
+                self._drain(way, now_ns, at_end=at_end)
             if not any(self._held):
                 break
 
@@ -157,23 +146,31 @@ class CapturedConnection:
         to_broker, to_client = self.streams
         return to_broker.next, to_client.next, *map(len, self._held)
 
-    def _let_go(self, way: int, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
+    def _let_go(self, way: int, now_ns: int) -> None:
         """Reads what is held without what it waits for, so that the ledgers are not known."""
         if self._held[way]:
-            self._unparsed(1 - way, "what was answered is missing in the capture", now_ns, out)
+            self._unparsed(1 - way, "what was answered is missing in the capture", now_ns)
             self._held[way].release(forced=True)
             self._letting_go = True
-            self._drain(way, now_ns, out, ids)
+            self._drain(way, now_ns)
             self._letting_go = False
 
-    def pass_time(self, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
+    def pass_time(self, now_ns: int) -> None:
         """Time went on without a packet of it."""
-        self.settle(now_ns, out, ids)
+        self.settle(now_ns)
         for way in (TO_BROKER, TO_CLIENT):
             if not self.bounds[way].in_step:
                 at = self._quiets[way].stands_at(now_ns)
                 if at is not None and self.streams[way].begin is not None:
                     self._end_silence(way, at)
+
+    def _says(self, way: int, at: int, size: int, now_ns: int) -> None:
+        """Its sender has sent so much from there on."""
+        quiet = self._quiets[way]
+        if quiet.stands_at(now_ns) == at:
+            self._end_silence(way, at)
+        quiet.said(at + size, now_ns)
+        self._data_ns = now_ns
 
     def _end_silence(self, way: int, at: int) -> None:
         """Its sender had nothing to say where it stands."""
@@ -183,86 +180,74 @@ class CapturedConnection:
         elif stream.next == at and not stream.waiting_bytes and not self._held[way]:
             self.bounds[way].silence()
 
-    def give_way(self, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
+    def give_way(self, now_ns: int) -> None:
         """Lets go of all that is held: what waits for something is read without it."""
         for way in (TO_BROKER, TO_CLIENT):
-            self._let_go(way, now_ns, out, ids)
-            self._drain(way, now_ns, out, ids, at_end=True)
+            self._let_go(way, now_ns)
+            self._drain(way, now_ns, at_end=True)
             if not self.bounds[way].in_step:
                 self.bounds[way].drop()
 
-    def _drain(
-        self,
-        way: int,
-        now_ns: int,
-        out: CaptureListener,
-        ids: Iterator[int],
-        *,
-        at_end: bool = False,
-    ) -> None:
+    def _drain(self, way: int, now_ns: int, *, at_end: bool = False) -> None:
         stream, bounds = self.streams[way], self.bounds[way]
         begun = stream.begin is not None
         pieces = stream.take(now_ns, at_end=at_end, held_from=self._held[way].begins)
         if not begun and stream.begin is not None:
             if bounds.join():
-                self._unparsed(way, "its beginning is not in the capture", now_ns, out)
+                self._unparsed(way, "its beginning is not in the capture", now_ns)
             if self._silent_at[way] == stream.begin:
                 bounds.silence()
         for piece in pieces:
             if isinstance(piece, Hole):
                 if bounds.hole(piece):
-                    self._unparsed(way, f"{piece.size} bytes are {_words(piece)}", now_ns, out)
+                    self._unparsed(way, f"{piece.size} bytes are {_words(piece)}", now_ns)
             else:
-                self._feed(way, piece, now_ns, out, ids)
+                self._feed(way, piece, now_ns)
 
-    def _feed(
-        self, way: int, data: bytes, now_ns: int, out: CaptureListener, ids: Iterator[int]
-    ) -> None:
+    def _feed(self, way: int, data: bytes, now_ns: int) -> None:
         bounds = self.bounds[way]
         was = bounds.in_step
         found = bounds.feed(data)
-        self._tell(way, found, now_ns, out, ids)
+        self._tell(way, found, now_ns)
         if bounds.standing in (Footing.FOREIGN, Footing.TLS):
             for each in self.bounds:
                 if each.standing is not bounds.standing:
                     each.give_up(bounds.standing)
         elif was and not bounds.in_step:
-            self._unparsed(way, "what follows is no frame", now_ns, out)
+            self._unparsed(way, "what follows is no frame", now_ns)
 
-    def _tell(
-        self, way: int, found: list[Frames], now_ns: int, out: CaptureListener, ids: Iterator[int]
-    ) -> None:
+    def _tell(self, way: int, found: list[Frames], now_ns: int) -> None:
         for frames in found:
-            self.open(now_ns, out, ids)
+            self.open(now_ns)
             assert self.conn_id is not None
-            self._say_joined(way, now_ns, out)
+            self._say_joined(way, now_ns)
             if CONNECTED in frames.codes and way == TO_CLIENT:
                 self._learn(frames)
             if SUBSCRIBE in frames.codes and not self._is_whole:
                 for part in _behind_each(frames, SUBSCRIBE):
-                    out.frames(self.conn_id, way, part, now_ns)
-                    self._unparsed(way, "the other direction is not in step", now_ns, out)
+                    self._out.frames(self.conn_id, way, part, now_ns)
+                    self._unparsed(way, "the other direction is not in step", now_ns)
             else:
-                out.frames(self.conn_id, way, frames, now_ns)
+                self._out.frames(self.conn_id, way, frames, now_ns)
 
     @property
     def _is_whole(self) -> bool:
         """Whether no frame of either direction is being missed."""
         return all(each.in_step for each in self.bounds) and not self._letting_go
 
-    def open(self, now_ns: int, out: CaptureListener, ids: Iterator[int]) -> None:
+    def open(self, now_ns: int) -> None:
         """Tells of it, where that was not done yet."""
         if self.conn_id is None:
-            self.conn_id = next(ids)
+            self.conn_id = next(self._ids)
             client, broker = self.sides
             where = address_text(broker) if broker[1] else ""
-            out.opened(self.conn_id, address_text(client), where, now_ns)
+            self._out.opened(self.conn_id, address_text(client), where, now_ns)
 
-    def _say_joined(self, way: int, now_ns: int, out: CaptureListener) -> None:
+    def _say_joined(self, way: int, now_ns: int) -> None:
         bounds = self.bounds[way]
         if self.conn_id is not None and self._resumed[way] != bounds.resumed:
             self._resumed[way] = bounds.resumed
-            out.joined(self.conn_id, way, bounds.known_by, now_ns)
+            self._out.joined(self.conn_id, way, bounds.known_by, now_ns)
 
     def _learn(self, frames: Frames) -> None:
         for frame in frames:
@@ -275,9 +260,9 @@ class CapturedConnection:
                     for bounds in self.bounds:
                         bounds.allow(told.max_message_size)
 
-    def _unparsed(self, way: int, why: str, now_ns: int, out: CaptureListener) -> None:
+    def _unparsed(self, way: int, why: str, now_ns: int) -> None:
         if self.conn_id is not None:
-            out.unparsed(self.conn_id, way, why, now_ns)
+            self._out.unparsed(self.conn_id, way, why, now_ns)
 
     def _is_over(self, now_ns: int) -> bool:
         ended = [stream.ended for stream in self.streams]
@@ -294,12 +279,12 @@ class CapturedConnection:
         first = "client" if self.streams[TO_BROKER].ended else "broker"
         return f"the {first} closed the connection"
 
-    def _close(self, why: str, now_ns: int, out: CaptureListener) -> None:
+    def _close(self, why: str, now_ns: int) -> None:
         self.closed = True
         for bounds in self.bounds:
             bounds.finish()
         if self.conn_id is not None:
-            out.closed(self.conn_id, why, now_ns)
+            self._out.closed(self.conn_id, why, now_ns)
 
 
 def _words(hole: Hole) -> str:

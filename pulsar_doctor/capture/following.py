@@ -121,7 +121,7 @@ class CaptureFollowing:
 
     def opened(self, connection: CapturedConnection) -> int:
         """Its number, which is told with it where it has said nothing yet."""
-        connection.open(self._now_ns, self._out, self._ids)
+        connection.open(self._now_ns)
         assert connection.conn_id is not None
         return connection.conn_id
 
@@ -140,9 +140,7 @@ class CaptureFollowing:
         """A connection that is there, though no packet of it has come."""
         known = any(sides[0] == client for sides in self._connections)
         if self._is_wanted(client) and not known and client not in self._expected:
-            self._expected[client] = CapturedConnection(
-                Sides(client, broker), self._max_message_bytes
-            )
+            self._expected[client] = self._made(Sides(client, broker))
 
     def finish(self) -> None:
         """The capture ends."""
@@ -150,7 +148,7 @@ class CaptureFollowing:
         self._connections |= {each.sides: each for each in self._expected.values()}
         self._expected = {}
         for connection in list(self._connections.values()):
-            connection.settle(self._now_ns, self._out, self._ids, at_end=True)
+            connection.settle(self._now_ns, at_end=True)
         self._sweep()
 
     def _segment(self, segment: TcpSegment) -> None:
@@ -161,14 +159,14 @@ class CaptureFollowing:
         self.totals.segments += 1
         connection = self._connections.get(sides)
         if connection is not None and self._is_new(connection, sides, segment):
-            connection.settle(self._now_ns, self._out, self._ids, at_end=True)
+            connection.settle(self._now_ns, at_end=True)
             self._count(connection)
             connection = None
         if connection is None:
             connection = self._begin(sides, segment)
             if connection is None:
                 return
-        connection.apply(segment, self._now_ns, self._out, self._ids)
+        connection.apply(segment, self._now_ns)
         if connection.closed:
             self._end(sides, connection)
 
@@ -208,10 +206,13 @@ class CaptureFollowing:
         self._closed.pop(sides, None)
         made = self._expected.pop(sides.client, None)
         if made is None:
-            made = CapturedConnection(sides, self._max_message_bytes)
+            made = self._made(sides)
         made.sides = sides
         self._connections[sides] = made
         return made
+
+    def _made(self, sides: Sides) -> CapturedConnection:
+        return CapturedConnection(sides, self._out, self._ids, self._max_message_bytes)
 
     def _end(self, sides: ConnectionEnds, connection: CapturedConnection) -> None:
         del self._connections[sides]
@@ -224,7 +225,7 @@ class CaptureFollowing:
         self._swept_ns, self._unswept_bytes = self._now_ns, 0
         waiting = 0
         for sides, connection in list(self._connections.items()):
-            connection.pass_time(self._now_ns, self._out, self._ids)
+            connection.pass_time(self._now_ns)
             waiting += connection.waiting_bytes
             self._note_tls(connection)
             if connection.closed:
@@ -238,7 +239,7 @@ class CaptureFollowing:
             if waiting <= WAITING_BYTES_MOST // 2:
                 return
             waiting -= connection.waiting_bytes
-            connection.give_way(self._now_ns, self._out, self._ids)
+            connection.give_way(self._now_ns)
 
     def _note_tls(self, connection: CapturedConnection) -> None:
         for bounds in connection.bounds:
