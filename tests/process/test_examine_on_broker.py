@@ -433,7 +433,7 @@ def test_a_client_in_a_container_is_told_as_any_other(broker, topic):
         eventually(lambda: application.order("taken", "inside") == "4")
         application.pid = only_child(application.pid)
         time.sleep(2)
-        tmp = Path(f"/proc/{application.pid}/root/tmp")
+        tmp = process(application.pid).root / "tmp"
         before = {each.name for each in tmp.iterdir()}
         document = examined(application, broker)
         left = {each.name for each in tmp.iterdir()} - before
