@@ -11,6 +11,8 @@ import struct
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from pulsar_doctor.wording.addresses import shown
+
 NULL, ETHERNET, RAW_OLD, RAW_BSD, RAW, LOOP, COOKED, COOKED_2 = 0, 1, 12, 14, 101, 108, 113, 276
 IPV4_ONLY, IPV6_ONLY = 228, 229
 LINKS = (NULL, ETHERNET, RAW_OLD, RAW_BSD, RAW, LOOP, COOKED, COOKED_2, IPV4_ONLY, IPV6_ONLY)
@@ -52,8 +54,7 @@ def segment_of(link: int, data: bytes, wire_bytes: int) -> TcpSegment | Fragment
 
 def address_text(end: tuple[bytes, int]) -> str:
     """ip:port, an IPv6 address in brackets."""
-    address = ip_address(end[0])
-    return f"[{address}]:{end[1]}" if address.version == 6 else f"{address}:{end[1]}"
+    return shown((str(ip_address(end[0])), end[1]))
 
 
 def _network(link: int, data: bytes) -> int | None:

@@ -12,6 +12,7 @@ import click
 from pulsar_doctor.cli._capture_reading import PIPE
 from pulsar_doctor.cli._options import DURATION, SIZE, together
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.addresses import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class CaptureRequest:
             number = int(port)
         except ValueError:
             raise InputError(f"--client {self.client} is no IP address, nor ip:port") from None
-        return f"[{address}]:{number}" if address.version == 6 else f"{address}:{number}"
+        return shown((str(address), number))
 
 
 # Where the packets come from, and which.

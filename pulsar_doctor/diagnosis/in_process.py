@@ -11,6 +11,7 @@ from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.process.told import ProcessTold
+from pulsar_doctor.wording.addresses import shown
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class InProcess:
     def __post_init__(self) -> None:
         self._on = frozenset(map(_place, subscription_views(self.begun)))
         ends = (each.local for each in self.begun.connections or ())
-        self._addresses = frozenset(f"/{_host(host)}:{port}" for host, port in ends)
+        self._addresses = frozenset(f"/{shown(each)}" for each in ends)
 
     @property
     def told(self) -> ProcessTold:
@@ -77,7 +78,3 @@ def _topic(view: SubscriptionView) -> str:
 
 def _place(view: SubscriptionView) -> tuple[str, str]:
     return _topic(view), view.subscription
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

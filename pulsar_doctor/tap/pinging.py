@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import socket
 
-from pulsar_doctor.tap.relay.addresses import Address, shown
+from pulsar_doctor.tap.relay.addresses import Address
+from pulsar_doctor.wording.addresses import shown
 
 # A frame: its length, that of the command, BaseCommand{type: PING, ping: {15: "\r\n\r\n"}}.
 PING = b"\x00\x00\x00\x0f\x00\x00\x00\x0b\x08\x12\x92\x01\x06\x7a\x04\r\n\r\n"

@@ -17,8 +17,9 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.tap.pinging import why_no_broker
 from pulsar_doctor.tap.relay import tls
-from pulsar_doctor.tap.relay.addresses import PORTS, Address, address_of, service_addresses, shown
+from pulsar_doctor.tap.relay.addresses import PORTS, Address, address_of, service_addresses
 from pulsar_doctor.tap.relay.dialling import TargetUnreachable
+from pulsar_doctor.wording.addresses import shown
 
 PROBE_SECONDS = 5.0
 ALERT_SECONDS = 0.5

@@ -1,1 +1,1 @@
-"""Lengths of time, amounts of bytes and mistyped names, as people write and read them."""
+"""Lengths of time, amounts of bytes, addresses, mistyped names: as people write and read them."""

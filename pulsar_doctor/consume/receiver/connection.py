@@ -21,10 +21,11 @@ from pulsar_doctor.consume.receiver import spoken_pb2 as spoken
 from pulsar_doctor.consume.receiver.door import Door
 from pulsar_doctor.consume.receiver.refusals import Lost, ServerRefused
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.tap.relay.addresses import Address, shown
+from pulsar_doctor.tap.relay.addresses import Address
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES, nonsense
+from pulsar_doctor.wording.addresses import shown
 
 CLIENT = f"pulsar-doctor-{__version__}"
 PROTOCOL_VERSION = 19  # 20 would ask for TOPIC_MIGRATED

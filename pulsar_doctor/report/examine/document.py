@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pulsar_doctor.process.told import Address, ClientConsumer, ProcessTold, Sitting, TcpConnection
+from pulsar_doctor.wording.addresses import shown
 
 
 def process_json(told: ProcessTold) -> dict[str, Any]:
@@ -27,10 +28,7 @@ def process_json(told: ProcessTold) -> dict[str, Any]:
 
 def address(told: Address | None) -> str | None:
     """`10.0.0.7:43668`, `[::1]:43668`."""
-    if told is None:
-        return None
-    host, port = told
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return None if told is None else shown(told)
 
 
 def _connection(told: TcpConnection) -> dict[str, Any]:

@@ -99,9 +99,3 @@ def is_name(host: str) -> bool:
     except ValueError:
         return bool(host)
     return False
-
-
-def shown(address: Address) -> str:
-    """`host:port`; an address of IPv6 in brackets."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

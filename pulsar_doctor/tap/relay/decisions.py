@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pulsar_doctor.tap.relay import rewrites
-from pulsar_doctor.tap.relay.addresses import Address, Way, addresses_of, shown
+from pulsar_doctor.tap.relay.addresses import Address, Way, addresses_of
 from pulsar_doctor.tap.relay.errands import Errand, Follow, Name, SayAloud
 from pulsar_doctor.tap.relay.greeting import Greeting
 from pulsar_doctor.tap.relay.lookups import Following, Questions, Unfollowed
@@ -19,6 +19,7 @@ from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.tap.relay.rewrites import NotForTap, framed
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame
+from pulsar_doctor.wording.addresses import shown
 
 # Where a client finds the cluster that its topic has moved to; None where the tap has no place.
 Migrate = Callable[[tuple[Address, ...]], Address | None]

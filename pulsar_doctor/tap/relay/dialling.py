@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.tap.relay import tls
-from pulsar_doctor.tap.relay.addresses import Address, shown
+from pulsar_doctor.tap.relay.addresses import Address
 from pulsar_doctor.tap.relay.targets import Route, Targets
+from pulsar_doctor.wording.addresses import shown
 
 DIAL_SECONDS = 10.0
 ATTEMPT_SECONDS_LEAST = 1.0

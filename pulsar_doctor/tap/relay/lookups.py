@@ -12,10 +12,11 @@ from typing import Any
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.tap.relay import rewrites
-from pulsar_doctor.tap.relay.addresses import Address, shown
+from pulsar_doctor.tap.relay.addresses import Address
 from pulsar_doctor.tap.relay.rewrites import LOOKUP_RESPONSE, framed
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Cutter, Frame
+from pulsar_doctor.wording.addresses import shown
 
 HOPS_MOST = 20  # as the clients have it (maxLookupRedirects)
 QUESTIONS_BYTES_MOST = 1024 * 1024  # of one connection

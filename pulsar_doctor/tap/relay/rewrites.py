@@ -21,9 +21,10 @@ from __future__ import annotations
 from typing import Any
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.tap.relay.addresses import Address, address_of, place_of, shown
+from pulsar_doctor.tap.relay.addresses import Address, address_of, place_of
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame
+from pulsar_doctor.wording.addresses import shown
 
 CONNECT, CLOSE_PRODUCER, CLOSE_CONSUMER = 2, 15, 16
 LOOKUP, LOOKUP_RESPONSE, AUTH_RESPONSE, TOPIC_MIGRATED = 23, 24, 37, 68

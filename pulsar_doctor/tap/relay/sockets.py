@@ -7,7 +7,8 @@ import contextlib
 import socket
 import struct
 
-from pulsar_doctor.tap.relay.addresses import Address, shown
+from pulsar_doctor.tap.relay.addresses import Address
+from pulsar_doctor.wording.addresses import shown
 
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 

@@ -20,7 +20,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.tap.relay.addresses import NOT_NAMED, Address, Way, shown
+from pulsar_doctor.tap.relay.addresses import NOT_NAMED, Address, Way
+from pulsar_doctor.wording.addresses import shown
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 

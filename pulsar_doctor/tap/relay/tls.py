@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.tap.relay.addresses import Address, shown
+from pulsar_doctor.tap.relay.addresses import Address
+from pulsar_doctor.wording.addresses import shown
 
 WRONG_HOST = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}")
