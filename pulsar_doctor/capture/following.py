@@ -1,7 +1,7 @@
 """Follows all connections of a capture, packet by packet, and counts what became of each of them.
 
-Which connections: those to or from one of the ports, and of one client where it is named. Memory is
-bounded: where too much waits to be put together or to be recognised, who holds most gives it up.
+Which connections: those to or from one of the ports, of some clients where these are named. Memory
+is bounded: where too much waits to be put together or to be recognised, who holds most gives it up.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Totals:
 class CaptureFollowing:
     """All connections. Changed in place.
 
-    client: ip:port or ip of the only client looked at, None for all. totals: of the connections
+    clients: ip:port or ip of the only ones looked at; none for all. totals: of the connections
     that have ended; all of them after `finish`. tls_seen: addresses of brokers that speak TLS.
     """
 
@@ -79,14 +79,14 @@ class CaptureFollowing:
         self,
         out: CaptureListener,
         ports: Collection[int],
-        client: str | None = None,
+        clients: Collection[str] = (),
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
     ) -> None:
         self.totals = Totals()
         self.tls_seen: set[str] = set()
         self._out = out
         self._ports = frozenset(ports)
-        self._client = client
+        self._clients = frozenset(clients)
         self._max_message_bytes = max_message_bytes
         self._ids = count()
         self._connections: dict[ConnectionEnds, CapturedConnection] = {}
@@ -184,10 +184,10 @@ class CaptureFollowing:
         return sides if self._is_wanted(sides.client) else None
 
     def _is_wanted(self, client: TcpEnd) -> bool:
-        if self._client is None:
+        if not self._clients:
             return True
         text = address_text(client)
-        return self._client in (text, _host(text))
+        return not self._clients.isdisjoint((text, _host(text)))
 
     def _is_new(self, connection: CapturedConnection, sides: Sides, segment: TcpSegment) -> bool:
         """Whether a SYN begins another connection between the same two ports."""

@@ -34,7 +34,7 @@ class RunningCapture:
         self,
         writer: TraceWriter,
         ports: Collection[int],
-        client: str | None = None,
+        clients: Collection[str] = (),
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         *,
         samples: SimpleQueue[ToldSample] | None = None,
@@ -43,7 +43,7 @@ class RunningCapture:
         self._samples = samples
         self._whole_topics = whole_topics
         self._naming = None if samples is None else Naming(writer, writer.stats)
-        self.following = CaptureFollowing(self._naming or writer, ports, client, max_message_bytes)
+        self.following = CaptureFollowing(self._naming or writer, ports, clients, max_message_bytes)
         self.before_end: Callable[[], object] | None = None
         self._finished = False
 

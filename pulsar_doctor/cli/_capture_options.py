@@ -40,13 +40,13 @@ class CaptureRequest:
         return self.interface is not None or PIPE in self.files
 
     @property
-    def client_address(self) -> str | None:
-        """The client as addresses are written here. Raises InputError where it is none."""
+    def clients(self) -> tuple[str, ...]:
+        """The client as addresses are written here; none for all. InputError for what is none."""
         if self.client is None:
-            return None
+            return ()
         host, _, port = self.client.rpartition(":")
         try:
-            return str(ip_address(self.client.strip("[]")))
+            return (str(ip_address(self.client.strip("[]"))),)
         except ValueError:
             pass
         try:
@@ -54,7 +54,7 @@ class CaptureRequest:
             number = int(port)
         except ValueError:
             raise InputError(f"--client {self.client} is no IP address, nor ip:port") from None
-        return shown((str(address), number))
+        return (shown((str(address), number)),)
 
 
 # Where the packets come from, and which.

@@ -129,7 +129,7 @@ def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> Ru
 
     samples = None if not (asked.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
     running = RunningCapture(
-        writer, asked.ports, asked.client_address, asked.max_message_bytes,
+        writer, asked.ports, asked.clients, asked.max_message_bytes,
         samples=samples, whole_topics=bool(asked.topics),
     )  # fmt: skip
     if samples is not None and asked.stats_files:
@@ -171,7 +171,7 @@ def _check(asked: CaptureRequest) -> None:
         from pulsar_doctor.rules import load
 
         limits_of(load(), asked.changes)
-    _ = asked.client_address
+    _ = asked.clients
 
 
 def _follow(

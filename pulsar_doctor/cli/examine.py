@@ -22,10 +22,11 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
-from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.errors import DoctorError, needing
 from pulsar_doctor.printing.gate import stderr, stdout
 
 if TYPE_CHECKING:
+    from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.diagnosis.checkup import Checkup
     from pulsar_doctor.diagnosis.in_process import InProcess
     from pulsar_doctor.diagnosis.judge import Judge
@@ -40,6 +41,10 @@ WILL = {
     "after any jcmd; from Java 21 on it warns on its stderr that an agent was loaded.",
     "python": "reads the stacks of process {pid} with py-spy, without stopping it.",
 }
+ELSEWHERE = (
+    "its packets were not read: it has a network of its own; run this in there (nsenter --net), or "
+    "capture beside it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,7 @@ class ExamineRequest:
     container: str | None
     topics: tuple[str, ...]
     attach: bool | None
+    capture: bool
     window_seconds: float
     interval_seconds: float
     save: Path | None
@@ -68,6 +74,11 @@ class ExamineRequest:
 @click.option(
     "--attach/--no-attach", default=None,
     help="Ask the process itself, which is said first; else at a terminal you are asked.",
+)  # fmt: skip
+@click.option(
+    "--capture/--no-capture", default=True, show_default=True,
+    help="Read the packets of its connections meanwhile, where that is allowed (Linux, "
+    "CAP_NET_RAW).",
 )  # fmt: skip
 @click.option(
     "--window", "window_seconds", type=DURATION, default="5s", show_default=True,
@@ -91,8 +102,9 @@ def command(asked: ExamineRequest) -> int:
 
     From the outside, always: its connections by the kernel's socket table, and which consumers of
     the cluster are at their other ends: among all topics that brokers list as loaded, which they do
-    once a minute, or among the TOPICs that you name. Nothing is written into the process, sent to
-    it or read out of it.
+    once a minute, or among the TOPICs that you name. Where packets may be captured, what passes on
+    its connections in the window is read, too. Nothing is written into the process, sent to it or
+    read out of it.
 
     With --attach it is asked itself. A JVM (HotSpot, Java 8 and later): each consumer's unsent
     permits, queue, waiting messages, whether it is paused, and the very line in which its listener
@@ -165,42 +177,67 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
     from pulsar_doctor.rules import load
 
     process = InProcess(looking.told(), looking.again)
-    judge = Judge(load(), limits_of(load(), asked.changes), process=process)
-    try:
-        checkup = _by_broker(process, judge, asked)
-        diagnoses = list(checkup.diagnoses)
-    except DoctorError as error:
-        say(f"the broker could not be asked, so this is by the process alone: {error}")
-        checkup, diagnoses = Checkup("process", []), []
-        checkup.unreachable.append(("(the broker)", str(error)))
-        time.sleep(asked.window_seconds)  # until the second look
-    checkup.diagnoses = [*diagnoses, *process.alone(judge.rules, judge.limits)]
-    checkup.process = process.told
-    return checkup
-
-
-def _by_broker(process: InProcess, judge: Judge, asked: ExamineRequest) -> Checkup:
-    from pulsar_doctor.broker.fleet import Scope
-    from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.diagnosis.live import Asking, of_fleet, of_topics
-    from pulsar_doctor.report.progress import ProgressBar
-
-    plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
+    judge = Judge(load(), limits_of(load(), asked.changes), wires_by="capture", process=process)
     with ExitStack() as stack:
         where = settings()
         if where.sandbox:
             from pulsar_doctor.sandbox.lifetime import connected
 
             where = stack.enter_context(connected(where, say))
-        progress = ProgressBar(quiet=told("quiet"))
-        asking = Asking(where, plan, save=asked.save, say=say, progress=progress)
+        if asked.capture:
+            _capture(process, where, asked, stack)
+        try:
+            checkup = _by_broker(process, where, judge, asked)
+            diagnoses = list(checkup.diagnoses)
+        except DoctorError as error:
+            say(f"the broker could not be asked, so this is by the process alone: {error}")
+            checkup, diagnoses = Checkup("process", []), []
+            checkup.unreachable.append(("(the broker)", str(error)))
+            time.sleep(asked.window_seconds)  # until the second look
+        checkup.diagnoses = [*diagnoses, *process.alone(judge.rules, judge.limits)]
+        checkup.process = process.told
+    return checkup
+
+
+def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: ExitStack) -> None:
+    """Begins to capture its connections, or notes why not."""
+    from pulsar_doctor.process.sockets import same_network
+
+    if not process.begun.connections:
+        return
+    if not same_network(process.begun.pid):
+        process.not_captured.append(ELSEWHERE)
+        return
+    try:
+        with needing("trace", "reading its packets"):
+            from pulsar_doctor.capture.of_process import ProcessCapture
+
         topics = [*process.topics, *_topics(asked)]
-        if topics:
-            return of_topics(asking, topics, judge)
-        checkup = of_fleet(asking, Scope(), judge)
-        checkup.diagnoses = list(checkup.diagnoses)
-        checkup.not_loaded.clear()  # nobody named them
-        return checkup
+        capture = ProcessCapture(
+            process.begun.connections, where, topics, process.not_captured.append
+        )
+    except DoctorError as error:
+        process.not_captured.append(f"its packets were not read: {error}")
+        return
+    process.captured = stack.enter_context(capture).wires
+
+
+def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: ExamineRequest) -> Checkup:
+    from pulsar_doctor.broker.fleet import Scope
+    from pulsar_doctor.broker.sampling import SamplingPlan
+    from pulsar_doctor.diagnosis.live import Asking, of_fleet, of_topics
+    from pulsar_doctor.report.progress import ProgressBar
+
+    plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
+    progress = ProgressBar(quiet=told("quiet"))
+    asking = Asking(where, plan, save=asked.save, say=say, progress=progress)
+    topics = [*process.topics, *_topics(asked)]
+    if topics:
+        return of_topics(asking, topics, judge)
+    checkup = of_fleet(asking, Scope(), judge)
+    checkup.diagnoses = list(checkup.diagnoses)
+    checkup.not_loaded.clear()  # nobody named them
+    return checkup
 
 
 def _report(checkup: Checkup, asked: ExamineRequest) -> int:

@@ -168,7 +168,7 @@ def _check(asked: StallCheckRequest) -> int:
     trace = _trace(asked)
     if trace is not None and not (asked.files or asked.topics):
         return report(_of_trace(trace, judge, asked), asked)
-    both = judge if trace is None else replace(judge, wires=trace.wires)
+    both = judge if trace is None else replace(judge, wires=trace.wires, wires_by=trace.told_by)
     if asked.files:
         return report(_of_files(both, asked), asked)
     with ExitStack() as stack:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.stats.observed import Observed
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, diagnose
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, ToldBy, diagnose
+from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_views
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.ledger.consumers import Subscription, full_name
 from pulsar_doctor.process.told import ProcessTold
 from pulsar_doctor.wording.addresses import shown
 
@@ -18,14 +19,18 @@ from pulsar_doctor.wording.addresses import shown
 class InProcess:
     """One process. begun: what it told at first; finish: looks again, and tells all.
 
-    Finished when the first verdict is asked for, which is when the broker's window is over.
+    captured: ends the capture of its connections, and what it has shown; not_captured: why it has
+    shown nothing. Both end when the first verdict is asked for: the broker's window is over then.
     """
 
     begun: ProcessTold
     finish: Callable[[], ProcessTold]
+    captured: Callable[[], Sequence[Subscription]] = tuple
+    not_captured: list[str] = field(default_factory=list)
     _told: ProcessTold | None = field(default=None, init=False)
+    _wires: Sequence[Subscription] = field(default=(), init=False)
     _views: list[SubscriptionView] = field(default_factory=list, init=False)
-    _joined: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _told_of: set[tuple[str, str]] = field(default_factory=set, init=False)
     _on: frozenset[tuple[str, str]] = field(default=frozenset(), init=False)
     _addresses: frozenset[str] = field(default=frozenset(), init=False)
 
@@ -38,9 +43,17 @@ class InProcess:
     def told(self) -> ProcessTold:
         """All that it has told, both looks."""
         if self._told is None:
-            self._told = self.finish()
+            self._wires = self.captured()
+            told = self.finish()
+            self._told = replace(told, not_told=(*told.not_told, *self.not_captured))
             self._views = subscription_views(self._told)
         return self._told
+
+    @property
+    def wires(self) -> Sequence[Subscription]:
+        """What went over its connections while it was looked at."""
+        assert self.told is not None
+        return self._wires
 
     @property
     def topics(self) -> list[str]:
@@ -56,20 +69,30 @@ class InProcess:
     def joined(self, view: SubscriptionView) -> SubscriptionView:
         """A view by other sources with what it tells; the same view where it tells nothing."""
         told, at = self.told, _place(view)
+        self._told_of.add(at)
         for inside in self._views:
             if _place(inside) == at:
-                self._joined.add(at)
                 return looked_into(view, inside)
         return view if told.looks else seated(view, told, self._addresses)
 
     def alone(self, rules: Sequence[Rule], limits: RuleLimits) -> list[Diagnosis]:
-        """The verdicts by itself alone, on what no broker has told of."""
-        assert self.told is not None
-        return [
-            replace(diagnose(view, rules, limits), sources=("process",))
-            for view in self._views
-            if _place(view) not in self._joined
-        ]
+        """The verdicts by itself and its packets alone, on what no broker has told of."""
+        captured = {_place(view): view for view in map(by_wire.subscription_view, self.wires)}
+        inside = {_place(view): view for view in self._views}
+        found = []
+        for at in dict.fromkeys([*inside, *captured]):
+            if at in self._told_of:
+                continue
+            views: dict[ToldBy, SubscriptionView] = {}
+            if at in captured:
+                views["capture"] = captured[at]
+            if at in inside:
+                views["process"] = inside[at]
+            view, *more = views.values()
+            if more:
+                view = looked_into(view, *more)
+            found.append(replace(diagnose(view, rules, limits), sources=tuple(views)))
+        return found
 
 
 def _topic(view: SubscriptionView) -> str:

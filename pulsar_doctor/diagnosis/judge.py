@@ -24,15 +24,16 @@ NAMED_MOST = 10  # of what is there, where something else was asked for
 class Judge:
     """Asks the rules. subscription: only this one; None: all.
 
-    wires: what a trace has shown; joined with what the broker tells of the same subscription.
-    earlier: what a file kept, to say what became of it. process: only what its consumers are on,
-    with what it tells itself.
+    wires: what a trace has shown, or a capture; joined with what the broker tells of the same
+    subscription. earlier: what a file kept, to say what became of it. process: only what its
+    consumers are on, with what it tells itself, and what was captured of it.
     """
 
     rules: Sequence[Rule]
     limits: RuleLimits
     subscription: str | None = None
     wires: Sequence[Subscription] = ()
+    wires_by: ToldBy = "trace"
     earlier: Earlier | None = None
     process: InProcess | None = None
 
@@ -57,7 +58,7 @@ class Judge:
         """What to say where there are windows and none has the subscription that is asked for."""
         if self.subscription is None or not windows:
             return None
-        if any(True for window in windows for _ in self._asked(window)):
+        if any(map(self.has, windows)):
             return None
         there = [observed for window in windows for observed in window.subscriptions()]
         has = f"there is {named(there)}" if there else "there is none at all"
@@ -73,6 +74,10 @@ class Judge:
         there = [observed for window in windows for observed in window.subscriptions()]
         yield from self.earlier.gone(there, map(full, windows), self.subscription)
 
+    def has(self, window: TopicWindow) -> bool:
+        """Whether one of its subscriptions is asked for."""
+        return any(True for _ in self._asked(window))
+
     def _asked(self, window: TopicWindow) -> Iterator[Observed]:
         for observed in window.subscriptions():
             if self.process is not None and not self.process.concerns(observed):
@@ -84,7 +89,7 @@ class Judge:
         view, wire = by_stats.subscription_view(observed), self._wire(observed)
         if wire is not None:
             view = merged(view, by_wire.subscription_view(wire))
-        sources: list[ToldBy] = [*_told_by(observed), *(() if wire is None else ("trace",))]
+        sources: list[ToldBy] = [*_told_by(observed), *(() if wire is None else (self.wires_by,))]
         if self.process is not None:
             view = self.process.joined(view)
             sources += ["process"] if PROCESS in view.sources else []
@@ -101,7 +106,8 @@ class Judge:
 
     def _wire(self, observed: Observed) -> Subscription | None:
         """The same subscription in the trace; a file may not name its topic whole, or at all."""
-        named = [wire for wire in self.wires if wire.subscription == observed.subscription]
+        wires = self.wires if self.process is None else self.process.wires
+        named = [wire for wire in wires if wire.subscription == observed.subscription]
         called = [wire for wire in named if is_called(full(wire), full(observed))]
         if observed.persistent is None and len(named) == 1:
             return named[0]
@@ -120,7 +126,12 @@ class Triage:
     _verdicts: list[Diagnosis] = field(default_factory=list, init=False)
 
     def is_healthy(self, window: TopicWindow) -> bool:
-        """Whether nothing is wrong or in doubt with any of its subscriptions."""
+        """Whether nothing is wrong or in doubt with any of its subscriptions.
+
+        Of one process all are looked at as long as it is: no first glance is enough.
+        """
+        if self.judge.process is not None:
+            return not self.judge.has(window)
         self._window, self._verdicts = window, list(self.judge.verdicts(window))
         return all(diagnosis.status == "healthy" for diagnosis in self._verdicts)
 

@@ -14,7 +14,7 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.diagnosis.after import Earlier
 from pulsar_doctor.diagnosis.checkup import Checkup, Source, Taken
 from pulsar_doctor.diagnosis.judge import Judge, full, named
-from pulsar_doctor.diagnosis.weighing import diagnose_wire
+from pulsar_doctor.diagnosis.weighing import ToldBy, diagnose_wire
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.ledger.consumers import Subscription
 
@@ -32,6 +32,7 @@ class ReadTrace:
     wires: Sequence[Subscription]
     until_ms: int
     seconds: float
+    told_by: ToldBy = "trace"
 
 
 def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
@@ -43,13 +44,14 @@ def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
     seconds = max(0, timeline.now_ns - began_ns) / 1e9
-    return ReadTrace(folder, timeline.subscriptions(), timeline.now_us // 1000, seconds)
+    told_by: ToldBy = "capture" if trace.meta.capture else "trace"
+    return ReadTrace(folder, timeline.subscriptions(), timeline.now_us // 1000, seconds, told_by)
 
 
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     """The verdicts on what went over the wire. Raises DoctorError for what is not there."""
     wires = _asked_for(read.folder, read.wires, topics, judge.subscription)
-    diagnoses = diagnose_wire(wires, judge.rules, judge.limits)
+    diagnoses = diagnose_wire(wires, judge.rules, judge.limits, read.told_by)
     began_ms = read.until_ms - round(read.seconds * 1000)
     taken = Taken(began_ms, read.until_ms, exact=True)
     return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)

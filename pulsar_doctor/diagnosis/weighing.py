@@ -39,7 +39,7 @@ from pulsar_doctor.suspects.ranking import LIKELY, hidden_by_health, suspects_of
 from pulsar_doctor.suspects.ruling_out import ruled_out
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
-ToldBy = Literal["stats", "internal-stats", "trace", "process"]
+ToldBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
 FailOn = Literal["stalled", "suspect", "warning", "never"]
 FAILS: dict[FailOn, set[Status]] = {
     "stalled": {"stalled"},
@@ -211,11 +211,14 @@ def weighed_by(
 
 
 def diagnose_wire(
-    subscriptions: Iterable[Subscription], rules: Sequence[Rule], limits: RuleLimits
+    subscriptions: Iterable[Subscription],
+    rules: Sequence[Rule],
+    limits: RuleLimits,
+    told_by: ToldBy = "trace",
 ) -> list[Diagnosis]:
     """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
     views = (by_wire.subscription_view(wire) for wire in subscriptions)
-    return [replace(diagnose(view, rules, limits), sources=("trace",)) for view in views]
+    return [replace(diagnose(view, rules, limits), sources=(told_by,)) for view in views]
 
 
 def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Iterable[RuleAnswer]:

@@ -6,8 +6,9 @@ has moved since: the newer one tells a silence that reaches back to then. What d
 time (its queue, its client, what it was sent first) holds anyway.
 
 Whoever saw each FLOW knows how the consumer asks, also while it moves if both views are of the same
-moment; the broker knows what is left, its limits, and who is there. Permits of the same quiet
-moment that differ are kept as a disagreement.
+moment; where neither has, as in a capture that was begun later, the bounds of both hold together.
+The broker knows what is left, its limits, and who is there. Permits of the same quiet moment that
+differ are kept as a disagreement.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ ASKING = (
 )  # fmt: skip
 # Of these, what time does not change.
 LASTING = ("queue_size", "refill_threshold", "one_by_one", "largest_batch")
+# Of these, what either may bound where neither saw each FLOW; the first at any time.
+BOUNDED = ("queue_size", "owed", "queued", "until_flow", "until_sending")
 COUNTED = ("permits", "held", "held_entries", "sent", "granted", "parked")
 AGES = (
     "quiet", "since_ack", "since_flow", "since_work", "since_delivery", "since_request",
@@ -179,6 +182,9 @@ def _consumer(
     else:
         values |= {name: getattr(newer, name) for name in ASKING}
         values |= {name: getattr(older, name) for name in LASTING}
+    if newer.flows is None and older.flows is None:
+        for name in BOUNDED if still else BOUNDED[:1]:
+            values[name], _ = _narrowed(getattr(newer, name), getattr(older, name))
     differ: list[Disagreement] = []
     for name in COUNTED:
         values[name] = getattr(newer, name)

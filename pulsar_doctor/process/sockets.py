@@ -32,7 +32,7 @@ def connections(pid: int) -> list[TcpConnection] | None:
     if own is None:
         return None
     found = [each for inode, each in _table(pid) if inode in own]
-    ages = _ages() if _same_network(pid) else {}
+    ages = _ages() if same_network(pid) else {}
     told = (_aged(each, ages) for each in found)
     return sorted(told, key=lambda each: (each.remote, each.local))
 
@@ -87,7 +87,8 @@ def _plain(packed: bytes) -> str:
     return str(address.ipv4_mapped or address)
 
 
-def _same_network(pid: int) -> bool:
+def same_network(pid: int) -> bool:
+    """Whether it is in the network namespace in which we are."""
     try:
         return os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net")  # noqa: PTH115
     except OSError:

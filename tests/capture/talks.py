@@ -91,7 +91,7 @@ def heard(
 ) -> tuple[Heard, CaptureFollowing]:
     """All of it through a capture, to its end."""
     out = Heard()
-    following = CaptureFollowing(out, [6650], None, max_message_bytes)
+    following = CaptureFollowing(out, [6650], (), max_message_bytes)
     for packet in packets:
         following.packet(packet)
     following.finish()

@@ -204,6 +204,19 @@ def test_where_nobody_saw_a_flow_the_newer_one_counts() -> None:
     assert (found.queue_size, found.until_flow) == (exactly(10), at_most(5))
 
 
+def test_where_nobody_saw_each_flow_the_bounds_of_both_hold_while_it_stands_still() -> None:
+    stats = consumer(quiet=seconds(62), queue_size=at_most(30), until_flow=at_most(5))
+    capture = of_wire(consumer(until_flow=Count(2, 8), queued=at_least(6)), ago=60)
+    found = one_of(merged(of_stats(stats), capture))
+    assert (found.queue_size, found.until_flow) == (at_most(30), Count(2, 5))
+    assert found.queued == at_least(6)
+    moved = of_stats(replace(stats, quiet=seconds(61), queue_size=None))
+    capture = of_wire(consumer(queue_size=at_most(30), until_flow=Count(2, 8)), ago=60)
+    found = one_of(merged(moved, capture))
+    assert (found.queue_size, found.until_flow) == (at_most(30), at_most(5))
+    assert found.queued == Count(0, None)
+
+
 # The same consumer.
 
 

@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from pulsar_doctor.diagnosis.in_process import InProcess
+from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.evidence.by_process import full_topic, looked_into, subscription_views
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.process.told import ClientConsumer, Inspection, ProcessTold, Sitting
+from pulsar_doctor.rules import load
+from tests.rules.wire_script import played
 
 ORDERS = "persistent://public/default/orders"
 ONE = ClientConsumer(
@@ -141,3 +145,27 @@ def test_of_two_of_one_name_the_address_decides():
     behind_nat = replace(mine, address="/192.0.2.1:9")
     (alone,) = looked_into(broker(behind_nat), view).consumers or ()
     assert alone.inside is not None
+
+
+def test_what_no_broker_tells_of_is_judged_by_the_process_and_its_packets():
+    """The consumer of ORDERS is told by itself, the scripted one by packets alone."""
+    wires = played(("0s subscribe a Shared", "0s flow a 10"), "1s").subscriptions()
+    told = looked([ONE], not_told=("the hint",))
+    process = InProcess(told, lambda: told, lambda: wires, ["the packets"])
+    rules = load()
+    first, second = process.alone(rules, limits_of(rules))
+    assert (first.topic, first.sources) == (ORDERS, ("process",))
+    assert (second.topic, second.sources) == (wires[0].topic, ("capture",))
+    assert process.told.not_told == ("the hint", "the packets")
+
+
+def test_both_of_one_subscription_are_one_verdict():
+    wires = played(("0s subscribe a Shared", "0s flow a 10"), "1s").subscriptions()
+    topic = wires[0].topic
+    inner = replace(ONE, topic=topic, subscription=wires[0].subscription, name="a")
+    told = looked([inner])
+    rules = load()
+    process = InProcess(told, lambda: told, lambda: wires)
+    (only,) = process.alone(rules, limits_of(rules))
+    assert only.sources == ("capture", "process")
+    assert [each.until_flow for each in only.consumers or ()] == [exactly(2)]

@@ -107,7 +107,7 @@ def test_a_receive_loop_that_sits_in_something_else_is_told_with_its_line(
     application.order("hang", "slow")
     time.sleep(2)
     began = time.monotonic()
-    document = examined(application, broker)
+    document = examined(application, broker, "--no-capture")
     took = time.monotonic() - began
     found = findings(document)["nobody-receives", "slow"]
     print(found["summary"], f"{took:.1f} s")

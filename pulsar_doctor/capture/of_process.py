@@ -1,0 +1,117 @@
+"""Captures the connections of one process for as long as it is examined; what they have shown.
+
+In a thread of its own. The trace lies in a temporary folder and goes with it. Captured are the
+connections that are there when it begins, on the ports of their other ends.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from queue import SimpleQueue
+
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.capture.asking import BrokerAsked
+from pulsar_doctor.capture.interface import ANY, PORTS_MOST, Interface
+from pulsar_doctor.capture.running import RunningCapture
+from pulsar_doctor.capture.told import ToldSample
+from pulsar_doctor.capture.writing import TraceWriter
+from pulsar_doctor.diagnosis.recorded import read_trace
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.ledger.consumers import Subscription
+from pulsar_doctor.process.told import TcpConnection
+from pulsar_doctor.wording.addresses import shown
+
+USUAL_PORTS = (6650, 6651)
+Say = Callable[[str], None]
+
+
+class ProcessCapture:
+    """A running capture; a context manager. say: is told what is wrong with it.
+
+    topics: which the broker is asked who their consumers are; none: those at these addresses.
+    Raises DoctorError where packets may not be read, or cannot be kept.
+    """
+
+    def __init__(
+        self,
+        connections: Collection[TcpConnection],
+        settings: Settings,
+        topics: Collection[str],
+        say: Say,
+    ) -> None:
+        self._say = say
+        self._over = threading.Event()
+        self._error: DoctorError | None = None
+        with ExitStack() as stack:
+            self._interface = stack.enter_context(Interface(ANY, ports_of(connections)))
+            folder = tempfile.TemporaryDirectory(prefix="pulsar-doctor-examine-")
+            self._folder = Path(stack.enter_context(folder), "examined.ptrace")
+            self._writer = stack.enter_context(TraceWriter(self._folder, {"files": [ANY]}))
+            samples = SimpleQueue[ToldSample]()
+            self._running = RunningCapture(
+                self._writer,
+                ports_of(connections),
+                [shown(each.local) for each in connections],
+                samples=samples,
+                whole_topics=bool(topics),
+            )
+            asked = BrokerAsked(settings, topics, self._running.addresses, samples, lambda _: None)
+            stack.callback(asked.stop)
+            self._running.before_end = asked.stop
+            self._thread = threading.Thread(target=self._work, daemon=True, name="capture")
+            self._thread.start()
+            stack.callback(self._end)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> ProcessCapture:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def wires(self) -> Sequence[Subscription]:
+        """The capture ends; what it has shown of each subscription that has a name."""
+        self._end()
+        try:
+            if self._error is not None:
+                raise self._error
+            self._running.finish()
+            self._writer.close()
+            return read_trace(self._folder, say=self._say, say_more=lambda _: None).wires
+        except DoctorError as error:
+            self._say(f"its packets could not be read to the end: {error}")
+            return ()
+
+    def _end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            for packet in self._interface.packets():
+                if packet is not None:
+                    self._running.packet(packet)
+                else:
+                    now_ns = time.time_ns()
+                    self._running.pass_time(now_ns)
+                    self._writer.pass_time(now_ns)
+                if self._over.is_set():
+                    return
+        except DoctorError as error:
+            self._error = error
+
+
+def ports_of(connections: Collection[TcpConnection]) -> list[int]:
+    """Of the other ends of connections that the process has made itself, the likeliest first.
+
+    Who listens has many connections on one port of its own: others have made those.
+    """
+    own = Counter(each.local[1] for each in connections)
+    ports = {each.remote[1] for each in connections if own[each.local[1]] == 1}
+    return sorted(ports, key=lambda port: (port not in USUAL_PORTS, port))[:PORTS_MOST]
