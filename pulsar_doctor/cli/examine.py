@@ -109,9 +109,10 @@ def command(asked: ExamineRequest) -> int:
     With --attach it is asked itself. A JVM (HotSpot, Java 8 and later): each consumer's unsent
     permits, queue, waiting messages, whether it is paused, and the very line in which its listener
     or its application sits, and for how long. Python, with the extra [examine]: the line of each
-    thread. Other programs cannot be asked, and it says how to look into them. It must be yours, or
-    you are root. The process may be in a container: give its PID as this machine sees it, or
-    --container, which finds the one JVM in there, or else the one Python, or the only process.
+    thread. Other programs, native images of GraalVM too, cannot be asked, and it says how to look
+    into them. It must be yours, or you are root. The process may be in a container: give its PID as
+    this machine sees it, or --container, which finds the one JVM in there, or else the one Python,
+    or the only process.
 
     \b
     pulsar-doctor examine 4711

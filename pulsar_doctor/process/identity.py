@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from pulsar_doctor.errors import DoctorError, InputError
 
-ProcessKind = Literal["jvm", "python", "go", "other"]
+ProcessKind = Literal["jvm", "native-image", "python", "go", "other"]
 STOPPED = frozenset("tT")
 DEAD = frozenset("ZX")
+SECTION_NAMES_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ def _kind(pid: int) -> ProcessKind:
     base = program.rpartition("/")[2]
     if re.match(r"(python|pypy)[\d.]*", base) or any(n.startswith("libpython") for n in names):
         return "python"
+    if _is_native_image(pid):
+        return "native-image"
     return "go" if _is_go(pid) else "other"
 
 
@@ -119,3 +123,27 @@ def _is_go(pid: int) -> bool:
             return b"\xff Go buildinf:" in file.read(8 << 20)
     except OSError:
         return False
+
+
+def _is_native_image(pid: int) -> bool:
+    """Whether its program has the section with the heap that GraalVM's native-image builds in."""
+    try:
+        with Path(f"/proc/{pid}/exe").open("rb") as program:
+            return b"\0.svm_heap\0" in _section_names(program)
+    except (OSError, OverflowError, struct.error):
+        return False
+
+
+def _section_names(program: BinaryIO) -> bytes:
+    """Each between zero bytes; none where it is no ELF file of 64 bits, little-endian.
+
+    Source: elf(5), e_shoff to e_shstrndx, and sh_offset and sh_size of that section.
+    """
+    header = program.read(64)
+    if header[:6] != b"\x7fELF\2\1":
+        return b""
+    sections, size, _, names = struct.unpack("<Q10xHHH", header[40:])
+    program.seek(sections + names * size)
+    offset, length = struct.unpack("<24xQQ24x", program.read(64))
+    program.seek(offset)
+    return program.read(min(length, SECTION_NAMES_BYTES))

@@ -25,13 +25,19 @@ from pulsar_doctor.process.told import Inspection, ProcessTold, Sitting
 T = TypeVar("T")
 
 NO_RIGHT = "its connections may not be seen from here; run this as its user, or as root"
+IS = {"native-image": ", a native image of GraalVM without a JVM,"}
+THREADS = (
+    "where its threads sit: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
+    "moment"
+)
 HINTS = {
     "jvm": "its clients' own numbers and where its threads sit: --attach reads them",
+    "native-image": f"{THREADS}; kill -QUIT prints them if it was built with "
+    "--enable-monitoring=threaddump, and ends it if not",
     "python": "where its threads sit: --attach reads it by py-spy",
     "go": "where its goroutines sit: by its pprof page, /debug/pprof/goroutine?debug=2, if it has "
     "one; kill -QUIT prints them too, and ends it",
-    "other": "where its threads sit: gdb -p PID -batch -ex 'thread apply all bt', which stops it "
-    "for that moment",
+    "other": THREADS,
 }
 
 
@@ -94,7 +100,8 @@ class Looking:
             self._try(self._look_into_jvm)
         else:
             hint = HINTS[kind].replace("PID", str(self.process.pid))
-            self._say(f"process {self.process.pid} ({self.process.name}) cannot be asked; {hint}")
+            who = f"process {self.process.pid} ({self.process.name}){IS.get(kind, '')}"
+            self._say(f"{who} cannot be asked; {hint}")
 
     def _look_into_jvm(self) -> None:
         if self._jvm is None:

@@ -45,6 +45,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.sandbox import distribution
+from tests.support import npm
 from tests.support.looking import Looking
 from tests.support.processes import remote_ports
 from tests.support.wanting import wanting
@@ -197,24 +198,10 @@ def go_program() -> Path:
 @functools.cache
 def flex_program() -> Path:
     """The program for pulsar-flex of npm, its packages beside it: fetched once."""
-    if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip(wanting("node and npm"))
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     shutil.copytree(HERE / "flex", folder, dirs_exist_ok=True)
-    options = (
-        "--ignore-scripts",
-        "--no-package-lock",
-        "--no-audit",
-        "--no-fund",
-        "--fetch-retries=0",
-    )
-    fetched = subprocess.run(
-        ["npm", "install", *options], cwd=folder, capture_output=True, text=True, check=False
-    )
-    if re.search("ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENOTCACHED|E40[34]", fetched.stderr):
-        pytest.skip(wanting("the packages of pulsar-flex"))
-    assert fetched.returncode == 0, fetched.stderr
+    npm.fetched(Path(folder), "the packages of pulsar-flex")
     return Path(folder) / "client.js"
 
 

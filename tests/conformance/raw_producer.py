@@ -89,6 +89,9 @@ class Raw:
             data += more
         return bytes(data)
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def close(self) -> None:
         self._socket.close()
 

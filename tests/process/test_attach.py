@@ -252,16 +252,6 @@ def test_one_that_is_stopped_is_not_waited_for(java, idle):
         assert "Full thread dump" not in it.said()
 
 
-def test_a_native_image_is_known_by_its_heap(tmp_path):
-    # No compiler of native images is at hand: a program with that section's name in it.
-    program = tmp_path / "native"
-    program.write_bytes(Path(shutil.which("sleep") or "").read_bytes() + b"\0.svm_heap\0")
-    program.chmod(0o755)
-    with started(program, 600) as native:
-        eventually(lambda: process(native.pid).name == "native")
-        assert "native image" in refusal(process(native.pid))
-
-
 @root
 def test_a_jvm_of_another_user_is_asked_as_that_user(java, idle):
     with Idle(java, "-cp", idle, user=NOBODY, group=NOBODY, extra_groups=[]) as it:

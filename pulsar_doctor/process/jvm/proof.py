@@ -12,7 +12,6 @@ Sources: HotSpot's attachListener_linux.cpp, perfMemory_linux.cpp, arguments.cpp
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import signal
@@ -66,21 +65,7 @@ def _require_hotspot(process: Process) -> None:
         raise CannotAttach(f"process {pid} is an OpenJ9 JVM; only HotSpot's can be looked into")
     if "libjvm.so" in names:
         return
-    if _is_native_image(pid):
-        raise CannotAttach(f"process {pid} is a native image of GraalVM; no JVM runs in it")
     raise CannotAttach(f"process {pid} ({process.name}) is no JVM")
-
-
-def _is_native_image(pid: int) -> bool:
-    """Whether its program has the heap that native-image puts into each."""
-    try:
-        with (
-            Path(f"/proc/{pid}/exe").open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as program,
-        ):
-            return program.find(b".svm_heap\0") >= 0
-    except (OSError, ValueError):
-        return False
 
 
 def _takes_signals(pid: int) -> bool:

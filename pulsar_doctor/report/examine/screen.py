@@ -14,7 +14,13 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
 
 LISTED_MOST = 20
-KINDS = {"jvm": "a JVM", "python": "Python", "go": "a Go program", "other": "a program"}
+KINDS = {
+    "jvm": "a JVM",
+    "native-image": "a native image of GraalVM",
+    "python": "Python",
+    "go": "a Go program",
+    "other": "a program",
+}
 SHOWN = ("listens", "receives", "acknowledges", "application")
 
 
