@@ -27,7 +27,7 @@ from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.jvm.dump import dump
 from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.process.looking import Looking
-from pulsar_doctor.sandbox import distribution
+from tests.process import javas
 from tests.process.java_client import container, left_in_tmp, only_child
 from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
@@ -40,16 +40,16 @@ NOBODY = 65534
 root = pytest.mark.skipif(os.geteuid() != 0, reason=wanting("root"))
 
 
-@pytest.fixture(scope="module")
-def java() -> Path:
-    return distribution.java_home() / "bin/java"
+@pytest.fixture(scope="module", params=javas.OURS_AND_8)
+def java(request: pytest.FixtureRequest) -> Path:
+    return javas.java(request.param)
 
 
 @pytest.fixture(scope="module")
-def idle(java: Path) -> Iterator[Path]:
+def idle() -> Iterator[Path]:
     """A folder with the program, for every user, and outside of /tmp."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        compiled([SOURCE], Path(folder), java)
+        compiled([SOURCE], Path(folder), javas.java(javas.OURS))
         Path(folder).chmod(0o755)
         yield Path(folder)
 
@@ -135,7 +135,7 @@ with open(sys.argv[1], "rb") as library:
 
 
 def test_a_process_that_only_has_the_library_is_not_signalled(java):
-    library = java.parents[1] / "lib/server/libjvm.so"
+    (library,) = java.parents[1].glob("**/server/libjvm.so")
     with started(sys.executable, "-c", PRETENDS, library) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
@@ -203,6 +203,7 @@ def test_a_jvm_without_counters_is_known_by_its_thread_for_signals(java, idle):
         assert "com.acme.Idle.main" in Jvm(it.there).ask("threaddump")
 
 
+@pytest.mark.parametrize("java", [javas.OURS], indirect=True)  # Java 8 has no such option
 def test_a_jvm_that_loads_no_agents_tells_its_threads_all_the_same(java, idle):
     with Idle(java, "-XX:-EnableDynamicAgentLoading", "-cp", idle) as it:
         jvm = Jvm(it.there)
