@@ -173,8 +173,8 @@ def test_looks_at_the_same_moment_do_not_take_each_others_agent_away(java, idle)
 def test_what_a_killed_look_has_left_does_not_hinder_the_next(java, idle):
     with Idle(java, "-cp", idle) as it:
         jvm = Jvm(it.there)
-        with agent._folder(jvm) as (folder, _):
-            pass
+        with agent._folder(jvm) as (_, named):
+            folder = Path(named)
         folder.mkdir(mode=0o700)
         (folder / "agent.jar").write_bytes(b"half of it")
         (folder / "look-1.part").touch()
@@ -243,6 +243,15 @@ def test_one_that_ends_in_between_is_said_to_have_ended(java, idle):
             jvm.ask("threaddump")
 
 
+def test_one_that_ends_in_between_leaves_no_file_of_ours(java, idle):
+    with Idle(java, "-cp", idle) as it:
+        jvm = Jvm(it.there)
+        with jvm._attach_file(), agent._folder(jvm):
+            assert len(left_in_tmp(it.process.pid)) == 2
+            it.said()
+        assert not left_in_tmp(it.process.pid)
+
+
 def test_one_that_is_stopped_is_not_waited_for(java, idle):
     with Idle(java, "-cp", idle) as it:
         it.process.send_signal(signal.SIGSTOP)
@@ -283,8 +292,8 @@ def test_somebody_else_is_told_whose_it_is(java, idle):
 def test_a_folder_that_somebody_else_has_laid_there_is_not_used(java, idle):
     with Idle(java, "-cp", idle) as it:
         jvm = Jvm(it.there)
-        with agent._folder(jvm) as (there, _):
-            pass
+        with agent._folder(jvm) as (_, named):
+            there = Path(named)
         there.mkdir(mode=0o777)
         there.chmod(0o777)
         try:

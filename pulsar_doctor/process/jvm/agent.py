@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.process.identity import Process
-from pulsar_doctor.process.jvm.attach import Jvm, acting_as
+from pulsar_doctor.process.jvm.attach import Jvm, acting_as, tmp_of
 from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.process.told import ClientConsumer, Inspection
 
@@ -76,11 +76,11 @@ def _folder(jvm: Jvm) -> Iterator[tuple[Path, str]]:
     """Where the agent lies, for this look alone: as it is reached from here, and its name there."""
     process, jar = jvm.process, JAR.read_bytes()
     whose = f"{process.uid}-{process.inner_pid}"
-    inside = f"/tmp/.pulsar-doctor-{whose}-{hashlib.sha256(jar).hexdigest()[:12]}"
-    outside = Path(f"{process.root}{inside}")
+    name = f".pulsar-doctor-{whose}-{hashlib.sha256(jar).hexdigest()[:12]}"
     with contextlib.ExitStack() as held:
         try:
             with acting_as(process):
+                outside = held.enter_context(tmp_of(process)) / name
                 held.enter_context(_alone(outside, process))
                 _clear(outside)
                 held.callback(_take_away, outside)
@@ -88,7 +88,7 @@ def _folder(jvm: Jvm) -> Iterator[tuple[Path, str]]:
         except OSError as error:
             why = f"cannot write into the JVM's /tmp: {error.strerror}"
             raise CannotAttach(f"JVM {process.pid} cannot be looked into: {why}") from None
-        yield outside, inside
+        yield outside, f"/tmp/{name}"
 
 
 @contextlib.contextmanager
@@ -103,11 +103,11 @@ def _alone(folder: Path, process: Process) -> Iterator[None]:
         except FileNotFoundError:  # another look has just taken it away
             continue
         except (NotADirectoryError, PermissionError):
-            raise CannotAttach(f"{folder} is there already, and somebody else's") from None
+            raise CannotAttach(f"/tmp/{folder.name} is there, and somebody else's") from None
         try:
             there = os.fstat(held)
             if there.st_uid != process.uid or stat.S_IMODE(there.st_mode) != 0o700:
-                raise CannotAttach(f"{folder} is there already, and somebody else's")
+                raise CannotAttach(f"/tmp/{folder.name} is there, and somebody else's")
             if _locked(held) and _is_at(held, folder):
                 yield
                 return
@@ -140,7 +140,7 @@ def _clear(folder: Path) -> None:
 
 
 def _take_away(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # its process has ended, and its file system with it
+    with contextlib.suppress(OSError):
         _clear(folder)
         folder.rmdir()
 

@@ -18,6 +18,7 @@ import socket
 import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.jvm.proof import CannotAttach, require_attachable
@@ -104,20 +105,22 @@ class Jvm:
 
     @contextlib.contextmanager
     def _attach_file(self) -> Iterator[None]:
-        file = self.process.root / f"tmp/.attach_pid{self.process.inner_pid}"
-        try:
-            with acting_as(self.process):
-                os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-        except FileExistsError:
-            yield  # somebody else asks just now; it is theirs
-            return
-        except OSError as error:
-            why = f"cannot write into the JVM's /tmp: {error.strerror}"
-            raise CannotAttach(f"JVM {self.process.pid} cannot be asked: {why}") from None
-        try:
-            yield
-        finally:
-            file.unlink(missing_ok=True)
+        name = f".attach_pid{self.process.inner_pid}"
+        with contextlib.ExitStack() as held:
+            try:
+                with acting_as(self.process):
+                    file = held.enter_context(tmp_of(self.process)) / name
+                    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+            except FileExistsError:
+                yield  # somebody else asks just now; it is theirs
+                return
+            except OSError as error:
+                why = f"cannot write into the JVM's /tmp: {error.strerror}"
+                raise CannotAttach(f"JVM {self.process.pid} cannot be asked: {why}") from None
+            try:
+                yield
+            finally:
+                file.unlink(missing_ok=True)
 
     def _await_socket(self) -> None:
         until = time.monotonic() + APPEARS_SECONDS
@@ -130,6 +133,16 @@ class Jvm:
         raise CannotAttach(
             f"JVM {self.process.pid} has not opened its attach socket within {APPEARS_SECONDS:g} s"
         )
+
+
+@contextlib.contextmanager
+def tmp_of(process: Process) -> Iterator[Path]:
+    """Its /tmp, by a way that is there when the process has ended, too. OSError without a right."""
+    held = os.open(process.root / "tmp", os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield Path(f"/proc/self/fd/{held}")
+    finally:
+        os.close(held)
 
 
 @contextlib.contextmanager
