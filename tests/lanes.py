@@ -9,6 +9,7 @@ sends, and a process, fail the test, even where the code that opened them swallo
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -149,17 +150,26 @@ class Guard:
 
     def __init__(self) -> None:
         self._watching = False
+        self._item: pytest.Item | None = None
+        self._others: set[int | None] = (
+            set()
+        )  # threads from before the test, as Py4J's FinalizerWorker
         self._done: list[str] = []
         sys.addaudithook(self._heard)  # for good: an interpreter forgets none
 
     def _heard(self, event: str, _arguments: tuple[object, ...]) -> None:
-        if self._watching and event in FORBIDDEN:
+        if self._watching and event in FORBIDDEN and threading.get_native_id() not in self._others:
             self._done.append(event)
             raise WentOutside(event)
 
     @contextmanager
     def over(self, item: pytest.Item) -> Iterator[None]:
         """While a test is set up, or runs."""
+        if self._item is not item:
+            self._item = item
+            self._others = {each.native_id for each in threading.enumerate()} - {
+                threading.get_native_id()
+            }
         self._watching = item.get_closest_marker("pure") is not None
         try:
             yield

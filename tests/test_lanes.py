@@ -17,10 +17,16 @@ from tests.broker.http_broker import Reply, serving
 from tests.support.command_line import environment
 
 TESTS = """
-import subprocess, threading, urllib.request
+import subprocess, threading, time, urllib.request
 import pytest
 
-def test_that_stays(): pass
+def goes_outside_all_the_time():
+    while True:
+        subprocess.run(["true"])
+
+threading.Thread(target=goes_outside_all_the_time, daemon=True).start()
+
+def test_that_stays(): time.sleep(0.2)
 
 def test_that_looks_up(): urllib.request.urlopen("http://127.0.0.1:1/")
 
