@@ -246,7 +246,8 @@ def _environment(plan: StandalonePlan) -> dict[str, str]:
         "JAVA_HOME": str(plan.java_home),
         "PULSAR_STANDALONE_CONF": str(plan.data / "standalone.conf"),
         "PULSAR_MEM": MEMORY,
-        "PULSAR_GC": "-XX:+UseSerialGC",
+        # Half the processor time of a start, and as many messages a second, on two cores.
+        "PULSAR_GC": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "PULSAR_GC_LOG": "-Xlog:disable",
         "PULSAR_LOG_DIR": str(temporary),
         # Java unpacks native libraries into its temporary folder and, killed, leaves them there.

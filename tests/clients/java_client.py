@@ -16,7 +16,8 @@ from payloads import payload
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from python_client import producer_of, received, say
 
-MEMORY = ["-Xms64m", "-Xmx384m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC"]
+MEMORY = ["-Xms64m", "-Xmx384m", "-XX:MaxDirectMemorySize=512m"]
+MEMORY += ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]  # it lives for seconds
 
 ACKS: dict[str, Callable[[Any, Any], None]] = {
     "individual": lambda consumer, message: consumer.acknowledge(message),

@@ -13,5 +13,6 @@ def tool_environment(broker: Sandbox) -> dict[str, str]:
         "JAVA_HOME": str(broker.java_home),
         "PULSAR_CLIENT_CONF": str(broker.data / "client.conf"),
         "PULSAR_MEM": MEMORY,
+        "PULSAR_EXTRA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # it lives for seconds
         "PULSAR_LOG_DIR": str(broker.data / "tool-logs"),
     }
