@@ -30,6 +30,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc")
 COMPILER = "google-closure-compiler-linux"
 VERSION = "20261015.0.0"  # 16 MB
 CAUSE = "permits-exhausted"
+# A shell's job in the background ignores SIGQUIT, and with it all that is started there.
+AS_BY_DEFAULT = ("env", "--default-signal=QUIT")
 NOT_TOLD = (
     "process {pid} (compiler), a native image of GraalVM without a JVM, cannot be asked; where its "
     "threads sit: gdb -p {pid} -batch -ex 'thread apply all bt', which stops it for that moment; "
@@ -48,7 +50,7 @@ def native_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def waiting(program: Path, folder: Path, *inherits: int) -> Iterator[int]:
     """Its pid, while it waits for its input in this folder. Nothing may end it or be left there."""
     started = subprocess.Popen(
-        [program], cwd=folder, pass_fds=inherits,
+        [*AS_BY_DEFAULT, program], cwd=folder, pass_fds=inherits,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
