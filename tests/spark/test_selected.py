@@ -54,10 +54,12 @@ def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(START_US / 1e6, UTC) + timedelta(seconds=seconds)
 
 
-def tables_of(source: TraceSource) -> dict[str, list[Values]]:
+def tables_of(source: TraceSource, *names: str) -> dict[str, list[Values]]:
+    """All of them, or those that a test looks at: each is planned for a second."""
     with aggregated(source, BUCKET_US) as tables:
-        found = {name: collected(getattr(tables, name)) for name in TABLES}
-        found["by trace"] = collected(subscriptions_by(tables.consumers, IN_TRACE))
+        found = {name: collected(getattr(tables, name)) for name in names or TABLES}
+        if not names:
+            found["by trace"] = collected(subscriptions_by(tables.consumers, IN_TRACE))
     return found
 
 
@@ -124,7 +126,7 @@ def test_of_a_clock_that_was_set_back_no_row_is_lost_or_doubted_too_little(
     assert seqs != [*range(len(seqs))]  # some in between are later
     assert source.events == len(rows)
     assert len(source.breaks) == 1
-    (consumer,) = tables_of(source)["consumers"]
+    (consumer,) = tables_of(source, "consumers")["consumers"]
     assert not consumer["certain"]
 
 
@@ -137,17 +139,25 @@ def waiting() -> Said:
     return said
 
 
+@pytest.fixture(scope="module")
+def hanging(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[Values]]:
+    """That story, of which nobody may change a file, and all of its stalls."""
+    (path,) = sealed(tmp_path_factory.mktemp("w") / "w.ptrace", waiting(), "waiting", parts=6)
+    return path, tables_of(here(spark, [path], EVERYTHING), "stalls")["stalls"]
+
+
 @everywhere
 @pytest.mark.parametrize("until", [None, 200.0])
 def test_who_said_nothing_in_all_of_that_time_is_told_with_the_true_start(
-    spark: SparkSession, tmp_path: Path, read: Read, until: float | None
+    spark: SparkSession, hanging: tuple[Path, list[Values]], read: Read, until: float | None
 ) -> None:
-    (path,) = sealed(tmp_path / "w.ptrace", waiting(), "waiting", parts=6)
-    whole = tables_of(here(spark, [path], EVERYTHING))
+    path, stalls = hanging
     source = read(spark, [path], Selection(since=300.0, until=until))
-    found = tables_of(source)
+    found = tables_of(source, "consumers", "stalls", "timeline")
     (stall,) = (row for row in found["stalls"] if row["consumer_name"] == "hangs")
-    hung = (row for row in whole["stalls"] if row["consumer_name"] == "hangs")
+    hung = (row for row in stalls if row["consumer_name"] == "hangs")
     expected = max(hung, key=lambda row: row["duration_us"])
     assert stall["start"] == expected["start"] < (source.span.since_us or 0)
     assert stall["ended_by"] == "end_of_trace"
@@ -178,9 +188,9 @@ def test_who_said_nothing_until_its_connection_was_closed_is_told_as_of_the_whol
     said.attached(1, "again", conn_id=1).flow(1, conn_id=1).pushed([3], conn_id=1).wait(300)
     said.open(2).wait(10).close(1).wait(10).close(2)
     (path,) = sealed(tmp_path / "c.ptrace", said, "closed")
-    whole = tables_of(here(spark, [path], EVERYTHING))["stalls"]
+    whole = tables_of(here(spark, [path], EVERYTHING), "stalls")["stalls"]
     (expected,) = (row for row in whole if row["duration_us"] > 300_000_000)
-    (stall,) = tables_of(here(spark, [path], Selection(since=at(200))))["stalls"]
+    (stall,) = tables_of(here(spark, [path], Selection(since=at(200))), "stalls")["stalls"]
     untold = ("acknowledged", "unacked_at_start", "code", "severity")
     assert {k: v for k, v in stall.items() if k not in untold} == {
         k: v for k, v in expected.items() if k not in untold
@@ -194,11 +204,12 @@ def test_who_said_nothing_until_its_connection_was_closed_is_told_as_of_the_whol
 def test_segments_of_another_time_are_not_opened(spark: SparkSession, tmp_path: Path) -> None:
     (path,) = sealed(tmp_path / "w.ptrace", waiting(), "waiting", parts=6)
     asked = Selection(since=100.0)
-    expected = tables_of(here(spark, [path], asked))
+    names = ("consumers", "stalls", "timeline")
+    expected = tables_of(here(spark, [path], asked), *names)
     for old in Trace(path).parts()[:4]:
         (path / (old.name or "")).write_bytes(b"none of it is read")
     for read in (here, by_spark_alone):
-        assert tables_of(read(spark, [path], asked)) == expected
+        assert tables_of(read(spark, [path], asked), *names) == expected
 
 
 @everywhere
