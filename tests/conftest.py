@@ -59,23 +59,14 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses the broker carries the mark `broker`; the pure ones carry theirs, and go first.
-
-    First, while nothing runs yet that another test has started. Then those of the broker, which one
-    process has for longest, beside which another has Spark and the rest.
-    """
+    """Whoever uses the broker carries the mark `broker`; the pure ones carry theirs."""
     for item in items:
         if lanes.brokers_of(item):
             item.add_marker("broker")
         if lanes.is_pure(item) and item.get_closest_marker("slow") is None:
             item.add_marker("pure")
         item.add_marker(pytest.mark.xdist_group(lanes.together(item)))
-    items.sort(key=_when)
-
-
-def _when(item: pytest.Item) -> tuple[bool, bool]:
-    """What is sorted by it keeps its order otherwise."""
-    return item.get_closest_marker("pure") is None, item.get_closest_marker("broker") is None
+    items.sort(key=lanes.turn)
 
 
 @pytest.hookimpl(wrapper=True)

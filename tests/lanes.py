@@ -22,6 +22,8 @@ import pytest
 TESTS = str(Path(__file__).parent)
 OUTSIDE = "outside"  # the fixture of those of which it cannot be read
 BROKERS = frozenset({"broker", "default_broker"})  # fixtures: one of each for a whole run
+SPARK = "spark"
+LONG = (SPARK, *sorted(BROKERS))
 EITHER = "either_broker"  # a fixture: a test for each of them
 
 # Modules, functions and attributes of other people that go outside, by the names that code uses.
@@ -50,8 +52,16 @@ def together(item: pytest.Item) -> str:
     kind for all that use it, and one Spark; the rest keeps to its file, also where it starts a
     broker."""
     if brokers := brokers_of(item):
-        return min(brokers)  # who uses both goes where most are
-    return "spark" if "pyspark" in _text_of(item.path) else item.nodeid.partition("::")[0]
+        return max(brokers)  # of some folders the default one is what `broker` gives
+    return SPARK if "pyspark" in _text_of(item.path) else item.nodeid.partition("::")[0]
+
+
+def turn(item: pytest.Item) -> int:
+    """When it begins: what one process has for long first, what fills a gap anywhere last."""
+    if item.get_closest_marker("pure"):
+        return len(LONG) + 1
+    group = together(item)
+    return LONG.index(group) if group in LONG else len(LONG)
 
 
 def brokers_of(item: pytest.Item) -> frozenset[str]:

@@ -173,7 +173,7 @@ def test_who_shares_a_broker_runs_in_one_process_and_the_other_broker_has_anothe
     assert groups == {
         "test_one": ("True", "broker"),
         "test_default": ("True", "default_broker"),
-        "test_both": ("True", "broker"),
+        "test_both": ("True", "default_broker"),
         "test_either[broker]": ("True", "broker"),
         "test_either[default_broker]": ("True", "default_broker"),
         "test_own": ("True", "test_it.py"),
