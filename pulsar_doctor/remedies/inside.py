@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pulsar_doctor.evidence.answers import Action, Measure
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
@@ -11,12 +13,14 @@ from pulsar_doctor.process.told import Sitting
 from pulsar_doctor.remedies.consumers import restart
 from pulsar_doctor.remedies.lines import check
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
 
 CONSEQUENCES = frozenset(
     {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
      "ack-hole"}
 )  # fmt: skip
 STUCK_FOR = Threshold("stuck_for", 10.0, "seconds", "a thread that sits somewhere for less works")
+NAMED_MOST = 3  # threads in one sentence
 GONE = "no such finding any more"
 
 
@@ -39,13 +43,21 @@ def lasted(consumer: ConsumerView, own: Inside) -> float:
     return max(own.stood, quiet)
 
 
+def resting(own: Inside) -> tuple[Sitting, ...]:
+    """Those of its threads that sat where they sat: each may be the one that hangs, no other.
+
+    All of them where none did, or nobody tells.
+    """
+    return tuple(each for each in own.sits if each.seconds is not None) or own.sits
+
+
 def sitting(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
-    """Where the first of its threads sits, as evidence."""
-    first = own.sits[0] if own.sits else None
+    """Where the threads sit that may be the one that hangs, as evidence: `a; b`."""
+    rest = resting(own)[:NAMED_MOST]
     return (
         Measure("stood_for", round(lasted(consumer, own), 1), "seconds", "at least"),
-        Measure("thread", first.thread if first else None, ""),
-        Measure("sits_in", first.where if first else None, ""),
+        Measure("thread", "; ".join(each.thread for each in rest) or None, ""),
+        Measure("sits_in", "; ".join(each.where for each in rest) or None, ""),
     )
 
 
@@ -64,16 +76,31 @@ def has_sat(thread: Sitting) -> str:
     return f"{thread.thread} has sat in {thread.where} for {duration(thread.seconds)}"
 
 
+def all_have_sat(own: Inside, what: str) -> str:
+    """`its thread x has sat in …`; of several, which nobody tells apart, the first few."""
+    who = f"its {what}" if len(own.sits) == 1 else f"of its {len(own.sits)} {what}s"
+    return f"{who} {', '.join(map(has_sat, own.sits[:NAMED_MOST]))}"
+
+
 def unstuck(
-    view: SubscriptionView, consumer: ConsumerView, thread: Sitting | None
+    view: SubscriptionView, consumer: ConsumerView, threads: Sequence[Sitting]
 ) -> tuple[Action, ...]:
-    """A restart now, and a time limit for the very step in which it sits."""
-    step = "each step of the work" if thread is None else (thread.line or thread.where)
+    """A restart now, and a time limit for the very step in which it sits.
+
+    threads: those that may be the one that hangs.
+    """
     return (
         restart(view, consumer),
         Action(
             "later",
-            f"Give {step} a time limit of its own, so that it fails instead of hanging.",
+            f"Give {_step(threads)} a time limit of its own, so that it fails instead of hanging.",
             check=check(view, GONE),
         ),
     )
+
+
+def _step(threads: Sequence[Sitting]) -> str:
+    places = list(dict.fromkeys(each.line or each.where for each in threads))
+    if not places:
+        return "each step of the work"
+    return places[0] if len(places) == 1 else f"what hangs of {listed(places, NAMED_MOST)}"

@@ -16,16 +16,16 @@ Source: ConsumerBase.triggerListener and callMessageListener in the Java client.
 from __future__ import annotations
 
 from pulsar_doctor.evidence.answers import PROCESS, Answers, Finding
-from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.thresholds import REFILL_WAIT, Limits
 from pulsar_doctor.remedies.inside import (
     CONSEQUENCES,
     STUCK_FOR,
+    all_have_sat,
     both_ledgers,
-    has_sat,
     lasted,
     numbers,
+    resting,
     sitting,
     unstuck,
 )
@@ -48,14 +48,13 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield Finding(
             code="listener-stuck",
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
-            confidence=0.95 if own.sits[0].seconds else 0.8,
+            confidence=0.95 if len(own.sits) == 1 and own.sits[0].seconds else 0.8,
             consumer=consumer.label,
-            summary=f"{consumer.label} hangs: {both_ledgers(consumer, own)}; {_where(own)}",
+            summary=(
+                f"{consumer.label} hangs: {both_ledgers(consumer, own)}; "
+                f"{all_have_sat(own, 'listener thread')}"
+            ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             remedy=REMEDY,
-            actions=unstuck(view, consumer, own.sits[0]),
+            actions=unstuck(view, consumer, resting(own)),
         )
-
-
-def _where(own: Inside) -> str:
-    return f"its listener's thread {has_sat(own.sits[0])}"

@@ -7,8 +7,8 @@ asks for nothing. The process tells where its threads are.
 The rule looks into the process twice: messages are in the queue (for a zero queue: nobody asks), no
 thread stands in one of the client's receive calls, and nothing was taken in between. It is found
 once that has lasted `stuck_for`, and stalled from `refill_wait` on. Which of the application's
-threads should receive is not told by their stacks: those that rest longest are named. One that
-works in its rhythm, as far as acks tell, is not found.
+threads should receive is not told by their stacks: those that rest are named. One that works in its
+rhythm, as far as acks tell, is not found.
 
 Source: ConsumerBase.receive and ConsumerImpl.internalReceive in the Java client.
 """
@@ -22,10 +22,11 @@ from pulsar_doctor.evidence.thresholds import REFILL_WAIT, Limits
 from pulsar_doctor.remedies.inside import (
     CONSEQUENCES,
     STUCK_FOR,
+    all_have_sat,
     both_ledgers,
-    has_sat,
     lasted,
     numbers,
+    resting,
     sitting,
     unstuck,
 )
@@ -33,7 +34,6 @@ from pulsar_doctor.remedies.inside import (
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
-NAMED_MOST = 3  # threads in one sentence
 REMEDY = "See why the thread that should receive does not come back, and restart the process."
 
 
@@ -59,12 +59,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             remedy=REMEDY,
-            actions=unstuck(view, consumer, own.sits[0] if own.sits else None),
+            actions=unstuck(view, consumer, resting(own)),
         )
 
 
 def _where(own: Inside) -> str:
     if not own.sits:
         return "no thread of its application is left that could"
-    who = "its thread" if len(own.sits) == 1 else f"of its {len(own.sits)} threads"
-    return f"{who} {', '.join(map(has_sat, own.sits[:NAMED_MOST]))}"
+    return all_have_sat(own, "thread")

@@ -42,5 +42,5 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             ),
             evidence=(*numbers(consumer, own), Measure("deadlock", names, "threads")),
             remedy=REMEDY,
-            actions=unstuck(view, consumer, sits),
+            actions=unstuck(view, consumer, () if sits is None else (sits,)),
         )
