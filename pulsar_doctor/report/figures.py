@@ -32,7 +32,9 @@ def _numbers(finding: Finding) -> Iterator[str]:
     told = set[tuple[str, str]]()
     for measure in finding.evidence:
         value = _value(measure)
-        if value is None or _is_said(value, measure.unit, said) or (value, measure.unit) in told:
+        if value is None or (value, measure.unit) in told:
+            continue
+        if all(_is_said(each, measure.unit, said) for each in value.split("; ")):
             continue
         told.add((value, measure.unit))
         per, bound = measure.unit.partition("/")[2], f"{measure.bound} " if measure.bound else ""

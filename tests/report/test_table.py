@@ -358,6 +358,12 @@ def test_a_number_stands_once_also_where_two_are_called_otherwise() -> None:
     assert numbers_of("it is slow", held, impact="900 messages wait") == ""
 
 
+def test_of_several_in_one_value_each_is_said_or_all_are_told() -> None:
+    threads = Measure("thread", "main; billing", "")
+    assert numbers_of("billing hangs, or main", threads) == ""
+    assert numbers_of("billing hangs", threads) == "thread main; billing"
+
+
 def test_how_the_backlog_moves_is_told_beside_it() -> None:
     assert "  backlog  498 entries, growing by 12" in table([verdict("stalled", backlog_change=12)])
     told = replace(finding(), summary="it has taken 40 of the 498 entries")
