@@ -1,6 +1,6 @@
 """The manual pages, made from the command line, the table of columns and docs/trace.md.
 
-`python tests/manpages.py` writes man/; a test fails while what lies there is not what this makes.
+`python tests/manpages.py` writes man/; a test fails while the pages there differ from these.
 """
 
 from __future__ import annotations
@@ -322,14 +322,19 @@ def _escaped(text: str) -> str:
     return "".join(each if each.isascii() else rf"\[u{ord(each):04X}]" for each in text)
 
 
+def path_of(name: str) -> Path:
+    """The file of a page, in the folder of its section: installed as it lies here."""
+    return FOLDER / f"man{name[-1]}" / name
+
+
 def main() -> None:
     """Writes all pages and removes those that are no more."""
-    FOLDER.mkdir(exist_ok=True)
     made = pages()
     for name, text in made.items():
-        (FOLDER / name).write_text(text, encoding="ascii")
-    for old in {path.name for path in FOLDER.glob(f"{PROGRAM}*.[15]")} - made.keys():
-        (FOLDER / old).unlink()
+        path_of(name).parent.mkdir(parents=True, exist_ok=True)
+        path_of(name).write_text(text, encoding="ascii")
+    for old in {path.name for path in FOLDER.glob("man?/*")} - made.keys():
+        path_of(old).unlink()
 
 
 if __name__ == "__main__":
