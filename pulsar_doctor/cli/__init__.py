@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pulsar_doctor import __version__
+from pulsar_doctor import HOME_PAGE, __version__
 from pulsar_doctor.cli._options import Suggesting, connection_options
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.printing.gate import complain, stderr
@@ -73,8 +73,9 @@ def run(arguments: list[str] | None = None) -> int:
     except Exception as error:  # a mistake of ours must not pass for "a stall was found"
         if os.environ.get("PULSAR_DOCTOR_TRACEBACK"):
             raise
+        where = f" at {HOME_PAGE}" if HOME_PAGE else ""
         complain(
             f"a mistake in pulsar-doctor itself: {type(error).__name__}: {error}; "
-            "please report it with what PULSAR_DOCTOR_TRACEBACK=1 prints"
+            f"please report it{where} with what PULSAR_DOCTOR_TRACEBACK=1 prints"
         )
         return DoctorError.exit_code

@@ -1,0 +1,71 @@
+"""The files that a project is expected to have are there, complete, and agree with each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pulsar_doctor
+from tests import manpages
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]:
+    """The names in a wheel and in a source archive of this tree."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        in_wheel = set(wheel.namelist())
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        in_archive = {name.partition("/")[2] for name in archive.getnames()}
+    return in_wheel, in_archive
+
+
+def test_a_wheel_holds_the_licence_the_types_and_every_manual_page(
+    built: tuple[set[str], set[str]],
+) -> None:
+    version = f"pulsar_doctor-{pulsar_doctor.__version__}"
+    pages = {f"share/man/man{name[-1]}/{name}" for name in manpages.pages()}
+    wanted = {
+        f"{version}.dist-info/licenses/LICENSE",
+        f"{version}.dist-info/licenses/NOTICE",
+        "pulsar_doctor/py.typed",
+        "pulsar_doctor/process/jvm/agent.jar",
+        "pulsar_doctor/report/stall_check/schema.json",
+        *(f"{version}.data/data/{page}" for page in pages),
+    }
+    assert wanted <= built[0]
+    assert {name.partition("/")[0] for name in built[0]} == {
+        "pulsar_doctor",
+        f"{version}.data",
+        f"{version}.dist-info",
+    }
+
+
+def test_a_source_archive_holds_all_that_git_does(built: tuple[set[str], set[str]]) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    there = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+    assert there - built[1] == set()
+
+
+def test_the_notice_names_every_file_with_field_numbers_of_the_protocol() -> None:
+    notice = (ROOT / "NOTICE").read_text()
+    protos = [path.relative_to(ROOT) for path in (ROOT / "pulsar_doctor").rglob("*.proto")]
+    assert len(protos) == 2
+    assert [path for path in protos if str(path) not in notice] == []
+
+
+def test_the_home_page_is_the_same_in_the_program_and_in_the_package() -> None:
+    assert PROJECT["project"]["urls"].get("Homepage", "") == pulsar_doctor.HOME_PAGE
