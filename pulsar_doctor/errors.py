@@ -1,5 +1,6 @@
 """What can go wrong, each with the exit code that a pipeline sees."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,6 +34,12 @@ def needing(extra: str, what_for: str) -> Iterator[None]:
         if (error.name or "").startswith("pulsar_doctor"):  # a mistake of ours
             raise
         raise MissingExtra(extra, what_for) from error
+
+
+def require_linux(what: str, instead: str) -> None:
+    """Raises DoctorError on other systems: names what needs Linux, and what to do there instead."""
+    if sys.platform != "linux":
+        raise DoctorError(f"{what} needs Linux; {instead}")
 
 
 class FramingError(DoctorError):

@@ -22,7 +22,7 @@ from pulsar_doctor.cli._options import (
     taking,
 )
 from pulsar_doctor.cli._signals import obeying
-from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
 from pulsar_doctor.printing.gate import tell, tell_json, warn
 
 if TYPE_CHECKING:
@@ -156,6 +156,8 @@ def _asks(asked: CaptureRequest) -> bool:
 def _check(asked: CaptureRequest) -> None:
     if bool(asked.files) == bool(asked.interface):
         raise InputError("give either files, or `-` for a pipe, or an interface with -i")
+    if asked.interface:
+        require_linux("capture -i", "tcpdump -U -w - | pulsar-doctor capture - works everywhere")
     if asked.stats_files and _asks(asked) and not asked.topics:
         raise InputError("--stats tells what the broker said: leave out --admin-url")
     if asked.internal_files and not asked.stats_files:

@@ -22,7 +22,7 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
-from pulsar_doctor.errors import DoctorError, needing
+from pulsar_doctor.errors import DoctorError, needing, require_linux
 from pulsar_doctor.printing.gate import stderr, stdout
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def command(asked: ExamineRequest) -> int:
     the cluster are at their other ends: among all topics that brokers list as loaded, which they do
     once a minute, or among the TOPICs that you name. Where packets may be captured, what passes on
     its connections in the window is read, too. Nothing is written into the process, sent to it or
-    read out of it.
+    read out of it. This needs Linux.
 
     With --attach it is asked itself. A JVM (HotSpot, Java 8 and later): each consumer's unsent
     permits, queue, waiting messages, whether it is paused, and the very line in which its listener
@@ -128,6 +128,7 @@ def command(asked: ExamineRequest) -> int:
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no such
     process; 3 where a verdict is unknown or something could not be read. 1 outranks 3.
     """
+    require_linux("examine", "run it on the machine of the process, or try `stall-check TOPIC`")
     from pulsar_doctor.process.looking import Looking
 
     process = _meant(asked)
