@@ -17,7 +17,7 @@ from pulsar_doctor.cli import cli
 from pulsar_doctor.wire.columns import COLUMNS, SCHEMA_VERSION, Column
 
 FOLDER = Path(__file__).parent.parent / "man"
-RELEASED = {"0.1.0": "2026-11-21"}  # a version's pages bear its date, whenever they are made
+CHANGELOG = FOLDER.parent / "CHANGELOG.md"
 PROGRAM = "pulsar-doctor"
 WIDTH = 78
 HEADINGS = ("Example:", "Examples:")  # of examples, inside of a help text
@@ -253,11 +253,20 @@ def _page(*parts: list[str]) -> str:
 def _head(name: str, number: int, summary: str) -> list[str]:
     return [
         r".\" made by tests/manpages.py: do not edit",
-        f'.TH {name.upper()} {number} "{RELEASED[__version__]}" "{PROGRAM} {__version__}"'
+        f'.TH {name.upper()} {number} "{released()}" "{PROGRAM} {__version__}"'
         ' "pulsar-doctor manual"',
         ".SH NAME",
         *_filled(rf"{_code(name)} \- {_plain(summary)}"),
     ]
+
+
+def released() -> str:
+    """The date of this version: its pages bear it, whenever they are made."""
+    found = re.search(
+        rf"^## \[{re.escape(__version__)}\] - (\d{{4}}-\d\d-\d\d)$", CHANGELOG.read_text(), re.M
+    )
+    assert found, f"CHANGELOG.md has no dated section for {__version__}"
+    return found[1]
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -69,3 +70,12 @@ def test_the_notice_names_every_file_with_field_numbers_of_the_protocol() -> Non
 
 def test_the_home_page_is_the_same_in_the_program_and_in_the_package() -> None:
     assert PROJECT["project"]["urls"].get("Homepage", "") == pulsar_doctor.HOME_PAGE
+
+
+def test_the_changelog_begins_with_what_is_not_released_and_lists_what_scripts_rely_on() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[(.+?)\](?: - .+)?$", changelog, re.M)
+    assert versions[0] == "Unreleased"
+    assert versions[1] == pulsar_doctor.__version__
+    unreleased = changelog.partition("## [Unreleased]")[2].partition("\n## ")[0]
+    assert "### Changed exit codes and options\n\n| what |" in unreleased
