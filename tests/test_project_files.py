@@ -79,3 +79,27 @@ def test_the_changelog_begins_with_what_is_not_released_and_lists_what_scripts_r
     assert versions[1] == pulsar_doctor.__version__
     unreleased = changelog.partition("## [Unreleased]")[2].partition("\n## ")[0]
     assert "### Changed exit codes and options\n\n| what |" in unreleased
+
+
+def test_the_test_command_is_the_same_wherever_it_stands() -> None:
+    command = (ROOT / ".ci/run").read_text().splitlines()[-1]
+    assert "-c constraints.txt" in command
+    assert f"\n{command}\n" in (ROOT / "README.md").read_text()
+
+
+def test_every_package_that_the_tests_need_has_an_exact_version() -> None:
+    text = (ROOT / "constraints.txt").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    exact = {canonical_name(line.partition("==")[0]) for line in lines}
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = {
+        canonical_name(re.split(r"[\[<>=;]", each)[0])
+        for name in extras.keys() - {"connect"}
+        for each in [*PROJECT["project"]["dependencies"], *extras[name]]
+    }
+    assert wanted - exact == {"pulsar-doctor"}
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+def canonical_name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
