@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import pulsar_doctor
 from tests import manpages
@@ -103,3 +104,34 @@ def test_every_package_that_the_tests_need_has_an_exact_version() -> None:
 
 def canonical_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("name", ["bug", "feature", "wrong-verdict"])
+def test_an_issue_form_asks_each_question_under_a_name_of_its_own(name: str) -> None:
+    form = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{name}.yml").read_text())
+    assert {"name", "description", "body"} <= form.keys()
+    questions = [each for each in form["body"] if each["type"] != "markdown"]
+    assert {each["type"] for each in questions} <= {"input", "textarea"}
+    assert all(each["attributes"]["label"] for each in questions)
+    assert len({each["id"] for each in questions}) == len(questions)
+
+
+def test_a_wrong_verdict_is_reported_with_its_json() -> None:
+    form = (ROOT / ".github/ISSUE_TEMPLATE/wrong-verdict.yml").read_text()
+    assert "stall-check TOPIC -s SUBSCRIPTION -o json" in form
+    assert "payload" in form
+
+
+def test_the_public_workflow_runs_what_the_repository_runs() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    install = (ROOT / ".ci/run").read_text().splitlines()[-1].rpartition(" && ")[0]
+    commands = {name: [step.get("run") for step in job["steps"]] for name, job in jobs.items()}
+    assert install in commands["pure"]
+    assert "bash .ci/run" in commands["everything"]
+    pythons = jobs["pure"]["strategy"]["matrix"]["python"]
+    classified = [
+        each.rpartition(" ")[2]
+        for each in PROJECT["project"]["classifiers"]
+        if re.search(r":: 3\.\d+$", each)
+    ]
+    assert set(classified) <= set(pythons)
