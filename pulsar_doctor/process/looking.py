@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import Process, process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.jvm.dump import Dump, dump
-from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.process.jvm.tasks import kernel_threads
 from pulsar_doctor.process.python import PySpy
 from pulsar_doctor.process.resting import resting_seconds

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import Process
-from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.process.resting import resting_seconds
 from pulsar_doctor.process.told import Role, Sitting
 

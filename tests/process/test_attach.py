@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import Process, process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.jvm.dump import dump
-from pulsar_doctor.process.jvm.proof import CannotAttach
 from pulsar_doctor.process.looking import Looking
 from tests.process import javas
 from tests.process.java_client import container, left_in_tmp, only_child
@@ -173,8 +173,7 @@ def test_looks_at_the_same_moment_do_not_take_each_others_agent_away(java, idle)
 def test_what_a_killed_look_has_left_does_not_hinder_the_next(java, idle):
     with Idle(java, "-cp", idle) as it:
         jvm = Jvm(it.there)
-        with agent._folder(jvm) as (_, named):
-            folder = Path(named)
+        folder = Path("/tmp", agent._folder_name(jvm.process))
         folder.mkdir(mode=0o700)
         (folder / "agent.jar").write_bytes(b"half of it")
         (folder / "look-1.part").touch()
@@ -246,7 +245,10 @@ def test_one_that_ends_in_between_is_said_to_have_ended(java, idle):
 def test_one_that_ends_in_between_leaves_no_file_of_ours(java, idle):
     with Idle(java, "-cp", idle) as it:
         jvm = Jvm(it.there)
-        with jvm._attach_file(), agent._folder(jvm):
+        laying = partial(agent._work, jvm.process, agent._folder_name(jvm.process), "look-1")
+        with jvm.inside(jvm._waking) as waking, jvm.inside(laying) as looking:
+            waking.step()
+            looking.step()
             assert len(left_in_tmp(it.process.pid)) == 2
             it.said()
         assert not left_in_tmp(it.process.pid)
@@ -292,8 +294,7 @@ def test_somebody_else_is_told_whose_it_is(java, idle):
 def test_a_folder_that_somebody_else_has_laid_there_is_not_used(java, idle):
     with Idle(java, "-cp", idle) as it:
         jvm = Jvm(it.there)
-        with agent._folder(jvm) as (_, named):
-            there = Path(named)
+        there = Path("/tmp", agent._folder_name(jvm.process))
         there.mkdir(mode=0o777)
         there.chmod(0o777)
         try:

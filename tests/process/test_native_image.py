@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import process
 from pulsar_doctor.process.jvm.attach import Jvm
-from pulsar_doctor.process.jvm.proof import CannotAttach
 from tests.conformance.raw_producer import RawConsumer
 from tests.process.java_client import left_in_tmp
 from tests.support import npm

@@ -8,29 +8,27 @@ its folder away, since a JVM that once did not find its agent there never looks 
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
-import stat
-import time
 from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.process.child import CannotAttach, Child
 from pulsar_doctor.process.identity import Process
-from pulsar_doctor.process.jvm.attach import Jvm, acting_as, tmp_of
-from pulsar_doctor.process.jvm.proof import CannotAttach
+from pulsar_doctor.process.inside import NEW, opened, read
+from pulsar_doctor.process.jvm.attach import Jvm
+from pulsar_doctor.process.jvm.leftovers import AGENT, agent_folder, clear
 from pulsar_doctor.process.told import ClientConsumer, Inspection
 
 JAR = Path(__file__).with_name("agent.jar")
 MILLISECONDS, OBJECTS = 500, 200_000
 FORMAT = 1
-ANSWER_BYTES = 64 << 20
-OTHERS_SECONDS = 20.0  # twice what a JVM may take to answer
+ANSWER_BYTES = 16 << 20  # a consumer has about 1.5 KB
 ENDED = {
     "time": f"the look ended after {MILLISECONDS} ms of its processor's time, or 5 s: "
     "there may be more consumers",
@@ -51,15 +49,49 @@ def consumers(jvm: Jvm, milliseconds: int = MILLISECONDS, objects: int = OBJECTS
     milliseconds: of the processor, at most.
     """
     process = jvm.process
-    with _folder(jvm) as (outside, inside):
-        name = f"look-{secrets.token_hex(4)}"
-        lines = f"{milliseconds}\n{objects}\n{inside}/agent.jar\n{inside}/{name}"
-        answer = jvm.ask("load", "instrument", "false", f"{inside}/agent.jar={lines}")
+    folder, answer = _folder_name(process), f"look-{secrets.token_hex(4)}"
+    jar = f"/tmp/{folder}/agent.jar"
+    lines = f"{milliseconds}\n{objects}\n{jar}\n/tmp/{folder}/{answer}"
+    with jvm.inside(partial(_work, process, folder, answer)) as child:
+        _lay(child, process)
+        reply = jvm.ask("load", "instrument", "false", f"{jar}={lines}")
         try:
-            text = _read(outside / name)
+            text = child.step()
         except FileNotFoundError:
-            raise CannotAttach(f"JVM {process.pid} {_refusal(answer)}") from None
+            raise CannotAttach(f"JVM {process.pid} {_refusal(reply)}") from None
+        except OSError as error:
+            why = f"its answer cannot be read: {error.strerror}"
+            raise CannotAttach(f"JVM {process.pid} has run the agent, but {why}") from None
     return _look(json.loads(text), process.pid)
+
+
+def _work(process: Process, name: str, answer: str, tmp: int) -> Iterator[bytes]:
+    """In the child: lays the agent there, reads its answer, and takes both away."""
+    with agent_folder(tmp, name, process) as folder:
+        clear(folder)
+        with opened("agent.jar", NEW, folder) as jar, os.fdopen(jar, "wb", closefd=False) as file:
+            file.write(_jar())
+        yield b""
+        yield read(answer, folder, uid=process.uid, most=ANSWER_BYTES)
+
+
+def _lay(child: Child, process: Process) -> None:
+    try:
+        child.step()
+    except OSError as error:
+        why = f"cannot write into the JVM's /tmp: {error.strerror or 'it takes too long'}"
+        raise CannotAttach(f"JVM {process.pid} cannot be looked into: {why}") from None
+
+
+def _folder_name(process: Process) -> str:
+    digest = hashlib.sha256(_jar()).hexdigest()
+    return f"{AGENT}{process.uid}-{process.inner_pid}-{digest[:12]}"
+
+
+@cache
+def _jar() -> bytes:
+    """Read before the child has another user, who may have no right to our files."""
+    return JAR.read_bytes()
 
 
 def _refusal(answer: str) -> str:
@@ -69,89 +101,6 @@ def _refusal(answer: str) -> str:
         return "does not load agents while it runs (-XX:-EnableDynamicAgentLoading)"
     code = said.removeprefix("return code: ")
     return LOADED.get(code, f"has loaded the agent, and nothing came of it ({said[:200]})")
-
-
-@contextlib.contextmanager
-def _folder(jvm: Jvm) -> Iterator[tuple[Path, str]]:
-    """Where the agent lies, for this look alone: as it is reached from here, and its name there."""
-    process, jar = jvm.process, JAR.read_bytes()
-    whose = f"{process.uid}-{process.inner_pid}"
-    name = f".pulsar-doctor-{whose}-{hashlib.sha256(jar).hexdigest()[:12]}"
-    with contextlib.ExitStack() as held:
-        try:
-            with acting_as(process):
-                outside = held.enter_context(tmp_of(process)) / name
-                held.enter_context(_alone(outside, process))
-                _clear(outside)
-                held.callback(_take_away, outside)
-                (outside / "agent.jar").write_bytes(jar)
-        except OSError as error:
-            why = f"cannot write into the JVM's /tmp: {error.strerror}"
-            raise CannotAttach(f"JVM {process.pid} cannot be looked into: {why}") from None
-        yield outside, f"/tmp/{name}"
-
-
-@contextlib.contextmanager
-def _alone(folder: Path, process: Process) -> Iterator[None]:
-    """Makes the folder, and holds it: it is ours, and nobody else's look uses it or removes it."""
-    until = time.monotonic() + OTHERS_SECONDS
-    while True:
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        try:
-            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:  # another look has just taken it away
-            continue
-        except (NotADirectoryError, PermissionError):
-            raise CannotAttach(f"/tmp/{folder.name} is there, and somebody else's") from None
-        try:
-            there = os.fstat(held)
-            if there.st_uid != process.uid or stat.S_IMODE(there.st_mode) != 0o700:
-                raise CannotAttach(f"/tmp/{folder.name} is there, and somebody else's")
-            if _locked(held) and _is_at(held, folder):
-                yield
-                return
-        finally:
-            os.close(held)
-        if time.monotonic() > until:
-            raise CannotAttach(f"another look into JVM {process.pid} has not ended yet")
-        time.sleep(0.02)
-
-
-def _locked(folder: int) -> bool:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(opened: int, path: Path) -> bool:
-    """Whether the path still leads to what is open; it may have been taken away meanwhile."""
-    try:
-        return os.path.samestat(os.fstat(opened), path.lstat())
-    except FileNotFoundError:
-        return False
-
-
-def _clear(folder: Path) -> None:
-    for each in folder.iterdir():
-        each.unlink()
-
-
-def _take_away(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        _clear(folder)
-        folder.rmdir()
-
-
-def _read(file: Path) -> str:
-    """A plain file of the folder; whoever runs in there might have put something else."""
-    opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(opened, "rb") as answer:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise CannotAttach(f"{file} is no plain file")
-        return answer.read(ANSWER_BYTES).decode("utf-8", "replace")
 
 
 def _look(told: dict[str, Any], pid: int) -> Inspection:

@@ -6,6 +6,8 @@ thread of the JVM ("Attach Listener"), as after any jcmd or jstack. A request is
 command and three arguments, each ended by a zero byte; the answer is a line with a number, 0 for
 good, and text. The JVM looks at who connects: its own user, or root.
 
+All that touches its /tmp happens in a child process that is its user, see `inside`.
+
 Source: HotSpot's attachListener_linux.cpp (posix since 19) and attachListener.cpp.
 """
 
@@ -16,17 +18,19 @@ import os
 import signal
 import socket
 import stat
+import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
+from pulsar_doctor.process.child import STEP_SECONDS, CannotAttach, Child
 from pulsar_doctor.process.identity import Process
-from pulsar_doctor.process.jvm.proof import CannotAttach, require_attachable
+from pulsar_doctor.process.inside import INODE, InTmp, inside, opened
+from pulsar_doctor.process.jvm import leftovers
+from pulsar_doctor.process.jvm.proof import require_attachable
 
-APPEARS_SECONDS = 5.0  # a JVM that is at a safepoint, or has no CPU, takes its time
-ANSWERS_SECONDS = 10.0
 ARGUMENTS = 3
-ANSWER_BYTES = 64 << 20  # a dump of some ten thousand threads
+ANSWER_BYTES = 32 << 20  # a dump of 10,000 threads with 30 frames each has 25 MiB
+CONNECT_SECONDS = 1.0  # a JVM whose queue of connections is full does not answer
 
 
 class Jvm:
@@ -35,30 +39,45 @@ class Jvm:
     def __init__(self, process: Process) -> None:
         require_attachable(process)
         self.process = process
-        self._socket = process.root / f"tmp/.java_pid{process.inner_pid}"
         if not self._listens():
             self._wake()
 
-    def ask(self, command: str, *arguments: str, seconds: float = ANSWERS_SECONDS) -> str:
+    def ask(self, command: str, *arguments: str) -> str:
         """The answer's text. CannotAttach where the JVM refuses, is silent, or ends meanwhile."""
         words = [command, *arguments, *[""] * (ARGUMENTS - len(arguments))]
         request = b"".join(word.encode() + b"\0" for word in ("1", *words))
         pid = self.process.pid
-        try:
-            with self._connected(seconds) as connection:
+
+        def work(tmp: int) -> Iterator[bytes]:
+            with connected(self.process, tmp) as connection:
+                connection.settimeout(None)  # the parent's limit is that of the whole answer
                 connection.sendall(request)
-                answer = _whole(connection, time.monotonic() + seconds)
+                yield _whole(connection)
+
+        try:
+            with self.inside(work) as child:
+                answer = child.step()
         except TimeoutError:
-            raise CannotAttach(f"JVM {pid} has not answered within {seconds:g} s") from None
+            raise CannotAttach(f"JVM {pid} has not answered within {STEP_SECONDS:g} s") from None
         except OSError as error:
             raise self._lost(error) from None
         code, _, text = answer.partition(b"\n")
         if not code:
             raise self._lost(None)
+        if len(answer) > ANSWER_BYTES:
+            raise CannotAttach(
+                f"JVM {pid} gave an answer to {command} that cannot be read: it has more than "
+                f"{ANSWER_BYTES >> 20} MiB"
+            )
         if code.strip() != b"0":
-            why = text.decode("utf-8", "replace").strip().partition("\n")[0]
-            raise CannotAttach(f"JVM {pid} refuses {command}: {why or code.decode('latin-1')}")
+            why = text[:400].decode("utf-8", "replace").strip().partition("\n")[0]
+            why = why or code[:40].decode("latin-1")
+            raise CannotAttach(f"JVM {pid} refuses {command}: {why}")
         return text.decode("utf-8", "replace")
+
+    def inside(self, work: InTmp) -> Child:
+        """A child that works as this JVM's user in its /tmp."""
+        return inside(self.process, work)
 
     def _lost(self, error: OSError | None) -> CannotAttach:
         pid = self.process.pid
@@ -67,24 +86,14 @@ class Jvm:
         return CannotAttach(f"JVM {pid} has closed the connection without an answer ({error})")
 
     def _listens(self) -> bool:
-        """Whether its socket is there, and its own."""
-        try:
-            there = self._socket.lstat()
-        except OSError:
-            return False
-        if not stat.S_ISSOCK(there.st_mode) or there.st_uid not in (self.process.uid, 0):
-            raise CannotAttach(f"{self._socket} is not the JVM's own socket")
-        with contextlib.suppress(OSError), self._connected(1.0):
-            return True
-        return False  # of an earlier JVM of this pid
+        """Whether its socket is there, and its own. Takes away what killed looks have left."""
 
-    @contextlib.contextmanager
-    def _connected(self, seconds: float) -> Iterator[socket.socket]:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(seconds)
-            with acting_as(self.process):
-                connection.connect(str(self._socket))
-            yield connection
+        def work(tmp: int) -> Iterator[bytes]:
+            leftovers.sweep(tmp, self.process.uid)
+            yield b"yes" if listens(self.process, tmp) else b""
+
+        with self._told(), self.inside(work) as child:
+            return bool(child.step())
 
     def _wake(self) -> None:
         """Has the JVM make its socket. The proof is asked again once its pid is held."""
@@ -95,84 +104,83 @@ class Jvm:
             raise CannotAttach(f"process {process.pid} is not there any more") from None
         try:
             require_attachable(process)
-            with self._attach_file():
+            with self._told(), self.inside(self._waking) as child:
+                child.step()
                 signal.pidfd_send_signal(held, signal.SIGQUIT)
-                self._await_socket()
+                self._await_socket(child)
         except ProcessLookupError:
             raise CannotAttach(f"JVM {process.pid} has ended while it was looked at") from None
         finally:
             os.close(held)
 
-    @contextlib.contextmanager
-    def _attach_file(self) -> Iterator[None]:
-        name = f".attach_pid{self.process.inner_pid}"
-        with contextlib.ExitStack() as held:
-            try:
-                with acting_as(self.process):
-                    file = held.enter_context(tmp_of(self.process)) / name
-                    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-            except FileExistsError:
-                yield  # somebody else asks just now; it is theirs
-                return
-            except OSError as error:
-                why = f"cannot write into the JVM's /tmp: {error.strerror}"
-                raise CannotAttach(f"JVM {self.process.pid} cannot be asked: {why}") from None
-            try:
-                yield
-            finally:
-                file.unlink(missing_ok=True)
+    def _waking(self, tmp: int) -> Iterator[bytes]:
+        with leftovers.attach_file(tmp, self.process):
+            yield b""
+            while not listens(self.process, tmp):
+                yield b""
+                time.sleep(0.02)
+            yield b"yes"
 
-    def _await_socket(self) -> None:
-        until = time.monotonic() + APPEARS_SECONDS
-        while time.monotonic() < until:
-            if self._listens():
+    def _await_socket(self, child: Child) -> None:
+        until = time.monotonic() + STEP_SECONDS
+        while (left := until - time.monotonic()) > 0:
+            if child.step(left):
                 return
             if not self.process.is_there:
                 raise CannotAttach(f"JVM {self.process.pid} has ended while it was looked at")
-            time.sleep(0.02)
-        raise CannotAttach(
-            f"JVM {self.process.pid} has not opened its attach socket within {APPEARS_SECONDS:g} s"
-        )
+        raise TimeoutError
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        pid = self.process.pid
+        try:
+            yield
+        except TimeoutError:
+            raise CannotAttach(
+                f"JVM {pid} has not opened its attach socket within {STEP_SECONDS:g} s"
+            ) from None
+        except ProcessLookupError:
+            raise
+        except OSError as error:
+            why = f"its /tmp cannot be used: {error.strerror}"
+            raise CannotAttach(f"JVM {pid} cannot be asked: {why}") from None
+
+
+def listens(process: Process, tmp: int) -> bool:
+    """Whether it takes connections; what is left of an earlier JVM of this pid does not."""
+    with contextlib.suppress(OSError), connected(process, tmp):
+        return True
+    return False
 
 
 @contextlib.contextmanager
-def tmp_of(process: Process) -> Iterator[Path]:
-    """Its /tmp, by a way that is there when the process has ended, too. OSError without a right."""
-    held = os.open(process.root / "tmp", os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield Path(f"/proc/self/fd/{held}")
-    finally:
-        os.close(held)
+def connected(process: Process, tmp: int) -> Iterator[socket.socket]:
+    """A connection to its socket: to the very file that was checked, and to that process."""
+    name = f".java_pid{process.inner_pid}"
+    with (
+        opened(name, INODE, tmp) as file,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection,
+    ):
+        there = os.fstat(file)
+        if not stat.S_ISSOCK(there.st_mode) or there.st_uid not in (process.uid, 0):
+            raise CannotAttach(f"/tmp/{name} is not the JVM's own socket")
+        connection.settimeout(CONNECT_SECONDS)
+        connection.connect(f"/proc/self/fd/{file}")
+        _require_peer(connection, process)
+        yield connection
 
 
-@contextlib.contextmanager
-def acting_as(process: Process) -> Iterator[None]:
-    """As root: with the user of the process, so that files are its own and old JVMs let us in."""
-    if os.geteuid() != 0 or (process.uid, process.gid) == (0, 0):
-        yield
-        return
-    group = os.getegid()
-    os.setegid(process.gid)
-    os.seteuid(process.uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(group)
+def _require_peer(connection: socket.socket, process: Process) -> None:
+    """The kernel tells who has opened that socket, whatever stands at its path."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, _, _ = struct.unpack("3i", told)
+    if pid != process.pid:
+        raise CannotAttach(f"the socket of JVM {process.pid} belongs to process {pid}")
 
 
-def _whole(connection: socket.socket, until: float) -> bytes:
-    """All that comes until the other side closes. TimeoutError at that moment."""
-    parts: list[bytes] = []
-    size = 0
-    while size < ANSWER_BYTES:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        connection.settimeout(left)
-        part = connection.recv(1 << 16)
-        if not part:
-            break
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)
+def _whole(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes, or one byte more than is allowed."""
+    found = bytearray()
+    while len(found) <= ANSWER_BYTES and (part := connection.recv(1 << 16)):
+        found += part
+    return bytes(found[: ANSWER_BYTES + 1])

@@ -15,19 +15,21 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
-from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.process.child import CannotAttach, in_time
 from pulsar_doctor.process.identity import DEAD, STOPPED, Process, mapped
+from pulsar_doctor.process.inside import FOLDER, inside, opened, read
 
 TAKES_SIGNALS = "Signal Dispatch"  # 15 letters of "Signal Dispatcher" are what the kernel keeps
 DISABLED = "-XX:+DisableAttachMechanism"
 CAPABILITIES = b"sun.rt.jvmCapabilities\0"
 COUNTERS_BYTES = 1 << 20
-
-
-class CannotAttach(DoctorError):
-    """Why a process cannot be looked into, in one sentence. The rest of it is examined anyway."""
+WORDS_BYTES = 8 << 20  # more than the kernel takes for arguments and environment
+NAMES = 100_000  # of a /tmp, that are looked at
 
 
 def require_attachable(process: Process) -> None:
@@ -80,17 +82,31 @@ def _takes_signals(pid: int) -> bool:
 
 
 def _counters(process: Process) -> bytes | None:
-    """The head of the file of counters that HotSpot keeps; None where there is none of its user."""
-    for file in (process.root / "tmp").glob(f"hsperfdata_*/{process.inner_pid}"):
-        try:
-            with file.open("rb") as opened:
-                whose = os.fstat(opened.fileno()).st_uid
-                head = opened.read(COUNTERS_BYTES)
-        except OSError:
-            continue
-        if whose == process.uid and head.startswith(b"\xca\xfe\xc0\xc0"):
-            return head
-    return None
+    """The file of counters that HotSpot keeps; None where there is none of its user."""
+
+    def work(tmp: int) -> Iterator[bytes]:
+        with os.scandir(tmp) as entries:
+            names = [each.name for each in islice(entries, NAMES)]
+        folders = [name for name in names if name.startswith("hsperfdata_")]
+        yield next(filter(None, (_counters_in(each, tmp, process) for each in folders)), b"")
+
+    try:
+        with inside(process, work) as child:
+            return child.step() or None
+    except OSError:
+        return None
+
+
+def _counters_in(name: str, tmp: int, process: Process) -> bytes | None:
+    try:
+        with opened(name, FOLDER, tmp) as folder:
+            if os.fstat(folder).st_uid != process.uid:
+                return None
+            file = str(process.inner_pid)
+            found = read(file, folder, uid=process.uid, most=COUNTERS_BYTES)
+    except (OSError, CannotAttach):
+        return None
+    return found if found.startswith(b"\xca\xfe\xc0\xc0") else None
 
 
 def _disabled(process: Process, counters: bytes | None) -> bool:
@@ -98,10 +114,16 @@ def _disabled(process: Process, counters: bytes | None) -> bool:
     if counters is not None and CAPABILITIES in counters:
         told = counters.partition(CAPABILITIES)[2].lstrip(b"\0")
         return told[:1] == b"0"
-    said = b""
+    try:
+        return bool(in_time(lambda: b"yes" if _says_disabled(process.pid) else b""))
+    except OSError:
+        return False
+
+
+def _says_disabled(pid: int) -> bool:
+    """Whether its own memory says so, which may be as large, and as slow to read, as it likes."""
     for where in ("cmdline", "environ"):
-        try:
-            said += Path(f"/proc/{process.pid}/{where}").read_bytes()
-        except OSError:
-            continue
-    return DISABLED.encode() in said
+        with suppress(OSError), Path(f"/proc/{pid}/{where}").open("rb") as file:
+            if DISABLED.encode() in file.read(WORDS_BYTES):
+                return True
+    return False
