@@ -10,6 +10,7 @@ counted as taken.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.process.told import ClientConsumer, ProcessTold, Role, Sitting
 
 FULL_NAME = "persistent://"
+PARTITION = re.compile("[0-9]{1,9}")
 WORKS_FOR = ("listens", "receives", "acknowledges")
 
 
@@ -35,8 +37,46 @@ class _One:
     parent_earlier: ClientConsumer | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Threads:
+    """What all consumers share: looked up once, since there may be thousands of both."""
+
+    told: ProcessTold
+    # Whether threads of more than one listener may be there.
+    several: bool
+    somebody_receives: bool
+    # Those that listen, by Java's number of each; and of the application, longest first.
+    listening: dict[int | None, list[Sitting]]
+    all_listening: tuple[Sitting, ...]
+    applications: tuple[Sitting, ...]
+    deadlock: tuple[str, ...]
+
+    @classmethod
+    def of(cls, told: ProcessTold) -> _Threads:
+        listening: dict[int | None, list[Sitting]] = defaultdict(list)
+        for each in told.threads:
+            if each.role == "listens":
+                listening[each.id].append(each)
+        consumers = told.looks[-1].consumers if told.looks else ()
+        return cls(
+            told,
+            several=sum(bool(each.listener) for each in consumers) > 1,
+            somebody_receives=any(each.role == "receives" for each in told.threads),
+            listening=listening,
+            all_listening=_longest_first(told.threads, "listens"),
+            applications=_longest_first(told.threads, "acknowledges", "application"),
+            deadlock=_deadlock(told),
+        )
+
+
+def _longest_first(threads: Iterable[Sitting], *roles: Role) -> tuple[Sitting, ...]:
+    found = [each for each in threads if each.role in roles]
+    return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
+
+
 def subscription_views(told: ProcessTold) -> list[SubscriptionView]:
     """One for each subscription of a topic or partition that a consumer of the process is on."""
+    threads = _Threads.of(told)
     found: dict[tuple[str, int | None, str], list[_One]] = defaultdict(list)
     for one in _everyone(told):
         topic, partition = full_topic(one.now.topic or "?")
@@ -48,7 +88,7 @@ def subscription_views(told: ProcessTold) -> list[SubscriptionView]:
             subscription=subscription,
             type=next((each.now.subscription_type for each in those), None),
             sources=frozenset({PROCESS}),
-            consumers=tuple(_view(told, one, at) for at, one in enumerate(those)),
+            consumers=tuple(_view(threads, one, at) for at, one in enumerate(those)),
             moment_ms=told.looks[-1].read_at_ms,
         )
         for (topic, partition, subscription), those in found.items()
@@ -60,7 +100,7 @@ def full_topic(name: str) -> tuple[str, int | None]:
     if "://" not in name:
         name = f"{FULL_NAME}public/default/{name}" if "/" not in name else f"{FULL_NAME}{name}"
     base, mark, number = name.rpartition("-partition-")
-    return (base, int(number)) if mark and number.isdigit() else (name, None)
+    return (base, int(number)) if mark and PARTITION.fullmatch(number) else (name, None)
 
 
 def _everyone(told: ProcessTold) -> Iterable[_One]:
@@ -76,8 +116,8 @@ def _everyone(told: ProcessTold) -> Iterable[_One]:
         yield _One(each, then.get(each.id), parent, then.get(parent.id) if parent else None)
 
 
-def _view(told: ProcessTold, one: _One, number: int) -> ConsumerView:
-    now, inside = one.now, _inside(told, one)
+def _view(threads: _Threads, one: _One, number: int) -> ConsumerView:
+    now, inside = one.now, _inside(threads, one)
     until, size = inside.until_flow, inside.queue_size
     return ConsumerView(
         label=now.name or f"#{number}",
@@ -93,13 +133,12 @@ def _view(told: ProcessTold, one: _One, number: int) -> ConsumerView:
     )
 
 
-def _inside(told: ProcessTold, one: _One) -> Inside:
+def _inside(threads: _Threads, one: _One) -> Inside:
     now, parent = one.now, one.parent
     heads = [now] if parent is None else [now, parent]
     listener = any(each.listener for each in heads) or None
     waiting, handed = _sum(heads, "waiting"), _sum(heads, "listener_waiting")
     taken = _taken(one)
-    several = len(_listening(told)) > 1
     return Inside(
         unsent=now.unsent_permits,
         refills_at=now.refills_at,
@@ -110,15 +149,15 @@ def _inside(told: ProcessTold, one: _One) -> Inside:
         listener=bool(listener) if now.listener is not None else None,
         zero_queue=now.zero_queue,
         taken=taken,
-        seconds=told.seconds,
-        asked=_asked(told, heads),
-        sits=_sits(told, heads, several=several) if (waiting or handed or now.zero_queue) else (),
+        seconds=threads.told.seconds,
+        asked=_asked(threads, heads),
+        sits=_sits(threads, heads) if (waiting or handed or now.zero_queue) else (),
         acks_pending=_both(one, "acks_pending"),
         acks_grouped_seconds=None
         if now.acks_grouped_micros is None
         else now.acks_grouped_micros / 1e6,
         connected=now.connected,
-        deadlock=_deadlock(told),
+        deadlock=threads.deadlock,
     )
 
 
@@ -152,30 +191,22 @@ def _moved(then: ClientConsumer, now: ClientConsumer) -> bool:
     )
 
 
-def _asked(told: ProcessTold, heads: Sequence[ClientConsumer]) -> bool | None:
+def _asked(threads: _Threads, heads: Sequence[ClientConsumer]) -> bool | None:
     """Whether somebody waits in receive. Which consumer's, a stack does not tell."""
-    if not told.threads_told:
+    if not threads.told.threads_told:
         return None
-    pending = any((each.receives_pending or 0) > 0 for each in heads)
-    return pending or any(each.role == "receives" for each in told.threads)
+    return threads.somebody_receives or any((each.receives_pending or 0) > 0 for each in heads)
 
 
-def _listening(told: ProcessTold) -> list[ClientConsumer]:
-    return [each for each in told.looks[-1].consumers if each.listener]
-
-
-def _sits(
-    told: ProcessTold, heads: Sequence[ClientConsumer], *, several: bool
-) -> tuple[Sitting, ...]:
+def _sits(threads: _Threads, heads: Sequence[ClientConsumer]) -> tuple[Sitting, ...]:
     """The threads that its messages wait for: those of its listener's executor, where told."""
-    if any(each.listener for each in heads):
-        listening = [each for each in told.threads if each.role == "listens"]
-        pinned = {thread for each in heads for thread in each.listener_threads}
-        own = [each for each in listening if each.id in pinned]
-        found = own or ([] if several and pinned else listening)
-    else:
-        found = [each for each in told.threads if each.role in ("acknowledges", "application")]
-    return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
+    if not any(each.listener for each in heads):
+        return threads.applications
+    pinned = {thread for each in heads for thread in each.listener_threads}
+    own = [each for thread in pinned for each in threads.listening.get(thread, ())]
+    if own:
+        return _longest_first(own, "listens")
+    return () if threads.several and pinned else threads.all_listening
 
 
 def _deadlock(told: ProcessTold) -> tuple[str, ...]:
@@ -222,9 +253,7 @@ def seated(view: SubscriptionView, told: ProcessTold, ends: frozenset[str]) -> S
     if not any(each.address in ends for each in view.consumers):
         return view
     roles = {each.role for each in told.threads}
-    mine = "listens" if "listens" in roles else "application"
-    own = [each for each in told.threads if each.role == mine]
-    sits = tuple(sorted(own, key=lambda each: -(each.seconds or 0.0)))
+    sits = _longest_first(told.threads, "listens" if "listens" in roles else "application")
     consumers = (
         replace(each, inside=_seen(each, roles, sits)) if each.address in ends else each
         for each in view.consumers

@@ -23,6 +23,7 @@ from typing import NoReturn
 from pulsar_doctor.errors import DoctorError
 
 STEP_SECONDS = 5.0
+HURRY_SECONDS = 0.5  # for Ctrl-C, which ends at once
 RESULT_BYTES = 64 << 20  # the steps have limits of their own, which are lower
 DONE, NUMBERED, REFUSED, BROKEN = b"=", b"#", b"!", b"?"
 HEAD = struct.Struct(">cI")
@@ -36,6 +37,7 @@ class Child:
     """A child process that works in steps. To be used as a context manager."""
 
     def __init__(self, steps: Callable[[], Iterator[bytes]]) -> None:
+        self._works = False
         self._ours, theirs = socket.socketpair()
         with theirs:
             self._pid = os.fork()
@@ -46,10 +48,10 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Has it clean up and end, for which it has the time of one step."""
+        """Has it clean up and end: it has the time of a step, and little if a step is under way."""
         with self._ours, contextlib.suppress(OSError):
             self._ours.shutdown(socket.SHUT_WR)
-            self._ours.settimeout(STEP_SECONDS)
+            self._ours.settimeout(HURRY_SECONDS if self._works else STEP_SECONDS)
             self._ours.recv(1)
         _end(self._pid)
 
@@ -59,6 +61,7 @@ class Child:
         Raises the step's OSError or CannotAttach, and TimeoutError where it takes longer.
         """
         until = time.monotonic() + seconds
+        self._works = True
         try:
             self._ours.sendall(b".")
             kind, size = HEAD.unpack(self._read(HEAD.size, until))
@@ -66,6 +69,7 @@ class Child:
         except TimeoutError:
             os.kill(self._pid, signal.SIGKILL)
             raise
+        self._works = False
         if kind == DONE:
             return result
         text = result.decode("utf-8", "replace")
@@ -93,9 +97,12 @@ def in_time(work: Callable[[], bytes], seconds: float = STEP_SECONDS) -> bytes:
 def _serve(theirs: socket.socket, steps: Callable[[], Iterator[bytes]]) -> NoReturn:
     """The life of the child. Only the parent ends it: by closing its end of the connection."""
     try:
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)
-        os.closerange(0, theirs.fileno())
+        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(sent, signal.SIG_IGN)
+        null = os.open(os.devnull, os.O_RDWR)
+        for each in range(3):
+            os.dup2(null, each)
+        os.closerange(3, theirs.fileno())
         os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         _work(theirs, steps)
     finally:

@@ -25,6 +25,7 @@ from pulsar_doctor.process.told import Inspection, ProcessTold, Sitting
 T = TypeVar("T")
 
 NO_RIGHT = "its connections may not be seen from here; run this as its user, or as root"
+DUMP_IS_CUT = "its thread dump was read in part only, for its size: there may be more threads"
 IS = {"native-image": ", a native image of GraalVM without a JVM,"}
 THREADS = (
     "where its threads sit: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
@@ -106,8 +107,9 @@ class Looking:
     def _look_into_jvm(self) -> None:
         if self._jvm is None:
             self._jvm = Jvm(self.process)
-        self._dumps.append(_now(dump(self._jvm.ask("threaddump"))))
-        self._looks.append(_now(agent.consumers(self._jvm)))
+        jvm = self._jvm
+        self._try(lambda: self._dumps.append(_now(dump(jvm.ask("threaddump")))))
+        self._try(lambda: self._looks.append(_now(agent.consumers(jvm))))
 
     def _try(self, look: Callable[[], None]) -> None:
         try:
@@ -125,11 +127,13 @@ class Looking:
 
     def _with_threads(self, told: ProcessTold) -> ProcessTold:
         if self._dumps:
+            last = self._dumps[-1][1]
             return replace(
                 told,
                 threads=self._java(),
                 threads_told=True,
-                deadlocks=self._dumps[-1][1].deadlocks,
+                deadlocks=last.deadlocks,
+                not_told=(*told.not_told, *(() if last.whole else (DUMP_IS_CUT,))),
             )
         if self._sittings:
             return replace(told, threads=self._sittings[-1][1], threads_told=True)

@@ -1,26 +1,30 @@
 """Where the threads of a Python process sit, by py-spy, which reads them without its help.
 
 py-spy stops the process for some milliseconds, unless it is told not to, which it is: then a stack
-may be torn, and is left out. It needs the right to trace: the same user or root, and where the
+may be torn, and is left out. What it answers comes out of the memory of that process, so it is read
+as the agent's answer is. It needs the right to trace: the same user or root, and where the
 kernel asks for it, CAP_SYS_PTRACE. It is the extra [examine].
 """
 
 from __future__ import annotations
 
-import json
+import errno
 import os
+import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.process.child import CannotAttach
+from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
+from pulsar_doctor.process.child import STEP_SECONDS, CannotAttach, in_time
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.resting import resting_seconds
 from pulsar_doctor.process.told import Role, Sitting
 
-SECONDS = 15.0
+ANSWER_BYTES = 16 << 20
 MISSING = "py-spy is not installed; install it with: pip install 'pulsar-doctor[examine]'"
 LIBRARY = (
     "pulsar/__init__.py",
@@ -31,6 +35,8 @@ LIBRARY = (
     "queue.py",
 )
 RECEIVES = frozenset({"receive", "batch_receive", "read_next"})
+FRAME: Schema = {"name": str, "filename": str, "short_filename": str, "line": int}
+THREAD: Schema = {"thread_name": str, "os_thread_id": int, "active": bool, "frames": [dict]}
 ACKNOWLEDGES = frozenset({"acknowledge", "acknowledge_cumulative", "negative_acknowledge"})
 
 
@@ -42,12 +48,12 @@ class PySpy:
 
     def sittings(self) -> tuple[Sitting, ...]:
         """Each thread of it, and for how long it has not run, at least."""
-        threads = self._dumped()
+        found = self._dumped()
         rests = resting_seconds(
-            self.process.pid, [each["os_thread_id"] for each in threads if each.get("os_thread_id")]
+            self.process.pid, [each["os_thread_id"] for each in found if each.get("os_thread_id")]
         )
         return tuple(
-            _sitting(each, rests.get(each.get("os_thread_id", 0)) or None) for each in threads
+            _sitting(each, rests.get(each.get("os_thread_id", 0)) or None) for each in found
         )
 
     def _dumped(self) -> list[dict[str, Any]]:
@@ -58,16 +64,41 @@ class PySpy:
             raise CannotAttach(MISSING)
         asked = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
         try:
+            return threads(in_time(lambda: _output(asked)))
+        except TimeoutError:
+            why = f"it takes longer than {STEP_SECONDS:g} s"
+        except (OSError, CannotAttach, Unreadable) as error:
+            why = str(error)
+        raise CannotAttach(f"py-spy could not read process {pid}: {why}")
+
+
+def _output(asked: list[str]) -> bytes:
+    """In the child: what it prints, of which the kernel lets it write so much. CannotAttach."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ANSWER_BYTES, ANSWER_BYTES))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        try:
             done = subprocess.run(
-                asked, capture_output=True, text=True, timeout=SECONDS, check=False
-            )
-            threads = json.loads(done.stdout) if done.returncode == 0 else None
-        except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-            raise CannotAttach(f"py-spy could not read process {pid}: {error}") from None
-        if threads is None:
-            why = " ".join(done.stderr.split()) or f"code {done.returncode}"
-            raise CannotAttach(f"py-spy could not read process {pid}: {why[:200]}")
-        return list(threads)
+                asked, stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                timeout=STEP_SECONDS - 0.5, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(errno.ETIMEDOUT, "") from None
+        out.seek(0)
+        errors.seek(0)
+        if done.returncode == 0:
+            return out.read()
+        why = " ".join(errors.read(1000).decode("utf-8", "replace").split())
+        raise CannotAttach(why[:200] or f"code {done.returncode}")
+
+
+def threads(answer: bytes) -> list[dict[str, Any]]:
+    """The threads of an answer of py-spy, checked. Raises Unreadable."""
+    found = []
+    for each in checked({"threads": parsed(answer)}, {"threads": [dict]}, ("threads",))["threads"]:
+        thread = checked(each, THREAD)
+        thread["frames"] = [checked(frame, FRAME) for frame in thread.get("frames", ())]
+        found.append(thread)
+    return found
 
 
 def _sitting(told: dict[str, Any], seconds: float | None) -> Sitting:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,9 +15,12 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.process.child import CannotAttach
-from pulsar_doctor.process.jvm import agent
+from pulsar_doctor.process.jvm import agent, leftovers
 from pulsar_doctor.process.jvm.attach import Jvm
-from tests.process.hostile import hostile
+from pulsar_doctor.process.looking import Looking
+from tests.process.hostile import SOMEBODY, hostile
+from tests.process.java_client import left_in_tmp
+from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
 from tests.support.wanting import wanting
 
@@ -29,7 +35,11 @@ PLACES: dict[str, dict[str, Any]] = {
     "root in a chroot": {"chroot": True, "uid": 0, "tricks": [*TRICKS, "tmp"]},
     "a user namespace": {"namespaces": True},
 }
-ANSWERS = [None, "link", "link_to_file", "device", "loop", "fifo", "folder", "huge"]
+ANSWERS = [None, "link", "link_to_file", "device", "loop", "fifo", "folder", "huge", "[]", "{"]
+NO_TMP = "its /tmp cannot be used: Not a directory"
+THREADS = (
+    'Full thread dump\n\n"main" #1 prio=5 nid=1 runnable\n\tat com.acme.Main.main(Main.java:1)\n'
+)
 STEP_SECONDS = 5.5  # five, and what a busy machine adds
 
 
@@ -91,7 +101,7 @@ def schedule(seed: int) -> None:
         options["tricks"].append("at load")
     with hostile(**options, seed=seed) as it:
         there, jvm = it.there, None
-        for _ in range(4):
+        for _ in range(3):
             if not isinstance(jvm, Jvm):
                 jvm = outcome(Jvm, there)
             if isinstance(jvm, Jvm):
@@ -113,7 +123,116 @@ def test_many_more_tricks_at_random_moments_touch_nothing_outside(seed):
     schedule(seed)
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("reply", ["trickles", pytest.param("silent", marks=pytest.mark.slow)])
+def test_who_does_not_answer_is_waited_for_once(reply):
+    with hostile(reply=reply) as it:
+        began = time.monotonic()
+        looking = Looking.at(it.pid, inside=True)
+        assert looking.again().not_told == (f"JVM {it.pid} has not answered within 5 s",)
+        assert 5 < time.monotonic() - began < 2 * STEP_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("endless", "gave an answer to threaddump that cannot be read: it has more than 32 MiB"),
+        ("wrong code", "refuses threaddump: no, thank you"),
+    ],
+)
+def test_an_answer_that_is_none_costs_one_sentence(reply, why):
+    with hostile(reply=reply) as it:
+        jvm = Jvm(it.there)
+        assert outcome(jvm.ask, "threaddump") == f"JVM {it.pid} {why}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("[]", "gave an answer that cannot be read: a list is where an object should be"),
+        ("huge", "has more than 16777216 bytes"),
+        ("link_to_file", "has run the agent, but its answer cannot be read: Too many levels"),
+        ("fifo", "is not a plain file of user 0"),
+        ("of another", "is not a plain file of user 0"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_costs_no_more_than_that(answer, why):
+    with hostile(chroot=True, uid=0, answer=answer, dump=THREADS) as it:
+        looking = Looking.at(it.pid, inside=True)
+        told = looking.told()
+        assert [each.thread for each in told.threads] == ["main"]
+        (sentence,) = told.not_told
+        assert why in sentence
+        assert it.untouched
+
+
+def test_a_socket_of_another_process_is_not_spoken_to():
+    with hostile() as it, hostile() as other:
+        Jvm(other.there)
+        theirs = Path(f"/tmp/.java_pid{other.pid}")
+        Path(f"/tmp/.java_pid{it.pid}").hardlink_to(theirs)
+        why = f"the socket of JVM {it.pid} belongs to process {other.pid}"
+        assert outcome(Jvm, it.there) == why
+
+
+def test_a_socket_of_another_user_is_not_spoken_to():
+    with hostile() as it:
+        Jvm(it.there)
+        os.chown(f"/tmp/.java_pid{it.pid}", 1, 1)
+        assert outcome(Jvm, it.there) == f"/tmp/.java_pid{it.pid} is not the JVM's own socket"
+
+
+def test_counters_that_are_a_fifo_or_a_link_are_not_waited_for(tmp_path):
+    with hostile() as it:
+        folder = Path(f"/tmp/hsperfdata_{it.pid}")
+        folder.mkdir()
+        try:
+            os.mkfifo(folder / str(it.pid))
+            began = time.monotonic()
+            Jvm(it.there)
+            os.chown(folder, SOMEBODY, SOMEBODY)
+            Jvm(it.there)
+            assert time.monotonic() - began < STEP_SECONDS
+        finally:
+            shutil.rmtree(folder)
+
+
+def test_a_tmp_that_is_a_link_leads_nowhere():
+    with hostile(chroot=True, uid=0) as it:
+        root = it.victim.parent / "root"
+        shutil.rmtree(root / "tmp")
+        (root / "tmp").symlink_to(it.victim)
+        assert outcome(Jvm, it.there) == f"JVM {it.pid} cannot be asked: {NO_TMP}"
+        assert it.untouched
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_who_is_killed_while_a_jvm_is_silent_leaves_nothing(sent):
+    with hostile(reply="silent at load") as it:
+        line = [sys.executable, "-m", "pulsar_doctor", "examine", str(it.pid), "--attach"]
+        with subprocess.Popen([*line, *NO_BROKER], stderr=subprocess.DEVNULL) as doctor:
+            eventually(lambda: [each for each in left_in_tmp(it.pid) if each.is_dir()])
+            doctor.send_signal(sent)
+            doctor.wait(2.0)
+        eventually(lambda: not left_in_tmp(it.pid))
+
+
+def test_what_a_killed_look_left_goes_with_the_next_into_any_jvm_of_its_user():
+    with hostile() as it:
+        file, folder = Path("/tmp/.attach_pid1"), Path("/tmp/.pulsar-doctor-1-1-abc")
+        others = Path("/tmp/.attach_pid2")
+        file.write_bytes(leftovers.MARK)
+        others.touch()
+        folder.mkdir(mode=0o700)
+        (folder / "agent.jar").touch()
+        for each in (file, folder, folder / "agent.jar", others):
+            os.chown(each, SOMEBODY, SOMEBODY)
+        Jvm(it.there)
+        assert not file.exists()
+        assert not folder.exists()
+        assert others.exists(), "it is another tool's"
+
+
+@pytest.mark.parametrize("where", ["a user", "root in a chroot"])
 def test_the_whole_command_says_one_sentence_of_it(where):
     with hostile(**{**place(where), "tricks": ["at load"]}) as it:
         done = pulsar_doctor("examine", str(it.pid), "--attach", *NO_BROKER)

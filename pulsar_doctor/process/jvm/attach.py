@@ -39,6 +39,7 @@ class Jvm:
     def __init__(self, process: Process) -> None:
         require_attachable(process)
         self.process = process
+        self._is_silent = False
         if not self._listens():
             self._wake()
 
@@ -55,9 +56,12 @@ class Jvm:
                 yield _whole(connection)
 
         try:
+            if self._is_silent:  # it is not waited for a second time
+                raise TimeoutError
             with self.inside(work) as child:
                 answer = child.step()
         except TimeoutError:
+            self._is_silent = True
             raise CannotAttach(f"JVM {pid} has not answered within {STEP_SECONDS:g} s") from None
         except OSError as error:
             raise self._lost(error) from None
@@ -71,7 +75,7 @@ class Jvm:
             )
         if code.strip() != b"0":
             why = text[:400].decode("utf-8", "replace").strip().partition("\n")[0]
-            why = why or code[:40].decode("latin-1")
+            why = " ".join(why.split()) or repr(code[:40].decode("latin-1"))
             raise CannotAttach(f"JVM {pid} refuses {command}: {why}")
         return text.decode("utf-8", "replace")
 

@@ -212,6 +212,8 @@ def reply(connection: socket.socket, words: list[str]) -> None:
         connection.sendall(b"7\nno, thank you")
         return
     if words[1] == "load":
+        if OPTIONS["reply"] == "silent at load":
+            time.sleep(600)
         write_answer(Path(words[4].split("\n")[-1]))
     connection.sendall(b"0\n" + (OPTIONS["dump"].encode() if words[1] == "threaddump" else b"0"))
 

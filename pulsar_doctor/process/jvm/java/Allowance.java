@@ -7,7 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Paths;
 
 final class Allowance {
-    private static final long MOST_NANOS = 5000000000L;
+    private static final long MOST_NANOS = 4000000000L;
 
     private final long began = System.nanoTime();
     private final long usedBefore = used();

@@ -1,0 +1,168 @@
+"""Reads the agent's answer, which is whatever the examined process has written.
+
+Each field has its type here; one that has another, or a number of things that no client has, makes
+the whole answer one that cannot be read. The process is examined by its threads then, and from
+outside.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
+from pulsar_doctor.process.child import CannotAttach
+from pulsar_doctor.process.told import Address, ClientConsumer, Inspection
+
+MILLISECONDS, OBJECTS = 500, 200_000
+FORMAT = 1
+ANSWER_BYTES = 16 << 20  # a consumer has about 1.5 KB
+CONSUMERS = 5_000
+LATEST_MS = 253_402_300_799_999  # the end of the year 9999
+FAILURE_CHARACTERS = 400
+ENDED = {
+    "time": f"the look ended after {MILLISECONDS} ms of its processor's time, or 4 s: "
+    "there may be more consumers",
+    "objects": f"the look ended after {OBJECTS} objects: there may be more consumers",
+}
+NEEDED = ("java", "read_at_ms", "consumers", "objects", "milliseconds")
+ANSWER: Schema = {
+    "format": int, "failed": str, "java": str, "read_at_ms": int, "consumers": [dict],
+    "objects": int, "milliseconds": int, "ended": str,
+}  # fmt: skip
+CONSUMER: Schema = {
+    "id": int,
+    "class": str,
+    "topic": str,
+    "subscription": str,
+    "conf.subscriptionType": str,
+    "consumerName": str,
+    "consumerId": int,
+    "state": str,
+    "partitionIndex": int,
+    "children": [int],
+    "availablePermits": int,
+    "currentReceiverQueueSize": int,
+    "maxReceiverQueueSize": int,
+    "conf.autoScaledReceiverQueueSizeEnabled": bool,
+    "receiverQueueRefillThreshold": int,
+    "incomingMessages": int,
+    "messageListenerQueueSize": int,
+    "listenerExecutor": int,
+    "listenerThreads": [int],
+    "paused": bool,
+    "listener": bool,
+    "pendingReceives": int,
+    "pendingBatchReceives": int,
+    "pendingIndividualAcks": int,
+    "pendingIndividualBatchIndexAcks": int,
+    "cumulativeAckPending": bool,
+    "conf.acknowledgementsGroupTimeMicros": int,
+    "unAckedMessageTracker": int,
+    "conf.ackTimeoutMillis": int,
+    "nackedMessages": int,
+    "conf.deadLetterPolicy.maxRedeliverCount": int,
+    "conf.deadLetterPolicy.deadLetterTopic": str,
+    "connected": bool,
+    "localAddress": str,
+    "remoteAddress": str,
+    "missing": [str],
+}
+
+
+def inspection(answer: bytes, pid: int) -> Inspection:
+    """What an answer tells. CannotAttach where it tells why not, or cannot be read."""
+    try:
+        return _inspection(parsed(answer), pid)
+    except Unreadable as why:
+        raise CannotAttach(f"JVM {pid} gave an answer that cannot be read: {why}") from None
+
+
+def _inspection(answer: object, pid: int) -> Inspection:
+    told = checked(answer, ANSWER)
+    if "failed" in told:
+        why = " ".join(told["failed"][:FAILURE_CHARACTERS].split())
+        raise CannotAttach(f"the agent in JVM {pid} has failed: {why}")
+    if told.get("format") != FORMAT:
+        raise CannotAttach(
+            f"JVM {pid} has an agent of another version loaded; its answer is not read"
+        )
+    told = checked(answer, ANSWER, NEEDED)
+    if len(told["consumers"]) > CONSUMERS:
+        raise Unreadable(f"it has more than {CONSUMERS} consumers")
+    if not 0 <= told["read_at_ms"] <= LATEST_MS:
+        raise Unreadable("its time is none")
+    ended = ENDED.get(told.get("ended", ""))
+    return Inspection(
+        read_at_ms=told["read_at_ms"],
+        consumers=tuple(map(_consumer, told["consumers"])),
+        runtime=f"Java {told['java']}",
+        objects=told["objects"],
+        milliseconds=told["milliseconds"],
+        not_told=() if ended is None else (ended,),
+    )
+
+
+def _consumer(answer: object) -> ClientConsumer:
+    """One consumer; what is not there under its name is not told."""
+    told = checked(answer, CONSUMER, ("id", "class"))
+    kind = told["class"].rpartition(".")[2]
+    return ClientConsumer(
+        id=told["id"],
+        kind="multi" if "children" in told or "MultiTopics" in kind else "single",
+        topic=told.get("topic"),
+        subscription=told.get("subscription"),
+        subscription_type=told.get("conf.subscriptionType"),
+        name=told.get("consumerName"),
+        consumer_id=told.get("consumerId"),
+        state=told.get("state"),
+        partition=told.get("partitionIndex"),
+        children=tuple(told.get("children", ())),
+        unsent_permits=told.get("availablePermits"),
+        queue_size=_queue_size(told, kind),
+        queue_size_most=told.get("maxReceiverQueueSize"),
+        queue_size_scales=told.get("conf.autoScaledReceiverQueueSizeEnabled"),
+        refill_threshold=told.get("receiverQueueRefillThreshold"),
+        waiting=told.get("incomingMessages"),
+        listener_waiting=told.get("messageListenerQueueSize"),
+        listener_executor_waiting=told.get("listenerExecutor"),
+        listener_threads=tuple(told.get("listenerThreads", ())),
+        paused=told.get("paused"),
+        listener=told.get("listener"),
+        zero_queue=kind.startswith("ZeroQueue"),
+        receives_pending=_sum(told, "pendingReceives", "pendingBatchReceives"),
+        acks_pending=_sum(told, "pendingIndividualAcks", "pendingIndividualBatchIndexAcks"),
+        cumulative_ack_pending=told.get("cumulativeAckPending"),
+        acks_grouped_micros=told.get("conf.acknowledgementsGroupTimeMicros"),
+        unacked_tracked=told.get("unAckedMessageTracker"),
+        ack_timeout_ms=told.get("conf.ackTimeoutMillis"),
+        nacks_pending=told.get("nackedMessages"),
+        dead_letter_after=told.get("conf.deadLetterPolicy.maxRedeliverCount"),
+        dead_letter_topic=told.get("conf.deadLetterPolicy.deadLetterTopic"),
+        connected=told.get("connected"),
+        local_address=_address(told.get("localAddress")),
+        remote_address=_address(told.get("remoteAddress")),
+        missing=tuple(told.get("missing", ())),
+    )
+
+
+def _queue_size(told: dict[str, Any], kind: str) -> int | None:
+    """The one in force: it may scale, since 2.9; a zero queue asks for one at a time."""
+    if kind.startswith("ZeroQueue"):
+        return 0
+    now: int | None = told.get("currentReceiverQueueSize", told.get("maxReceiverQueueSize"))
+    return now
+
+
+def _sum(told: dict[str, Any], *names: str) -> int | None:
+    known = [told[name] for name in names if name in told]
+    return sum(known) if known else None
+
+
+def _address(told: str | None) -> Address | None:
+    if told is None:
+        return None
+    host, _, port = told.rpartition(" ")
+    if not (host and re.fullmatch(r"[0-9]{1,5}", port)):
+        raise Unreadable("an address is none")
+    return host, int(port)
