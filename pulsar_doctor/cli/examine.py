@@ -69,7 +69,8 @@ class ExamineRequest:
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 @click.option(
     "--container", metavar="ID|NAME",
-    help="Instead of a PID: the process in this container, by its id or its host name (a pod's).",
+    help="Instead of a PID: the process in this container, by its id or, as root, its host name (a "
+    "pod's).",
 )  # fmt: skip
 @click.option(
     "--attach/--no-attach", default=None,

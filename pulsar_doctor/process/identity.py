@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.process.child import in_time
 
 ProcessKind = Literal["jvm", "native-image", "python", "go", "other"]
 STOPPED = frozenset("tT")
 DEAD = frozenset("ZX")
 SECTION_NAMES_BYTES = 1 << 16
+MAPS_BYTES = 32 << 20  # 65,530 mappings with names of 400 bytes
+BUILT_BY: dict[bytes, ProcessKind] = {b"native-image": "native-image", b"go": "go", b"": "other"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,18 @@ def process(pid: int) -> Process:
 
 
 def mapped(pid: int) -> list[str] | None:
-    """The files that it has mapped; None where we may not see them."""
+    """The files that it has mapped; None where we may not see them, or it holds them back."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines()
+        lines = in_time(lambda: _head(f"/proc/{pid}/maps", MAPS_BYTES)).splitlines()
     except OSError:
         return None
-    return sorted({line.split(maxsplit=5)[5] for line in lines if line.count("/")})
+    files = {line.split(maxsplit=5)[5] for line in lines if line.count(b"/") and b" " in line}
+    return sorted(file.decode("utf-8", "replace") for file in files)
+
+
+def _head(file: str, most: int) -> bytes:
+    with Path(file).open("rb") as opened:
+        return opened.read(most)
 
 
 def _status(pid: int) -> dict[str, str]:
@@ -111,9 +120,17 @@ def _kind(pid: int) -> ProcessKind:
     base = program.rpartition("/")[2]
     if re.match(r"(python|pypy)[\d.]*", base) or any(n.startswith("libpython") for n in names):
         return "python"
+    try:
+        return BUILT_BY[in_time(lambda: _built_by(pid))]
+    except OSError:
+        return "other"
+
+
+def _built_by(pid: int) -> bytes:
+    """In a child, since its program may lie in a file system of its own."""
     if _is_native_image(pid):
-        return "native-image"
-    return "go" if _is_go(pid) else "other"
+        return b"native-image"
+    return b"go" if _is_go(pid) else b""
 
 
 def _is_go(pid: int) -> bool:
