@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import select
 import shutil
@@ -291,12 +292,14 @@ def test_somebody_else_is_told_whose_it_is(java, idle):
 
 
 @root
-def test_a_folder_that_somebody_else_has_laid_there_is_not_used(java, idle):
+@pytest.mark.parametrize(("mode", "owner"), [(0o777, 0), (0o700, NOBODY)])
+def test_a_folder_that_somebody_else_has_laid_there_is_not_used(java, idle, mode, owner):
     with Idle(java, "-cp", idle) as it:
         jvm = Jvm(it.there)
         there = Path("/tmp", agent._folder_name(jvm.process))
-        there.mkdir(mode=0o777)
-        there.chmod(0o777)
+        there.mkdir()
+        there.chmod(mode)
+        os.chown(there, owner, owner)
         try:
             with pytest.raises(CannotAttach, match="somebody else's"):
                 agent.consumers(jvm)
@@ -346,6 +349,32 @@ def test_without_attach_nothing_is_written_signalled_or_read_out(java, idle, tmp
         assert not [each for each in calls if " ptrace(" in each or "process_vm_readv(" in each]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("strace"), reason=wanting("strace"))
+@pytest.mark.parametrize("java", [javas.OURS], indirect=True)
+def test_what_the_process_controls_is_reached_by_descriptors_and_by_no_link(java, idle, tmp_path):
+    with Idle(java, "-cp", idle) as it:
+        log = tmp_path / "calls"
+        line = [sys.executable, "-m", "pulsar_doctor", "examine", str(it.process.pid), "--attach"]
+        line += ["--window", "0", "--admin-url", "http://127.0.0.1:1"]
+        strace = ["strace", "-f", "-o", log, "-e", "trace=%file,connect,setresuid"]
+        done = subprocess.run([*strace, *line], capture_output=True, text=True, check=False)
+        assert "main (application)" in done.stdout, done.stderr
+    calls = [each for each in log.read_text().splitlines() if THEIRS.search(each)]
+    opened = [each for each in calls if " openat(" in each]
+    assert len(opened) > 10
+    for each in opened:
+        assert re.search(r" openat\(\d+, .*O_NOFOLLOW", each), each
+    for each in set(calls) - set(opened):
+        assert re.search(r" (unlinkat|mkdirat)\(\d+, |AT_SYMLINK_NOFOLLOW", each), each
+    connected = [each for each in log.read_text().splitlines() if "AF_UNIX" in each]
+    assert all("/proc/self/fd/" in each for each in connected if " connect(" in each)
+
+
+THEIRS = re.compile(  # what a call begins with that names something in its /tmp
+    r' (?!execve|readlink)\w+\([^"]*"(/tmp/|/proc/\d+/root/)?'
+    r'(tmp"|tmp/|\.java_pid|\.attach_pid|\.pulsar-doctor|hsperfdata_|agent\.jar|look-)'
+)
 SIGNALS = ("kill", "tkill", "tgkill", "pidfd_send_signal", "pidfd_open", "rt_sigqueueinfo")
 CALLS = (*SIGNALS, "ptrace", "process_vm_readv", "openat", "open", "connect", "unlink", "mkdir")
 
