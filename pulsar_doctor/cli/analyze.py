@@ -125,8 +125,10 @@ def command(asked: AnalyzeRequest) -> int:
     SIGTERM is its normal end.
 
     --sql asks the tables as --save keeps them: these six and brief_stalls, each with date, topic
-    and trace_id. -o json: {"schema": "pulsar-doctor/analyze-sql/1", "columns", "rows", "more"}, at
-    most 10,000 rows; jsonl: a row a line. It gives no verdict: the exit code is 0, or 4.
+    and trace_id. It takes SELECT over these tables, without functions that run other code or open
+    files, and cannot be used with --remote. -o json: {"schema": "pulsar-doctor/analyze-sql/1",
+    "columns", "rows", "more"}, at most 10,000 rows; jsonl: a row a line. It gives no verdict: the
+    exit code is 0, or 4.
     """
     bucket_us = _microseconds(asked.bucket, "--bucket")
     where = where_of(asked)
@@ -169,7 +171,10 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
         looked = _looked(asked, where)
         spark = start_spark(stack, replace(where, few=looked.few))
-        from pulsar_doctor.spark import analyzing, asking, running
+        from pulsar_doctor.spark import analyzing, asking, reading_only, running
+
+        if asked.sql is not None:
+            reading_only.require_parser(spark)
 
         def progress(what: str) -> AbstractContextManager[None]:
             return spark_progress(spark, what)

@@ -1,17 +1,10 @@
-"""Asks the tables of an analysis with SQL: one query, which reads and changes nothing.
-
-Spark's own parser judges what a query is: it stands in the parentheses of another one, where Spark
-takes SELECT, WITH and VALUES, and neither INSERT, CREATE, DROP nor SET.
-"""
+"""Asks the tables of an analysis with SQL: one query, which reads and changes nothing."""
 
 from __future__ import annotations
 
-import io
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +13,8 @@ from pyspark.sql import functions as F
 
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.spark.failures import cause, told_in_one_sentence
+from pulsar_doctor.spark.reading_only import AS_WRITTEN, require_reading_only
+from pulsar_doctor.spark.session import having
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +23,7 @@ ROWS_MOST = 10_000
 AS_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSX"}
 # SQLSTATE, and how it begins: of values, of the query itself.
 MISTAKES = ("22", "42")
-NO_QUERY, NO_TABLE = "42601", "42P01"
+NO_QUERY = "42601"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +44,17 @@ def answer(tables: Mapping[str, DataFrame], query: str) -> SqlAnswer:
     for name, table in tables.items():
         table.createOrReplaceTempView(name)
     try:
-        with told_in_one_sentence("--sql"):
-            return _answer(spark.sql(f"SELECT * FROM (\n{query.strip().rstrip(';')}\n)"))
+        with told_in_one_sentence("--sql"), having(spark, AS_WRITTEN):
+            require_reading_only(spark, query, tables)
+            return _answer(spark.sql(query))
     except DoctorError as error:
-        raise _mistake(error, tables) from error.__cause__
+        raise _mistake(error) from error.__cause__
     finally:
         for name in tables:
             spark.catalog.dropTempView(name)
 
 
-def _mistake(error: DoctorError, tables: Iterable[str]) -> DoctorError:
+def _mistake(error: DoctorError) -> DoctorError:
     """The sentence for whoever wrote the query, where the query is at fault."""
     raised = error.__cause__
     state = (raised.getSqlState() if isinstance(raised, PySparkException) else None) or ""
@@ -67,14 +63,10 @@ def _mistake(error: DoctorError, tables: Iterable[str]) -> DoctorError:
     why = cause(raised)
     if state == NO_QUERY:
         return InputError(f"--sql takes one query, which reads (SELECT …): {why}")
-    if state == NO_TABLE:
-        return InputError(f"--sql: {why}; the tables are {', '.join(tables)}")
     return InputError(f"--sql: {why}")
 
 
 def _answer(found: DataFrame) -> SqlAnswer:
-    if re.search(r"^[\s:+*()\d-]*ScriptTransformation\b", _plan(found), re.MULTILINE):
-        raise InputError("--sql: TRANSFORM runs a program, and a query only reads")
     twice = [name for name, count in Counter(map(str.lower, found.columns)).items() if count > 1]
     if twice:
         raise InputError(f"--sql: two columns are named {twice[0]}; name one of them AS another")
@@ -82,14 +74,6 @@ def _answer(found: DataFrame) -> SqlAnswer:
     lines = [row["line"] for row in found.limit(ROWS_MOST + 1).select(line.alias("line")).collect()]
     rows = [json.loads(line) for line in lines[:ROWS_MOST]]
     return SqlAnswer(dict(found.dtypes), rows, len(lines) > ROWS_MOST)
-
-
-def _plan(found: DataFrame) -> str:
-    """How Spark would do it, as text: classic and through Connect alike."""
-    shown = io.StringIO()
-    with redirect_stdout(shown):
-        found.explain(extended=True)
-    return shown.getvalue()
 
 
 def _quoted(name: str) -> str:

@@ -132,8 +132,12 @@ def test_analyze_through_a_connect_server_shows_how_far_it_is(
             reading = ThreadPoolExecutor(1).submit(everything, terminal)
             said, _ = process.communicate(timeout=300)
             shown = reading.result(60)
+        asked = ("-m", "pulsar_doctor", "analyze", "-q", "--remote", server.url, *traces)
+        refused = python(*asked, "--sql", "SELECT 1")  # there is nobody here who could check it
     assert (json.loads(said), process.returncode) == document
     assert re.search(r"\w+ .* stage \d+ of \d+ .* tasks", shown)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "a client of Spark Connect has none" in refused.stderr
 
 
 @pytest.fixture(scope="module")
