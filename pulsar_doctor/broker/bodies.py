@@ -69,7 +69,7 @@ async def beginning_of(response: httpx.Response, most: int = REFUSAL_BYTES) -> b
     return body
 
 
-def require_few(body: bytearray) -> None:
+def require_few(body: bytes | bytearray) -> None:
     """Raises TooMany where a document would take many times its length in memory."""
     if sum(body.count(sign) for sign in SIGNS) > ANSWER_VALUES:
         raise TooMany

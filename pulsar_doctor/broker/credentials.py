@@ -21,6 +21,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 import httpx
 
 from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN_BYTES, body_of
+from pulsar_doctor.broker.input_files import text_of
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
 
@@ -162,7 +163,7 @@ def token_source(params: str) -> Callable[[], str]:
     """What gives the token each time it is wanted. Raises InputError, also when it is called."""
     if params.startswith("file:"):
         path = _path(params)
-        return lambda: _clean(_text(path, "token file"), f"token in {path}")
+        return lambda: _clean(text_of(path, "the token file"), f"token in {path}")
     if params.startswith("env:"):
         name = params.removeprefix("env:")
         return lambda: _clean(os.environ.get(name, ""), f"token in the environment's {name}")
@@ -242,7 +243,7 @@ def _key_file(where: str) -> dict[str, Any]:
         except (binascii.Error, UnicodeDecodeError):
             raise InputError("privateKey is no readable data: URL; see --auth-params") from None
     else:
-        text = _text(_path(where), "key file of oauth2")
+        text = text_of(_path(where), "the key file of oauth2")
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError):
@@ -251,12 +252,3 @@ def _key_file(where: str) -> dict[str, Any]:
 
 def _path(text: str) -> Path:
     return Path(unquote(urlsplit(text).path)) if text.startswith("file:") else Path(text)
-
-
-def _text(path: Path, what: str) -> str:
-    try:
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read the {what} {path}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise InputError(f"the {what} {path} is no text") from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.broker.input_files import text_of
 from pulsar_doctor.errors import InputError
 
 PREFIX = "PULSAR_DOCTOR_"
@@ -131,10 +132,7 @@ def _typed(name: str, value: Any) -> Any:
 
 def read_client_conf(path: Path) -> dict[str, str]:
     """The keys and values of a client.conf: Java properties, `key=value` or `key: value` a line."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read client.conf {path}: {error}") from error
+    text = text_of(path, "client.conf")
     pairs: dict[str, str] = {}
     for raw in text.replace("\\\n", "").splitlines():
         line = raw.strip()

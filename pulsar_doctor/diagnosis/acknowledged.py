@@ -21,7 +21,7 @@ from pulsar_doctor.broker.admin.broker_settings import broker_settings
 from pulsar_doctor.broker.admin.topics import namespace_path
 from pulsar_doctor.broker.fleet import Fleet, Scope
 from pulsar_doctor.broker.samples import read as read_files
-from pulsar_doctor.broker.samples.files import called, opened
+from pulsar_doctor.broker.samples.files import called, opened, whole
 from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import UNKNOWN, UNNAMED, plain_internal
 from pulsar_doctor.broker.samples.reading import check_found, is_called
@@ -225,7 +225,7 @@ def holes_of_files(
 def _internal_alone(name: str, topics: Sequence[str], notes: list[str]) -> Iterator[TopicWindow]:
     """Every cursor as a subscription of which nothing else is told. notes: where it says how."""
     with opened(name) as stream:
-        read = document_in(stream.read(), name)
+        read = document_in(whole(stream, name), name)
     notes += read.notes
     told = plain_internal(read.document, name)
     if UNNAMED in told:

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.broker.input_files import require_files
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.tap.pinging import why_no_broker
@@ -142,6 +143,7 @@ def upstream_tls(upstream: Upstream, settings: Settings) -> dict[str, Any] | Non
     if not upstream.tls:
         return None
     certificate = settings.certificate or _certificate_of_plugin(settings)
+    require_files(settings.tls_trust_certs, *(certificate or ()))
     files = {
         "trust": settings.tls_trust_certs and str(settings.tls_trust_certs.absolute()),
         "certificate": certificate and str(certificate[0].absolute()),
@@ -166,6 +168,7 @@ def own_tls(listen_tls: tuple[Path, Path] | None) -> dict[str, str] | None:
     """The files with which the tap answers clients with TLS. Raises InputError."""
     if listen_tls is None:
         return None
+    require_files(*listen_tls)
     own = {"certificate": str(listen_tls[0].absolute()), "key": str(listen_tls[1].absolute())}
     tls.towards_clients(own)  # what cannot be used is said before anything starts
     return own

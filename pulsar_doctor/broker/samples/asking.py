@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import BinaryIO
 
-from pulsar_doctor.broker.samples.files import called, changed_ms, first_line, opened, schema_of
+from pulsar_doctor.broker.samples.files import (
+    called,
+    changed_ms,
+    first_line,
+    opened,
+    schema_of,
+    whole,
+)
 from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import (
     Plain,
@@ -149,7 +156,7 @@ def stats_content(name: str, topics: Sequence[str]) -> Plain | Saved:
     with _begun(name) as (stream, line, schema):
         if schema is not None:
             return read_saved(stream, name, schema, topics)
-        read = document_in(line + stream.read(), name)
+        read = document_in(whole(stream, name, line), name)
     plain = plain_stats(read.document, name)
     return replace(plain, notes=read.notes, guess_ms=changed_ms(name))
 
@@ -168,7 +175,7 @@ def _internal(name: str) -> tuple[Mapping[str, InternalStats], str, tuple[str, .
     with _begun(name) as (stream, line, schema):
         if schema is not None:
             raise InputError(f"{called(name)} is a document of pulsar-doctor itself, {schema}")
-        read = document_in(line + stream.read(), name)
+        read = document_in(whole(stream, name, line), name)
     return plain_internal(read.document, name), name, read.notes
 
 

@@ -10,13 +10,16 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
+from pulsar_doctor.broker.bodies import ANSWER_BYTES, TooMany, require_few
+from pulsar_doctor.broker.input_files import open_input
 from pulsar_doctor.errors import InputError
 
 STDIN = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 HEADER_BYTES = 65_536  # the first line of a samples file is far shorter
+BLANK_LINES = 10_000  # in front of what a file holds
 
 TOPIC = "`topics stats`"
 TOTALS = "`topics partitioned-stats`"
@@ -54,9 +57,13 @@ def opened(name: str) -> Iterator[BinaryIO]:
         if name == STDIN:
             if sys.stdin is None:
                 raise InputError("standard input is closed; give the name of a file")
-            yield _unpacked(sys.stdin.buffer)
+            stdin = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer))
+            try:
+                yield _unpacked(stdin)
+            finally:
+                stdin.detach()
         else:
-            with Path(name).open("rb") as file:
+            with open_input(Path(name)) as file:
                 yield _unpacked(file)
     except EOFError:
         raise InputError(f"{called(name)} is cut off: its compressed content ends early") from None
@@ -75,18 +82,41 @@ def located(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
-def _unpacked(raw: BinaryIO) -> BinaryIO:
-    if not raw.seekable():  # a pipe
-        raw = io.BytesIO(raw.read())
-    start = raw.read(len(GZIP_MAGIC))
-    raw.seek(-len(start), io.SEEK_CUR)
-    return gzip.GzipFile(fileobj=raw) if start == GZIP_MAGIC else raw  # type: ignore[return-value]
+def _unpacked(raw: io.BufferedReader[Any]) -> BinaryIO:
+    packed = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
+    return gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[return-value]
+
+
+def whole(stream: BinaryIO, name: str, begun: bytes = b"") -> bytes:
+    """One document, of which this much was read already. Raises InputError where it has no end."""
+    content = begun + stream.read(ANSWER_BYTES + 1)
+    if len(content) > ANSWER_BYTES:
+        raise too_long(name)
+    try:
+        require_few(content)
+    except TooMany:
+        raise InputError(f"{called(name)} holds more values than a broker's answer has") from None
+    return content
+
+
+def lines_of(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """The lines that are left. Raises InputError where one has no end."""
+    while line := stream.readline(2 * ANSWER_BYTES + 1):  # of a topic, and of its internal stats
+        if len(line) > 2 * ANSWER_BYTES:
+            raise too_long(name)
+        yield line
+
+
+def too_long(name: str) -> InputError:
+    most = ANSWER_BYTES >> 20
+    return InputError(f"{called(name)} is longer than {most} MiB: no broker's answer is that long")
 
 
 def first_line(stream: BinaryIO) -> bytes:
     """The first line that is not empty, or the beginning of a very long one."""
-    while (line := stream.readline(HEADER_BYTES)).isspace():
-        pass
+    for _ in range(BLANK_LINES):
+        if not (line := stream.readline(HEADER_BYTES)).isspace():
+            break
     return line
 
 

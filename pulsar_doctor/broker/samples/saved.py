@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, BinaryIO
 
-from pulsar_doctor.broker.samples.files import called, located
+from pulsar_doctor.broker.samples.files import called, lines_of, located
 from pulsar_doctor.broker.samples.reading import (
     SCHEMA,
     VERSION,
@@ -89,7 +89,7 @@ def read_saved(stream: BinaryIO, name: str, schema: str, topics: Sequence[str]) 
     check_version(schema, name)
     saved = Saved(name, topics)
     try:
-        for number, line in enumerate(stream, 2):
+        for number, line in enumerate(lines_of(stream, name), 2):
             if line.isspace():
                 continue
             if not line.endswith(b"\n") and not is_whole(line):
