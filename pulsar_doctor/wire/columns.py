@@ -74,7 +74,9 @@ class Row:
     consumer_id: Annotated[int | None, "int64", "number that the client gave, per connection"]
     producer_id: Annotated[int | None, "int64", "likewise"]
     consumer_name: Annotated[str | None, "string", "as in SUBSCRIBE"]
-    client_version: Annotated[str | None, "string", "as in CONNECT"]
+    client_version: Annotated[
+        str | None, "string", "as in CONNECT, without what looks like a credential"
+    ]
     ledger_id: Annotated[int | None, "int64", "of the one message id of the command"]
     entry_id: Annotated[int | None, "int64", "likewise"]
     partition: Annotated[int | None, "int32", "of the message id, or of the topic's name"]

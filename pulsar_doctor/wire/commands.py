@@ -23,6 +23,7 @@ from pulsar_doctor.wire.columns import (
 )
 from pulsar_doctor.wire.framing import MESSAGE
 from pulsar_doctor.wire.journal import DIRECTIONS, EVENT, KNOWN, NO_CONNECTION, Batch, Block, Record
+from pulsar_doctor.wire.redaction import redact_version
 from pulsar_doctor.wire.text import text_of
 
 SUBSCRIPTION_TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
@@ -117,7 +118,8 @@ def _nothing(row: Row, command: Any, _: Any) -> None:
 
 
 def _connect(row: Row, command: Any, _: Any) -> None:
-    row.client_version = _text(command.client_version)
+    version = command.client_version  # a journal of an older pulsar-doctor has it as it came
+    row.client_version = redact_version(version) if version else None
 
 
 def _topic_request(row: Row, command: Any, _: Any) -> None:

@@ -1,7 +1,8 @@
 """What of a frame may be written down: everything else is masked before it reaches the disk.
 
 - of a known command only the fields that pulsar_wire.proto names: it is the allow-list, and no
-  credential, property, key or payload is on it; errors are shortened and redacted;
+  credential, property, key or payload is on it; errors and the versions of clients are shortened
+  and redacted;
 - of the metadata of MESSAGE and SEND likewise; the key becomes a salted hash;
 - of an unknown command nothing but field numbers, wire types and lengths; of many new ones in one
   read not even those;
@@ -28,7 +29,7 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED
 from pulsar_doctor.wire.framing import TOO_LONG, Frame, Frames, code_of
 from pulsar_doctor.wire.journal import BATCH, KNOWN, READ_LINE, READS, RECORD, UNKNOWN, pack_event
-from pulsar_doctor.wire.redaction import RAW_BYTES_MOST, blanked, redact
+from pulsar_doctor.wire.redaction import RAW_BYTES_MOST, blanked, redact, redact_version
 
 # The number of a command's type is also the number of its field in BaseCommand.
 KNOWN_CODES = frozenset(field.number for field in wire.BaseCommand.DESCRIPTOR.fields) - {1}
@@ -45,6 +46,7 @@ _ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
     24: "lookup_response",
     38: "ack_response",
 }
+_FREE_TEXTS = ("client_version", "proxy_version", "auth_method_name")  # of CONNECT
 
 
 class Read(NamedTuple):
@@ -133,6 +135,9 @@ class Mask:
             known = _only(code, command)
             if code == CONNECT:  # what a client wants may be anything, a password too
                 known.connect.ClearField("proxy_to_broker_url")
+                for name in _FREE_TEXTS:
+                    if text := getattr(known.connect, name):
+                        setattr(known.connect, name, redact_version(text))
             if code in _ERRORS:
                 answer = getattr(known, _ERRORS[code])
                 if answer.message:

@@ -1,8 +1,11 @@
-"""Takes out of an error, and out of a command that nobody knows, what must not be written down."""
+"""Takes out of errors, versions and unknown commands what must not be written down."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from pulsar_doctor.wire.text import text_of
 
 RAW_BYTES_MOST = 4096  # to blank so much takes a few milliseconds
 ERROR_CHARACTERS = 200
@@ -28,6 +31,16 @@ def redact(message: str) -> str:
     line = " ".join(message.split())[: 4 * ERROR_CHARACTERS]
     line = _SECRETS.sub("[redacted]", line)
     return line if len(line) <= ERROR_CHARACTERS else line[: ERROR_CHARACTERS - 1] + "…"
+
+
+@lru_cache(maxsize=1_000)
+def redact_version(version: str | bytes) -> str:
+    """The version that a client says it has, as it may be kept: an application may write anything.
+
+    The names of topics, subscriptions, consumers and producers stay as they are: they are what
+    these are known by, and two that are redacted would become one.
+    """
+    return redact(text_of(version))
 
 
 def blanked(command: bytes) -> bytes:

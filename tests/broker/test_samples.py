@@ -190,6 +190,19 @@ def test_what_users_attach_is_not_kept(tmp_path: Path) -> None:
     }
 
 
+def test_a_version_that_looks_like_a_credential_is_neither_kept_nor_told(tmp_path: Path) -> None:
+    consumers = [{"clientVersion": "Pulsar-Java-v4.0.8-token=SECRET"}, {"clientVersion": None}]
+    publishers = [{"clientVersion": "token:SECRET"}]
+    subscriptions = {"s": {"consumers": consumers}, "clientVersion": {"consumers": []}}
+    stats = {"publishers": publishers, "subscriptions": subscriptions}
+    (first, _) = topic_stats(stats).subscriptions["s"].consumers
+    assert first.client_version == "Pulsar-Java-v4.0.8-[redacted]"
+    save(tmp_path / "s", StatsAnswer(ORDERS, 1, stats))
+    (_, kept) = lines(tmp_path / "s")
+    assert "SECRET" not in json.dumps(kept)
+    assert set(kept["stats"]["subscriptions"]) == {"s", "clientVersion"}
+
+
 @pytest.mark.parametrize("name", ["metadata", "properties", "subscriptions", "cursors"])
 def test_a_subscription_may_bear_any_name(tmp_path: Path, name: str) -> None:
     inner = {"msgBacklog": 5, "subscriptionProperties": SECRET, "metadata": SECRET}

@@ -304,3 +304,10 @@ def test_times_that_stand_for_never_are_null():
     row = Row()
     read_record(row, Record(KNOWN, 9, 99, 38, wire.BaseCommand.FromString(command), never))
     assert (row.publish_time, row.deliver_at) == (None, None)
+
+
+def test_a_journal_that_has_a_credential_in_a_version_is_read_without_it():
+    connect = wire.Connect(client_version="token:s3cret")
+    row = Row()
+    read_record(row, Record(KNOWN, 2, 99, None, wire.BaseCommand(type=2, connect=connect), None))
+    assert row.client_version == "[redacted]"

@@ -81,6 +81,10 @@ SECRET_COMMANDS = {
     "CONNECT auth_data": command_of(2, field(1, "client") + field(3, CANARY)),
     "CONNECT original_auth_data": command_of(2, field(1, "client") + field(8, CANARY)),
     "CONNECT original_principal": command_of(2, field(1, "client") + field(7, CANARY)),
+    "CONNECT client_version": command_of(2, field(1, f"token:{CANARY}")),
+    "CONNECT proxy_version": command_of(2, field(1, "a") + field(11, f"password={CANARY}")),
+    "CONNECT auth_method_name": command_of(2, field(1, "a") + field(5, f"Bearer {CANARY}")),
+    "CONNECT no UTF-8": command_of(2, field(1, b"\xff token:" + CANARY.encode())),
     "CONNECT proxy_to_broker_url": command_of(2, field(1, "client") + field(6, f"u:{CANARY}@b:1")),
     "SUBSCRIBE metadata": command_of(
         4, field(1, "t") + field(2, "s") + field(10, field(1, "key") + field(2, CANARY))
@@ -123,6 +127,22 @@ def test_what_may_be_kept_is_kept_beside_the_secrets():
     connect = record_of(MASK.pack(frame(command_of(2, body)))).command
     assert connect.connect.client_version == "my-client"
     assert connect.connect.auth_method_name == "token"
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [
+        ("Pulsar-Java-v4.0.8", "Pulsar-Java-v4.0.8"),
+        ("Pulsar-Java-v4.0.8-our billing", "Pulsar-Java-v4.0.8-our billing"),
+        ("Pulsar Go 0.14.0", "Pulsar Go 0.14.0"),
+        (f"token:{JWT}", "[redacted]"),
+        (f"Pulsar-Java-v4.0.8-{JWT}", "Pulsar-Java-v4.0.8-[redacted]"),
+        (f"app https://me:{CANARY}@host/", "app https://[redacted]@host/"),
+    ],
+)
+def test_a_version_is_kept_without_what_looks_like_a_credential(version, kept):
+    connect = record_of(MASK.pack(frame(command_of(2, field(1, version))))).command
+    assert connect.connect.client_version == kept
 
 
 SECRET_METADATA = {

@@ -8,7 +8,8 @@ A samples file is JSON lines, compressed by gzip as a rule:
   of a partition, or of a topic for all its partitions.
 A reader passes over fields that it does not know. What users attach to consumers, producers and
 subscriptions as they like (metadata, properties) is not in it: it may be secret. Of metadata there
-is only what Pulsar's own framework writes of a function or sink.
+is only what Pulsar's own framework writes of a function or sink. What looks like a credential in
+the version of a client is redacted.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.wire.redaction import redact_version
 
 SCHEMA = "pulsar-doctor/samples/"
 VERSION = 1
@@ -82,6 +84,8 @@ def harmless(value: Any, levels: int = DEEPEST, names: bool = False) -> Any:
     }
     if not names and "metadata" in value and (function := function_of(value["metadata"])):
         kept["metadata"] = function.metadata
+    if type(version := kept.get("clientVersion")) is str:
+        kept["clientVersion"] = redact_version(version)
     return kept
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 from pulsar_doctor.broker.stats.bounds import BOUNDS, LeastMost, sentence
 from pulsar_doctor.broker.stats.fields import Fields, Position
 from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
+from pulsar_doctor.wire.redaction import redact_version
 
 V = TypeVar("V")
 ReadField = Callable[[Fields, str], Any]
@@ -32,6 +33,11 @@ def _function(told: Fields, name: str) -> FunctionInstance | None:
     return function_of(told.document.get(name))
 
 
+def _version(told: Fields, name: str) -> str | None:
+    text = told.text(name)
+    return None if text is None else redact_version(text)
+
+
 BY_TYPE: dict[Any, ReadField] = {
     int: Fields.whole,
     float: Fields.number,
@@ -43,6 +49,7 @@ BY_TYPE: dict[Any, ReadField] = {
 }
 BY_NAME: dict[str, ReadField] = {
     "backlog_size": Fields.at_least_0,
+    "client_version": _version,
     "cursor_ledger": Fields.at_least_0,
     "non_contiguous_deleted_messages_ranges": _ranges,
 }
