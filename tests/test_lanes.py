@@ -17,12 +17,16 @@ from tests.broker.http_broker import Reply, serving
 from tests.support.command_line import environment
 
 TESTS = """
-import subprocess, threading, time, urllib.request
+import socket, subprocess, threading, time, urllib.request
 import pytest
+
+def goes_outside():  # without a program, which a full machine may refuse to start
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
 
 def goes_outside_all_the_time():
     while True:
-        subprocess.run(["true"])
+        goes_outside()
 
 threading.Thread(target=goes_outside_all_the_time, daemon=True).start()
 
@@ -47,7 +51,7 @@ def server(): subprocess.run(["true"])
 def test_that_is_set_up_by_one(server): pass
 
 @pytest.mark.usefixtures("outside")
-def test_that_says_so(): subprocess.run(["true"])
+def test_that_says_so(): goes_outside()
 
 def test_that_comes_after(): pass
 """
@@ -70,7 +74,7 @@ def test_a_pure_test_that_goes_outside_fails_whatever_it_does_with_the_error(
     ]
     ran = subprocess.run(
         [*command, "-p", "no:cacheprovider", "-v", *chosen, tmp_path],
-        env=environment() | {"PYTHONPATH": f"{here}:{here.parent}"},
+        env=environment() | {"PYTHONPATH": f"{here}:{here.parent}", "PATH": ""},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     outcomes = dict(re.findall(r"::test_that_(\w+) (PASSED|FAILED|ERROR) ", ran.stdout))
@@ -82,7 +86,7 @@ def test_a_pure_test_that_goes_outside_fails_whatever_it_does_with_the_error(
         "is_set_up_by_one": "ERROR",
         "comes_after": "PASSED",
         **({} if chosen else {"says_so": "PASSED"}),
-    }
+    }, ran.stdout + ran.stderr
     assert len(re.findall(r"^E +Failed: this test is pure, and it goes", ran.stdout, re.M)) == 4
 
 
