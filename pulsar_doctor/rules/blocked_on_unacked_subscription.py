@@ -21,7 +21,6 @@ BrokerService.checkUnAckMessageDispatching.
 
 from __future__ import annotations
 
-from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.answers import STATS, Answers, Finding, Measure, Severity, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -51,7 +50,7 @@ REMEDY = f"Make consumers acknowledge what they have finished; raise the limit {
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the subscription as a whole, where its release is far away or not in sight."""
     limit, unacked = view.unacked_limit, told(view.unacked)
-    if view.type not in SHARING or limit is None:
+    if limit is None:
         return
     if limit.blocked is None and unacked != 0 and not limit.delivered:
         yield Unknown("blocked_subscription_on_unacked_msgs is not told")

@@ -45,14 +45,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.attended or view.quiet_is_fine:
         return
     backlog, alone = view.backlog, view.alone
-    if alone is None and view.consumers:
-        yield NotTold("those of the trace have left; who came since the broker's stats tell")
-    elif alone is None and view.read_armed:
-        yield NotTold("a read of the cursor waits, so somebody asked; who is attached is not told")
-    elif alone is None and view.sent_by_rate:
-        yield NotTold("messages go out by the broker's rate; who is attached is not told")
-    elif alone is None:
-        yield Unknown("consumers of the subscription is not told")
+    if alone is None:
+        yield _not_told(view)
     elif backlog is None or backlog.counter is None:
         yield Unknown("msg_backlog of the subscription is not told")
     elif backlog.empty is None:
@@ -63,9 +57,19 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _finding(view, alone)
 
 
+def _not_told(view: SubscriptionView) -> NotTold | Unknown:
+    if view.consumers:
+        return NotTold("those of the trace have left; who came since the broker's stats tell")
+    if view.read_armed:
+        return NotTold("a read of the cursor waits, so somebody asked; who is attached is not told")
+    if view.sent_by_rate:
+        return NotTold("messages go out by the broker's rate; who is attached is not told")
+    return Unknown("consumers of the subscription is not told")
+
+
 def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
     lately = alone.seconds is None or alone.seconds < reconnect_wait
-    return alone.left and alone.reloaded and lately
+    return alone.reloaded and lately
 
 
 def _finding(view: SubscriptionView, alone: Alone) -> Finding:
