@@ -1,4 +1,4 @@
-"""The options of `analyze`: where Spark runs, what is kept, how traces are followed."""
+"""The options of `analyze`: where Spark runs, and what is kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, together
+from pulsar_doctor.cli._options import together
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import FailOn
@@ -29,11 +29,6 @@ class AnalyzeRequest:
     save_mode: Literal["append", "replace"]
     save_format: Literal["parquet", "iceberg", "delta"]
     sql: str | None
-    follow: bool
-    every: float
-    late: float
-    checkpoint: str | None
-    save_every: float
     master: str | None
     remote: str | None
     conf: tuple[str, ...]
@@ -76,24 +71,17 @@ save_options = together(
         help="Ask the tables instead of showing them, by one query (SELECT …) of Spark's SQL.",
     ),
 )  # fmt: skip
-follow_options = together(
-    click.option("--follow", is_flag=True, help="Go on with traces that are still written."),
-    click.option(
-        "--every", type=DURATION, default="5s", show_default=True,
-        help="--follow: look for new segments so often.",
-    ),
-    click.option(
-        "--late", type=DURATION, default="5m", show_default=True,
-        help="--follow: a step of the timeline is over so long after it; what comes later is "
-        "left out of it, and told.",
-    ),
-    click.option(
-        "--save-every", type=DURATION, default="10m", show_default=True,
-        help="--follow with --save: save so often, if there is something new, and at the end.",
-    ),
-    click.option(
-        "--checkpoint", metavar="DIR",
-        help="--follow: remember here what was counted; default: a folder for these traces below "
-        "the user's state directory.",
-    ),
+
+
+def _explain_removal(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+    if given:
+        ctx.fail(
+            "--follow was removed in 0.2.0: `analyze --save`, run again, reads only traces that "
+            "have changed; `tap` and `stall-check --watch` show what happens now"
+        )
+
+
+removed_options = click.option(
+    "--follow", "--every", "--late", "--checkpoint", "--save-every", is_flag=True, hidden=True,
+    expose_value=False, is_eager=True, callback=_explain_removal,
 )  # fmt: skip

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._analyze_following import follow_traces
 from pulsar_doctor.cli._analyze_options import (
     AnalyzeRequest,
-    follow_options,
+    removed_options,
     save_options,
     spark_options,
-)
-from pulsar_doctor.cli._analyze_session import (
-    phase,
-    selection_of,
-    spark_progress,
-    start_spark,
-    where_of,
-    wish_of,
 )
 from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
@@ -31,17 +22,21 @@ from pulsar_doctor.cli._options import (
     say,
     taking,
     talk_options,
+    told,
 )
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.printing.gate import stdout, tell_json
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pulsar_doctor.diagnosis.weighing import FailOn
     from pulsar_doctor.spark.aggregations import Tables
     from pulsar_doctor.spark.analysis import Analysis
-    from pulsar_doctor.spark.analyzing import Make
+    from pulsar_doctor.spark.analyzing import Make, Wish
     from pulsar_doctor.spark.asking import SqlAnswer
     from pulsar_doctor.spark.reading import Looked, TraceSource
+    from pulsar_doctor.spark.selection import Selection
     from pulsar_doctor.spark.session import Where
 
 LEFT_OUT_CODE = 4
@@ -54,13 +49,11 @@ Examples:
   pulsar-doctor analyze ring.ptrace --since 1h --topic orders
   pulsar-doctor analyze /traces --since 2026-11-01T12:00:00Z --until 2026-11-01T13:00:00Z
   pulsar-doctor analyze incident.ptrace --sql 'SELECT topic, severity FROM stalls'
-  pulsar-doctor analyze --follow /var/lib/taps/billing.ptrace
   spark-submit --master yarn "$(python -m pulsar_doctor.spark --path)" hdfs:///traces
 
 \b
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no trace;
-3 could not be examined: no Spark, no Java, an unreachable master, a full disk, or with --follow
-it was ended before anything was read;
+3 could not be examined: no Spark, no Java, an unreachable master, a full disk;
 4 nothing stalled in what was analyzed, but a trace was left out.
 """
 
@@ -68,10 +61,7 @@ it was ended before anything was read;
 @click.command(epilog=EPILOG)
 @click.argument("traces", metavar="DIR...", nargs=-1, required=True)
 @which_options
-@click.option(
-    "--bucket", type=DURATION,
-    help="Step of the timeline; default: one that fits, with --follow 1m.",
-)  # fmt: skip
+@click.option("--bucket", type=DURATION, help="Step of the timeline; default: one that fits.")
 @click.option(
     "--top", type=click.IntRange(min=1), default=10, show_default=True,
     help="Rows of each table that a terminal shows.",
@@ -85,7 +75,7 @@ it was ended before anything was read;
     help="Refuse all where one trace is damaged, instead of leaving it out.",
 )  # fmt: skip
 @save_options
-@follow_options
+@removed_options
 @spark_options
 @fail_on_option
 @output_option("table", "json", "jsonl")
@@ -121,8 +111,10 @@ def command(asked: AnalyzeRequest) -> int:
     says how many there are}. Times end in _us (microseconds); null is not told. A sum of which a
     part is not told is null, and beside it stands what is told of it (acknowledged_least,
     unacked_least); where "certain" is false commands are missing, and all that is counted is at
-    least so much. With --follow a line of JSON each time that something has changed; Ctrl-C or
-    SIGTERM is its normal end.
+    least so much.
+
+    --save, run again, reads only the traces that have changed: so the tables of traces that a tap
+    still writes are kept up to date. What happens now is shown by tap and stall-check --watch.
 
     --sql asks the tables as --save keeps them: these six and brief_stalls, each with date, topic
     and trace_id. It takes SELECT over these tables, without functions that run other code or open
@@ -131,29 +123,32 @@ def command(asked: AnalyzeRequest) -> int:
     exit code is 0, or 4.
     """
     bucket_us = _microseconds(asked.bucket, "--bucket")
-    where = where_of(asked)
-    if asked.follow and asked.save_dir and asked.save_mode == "replace":
-        raise InputError("--follow saves again and again, so --save-mode append alone goes with it")
+    where = _where_of(asked)
     _refuse_a_part(asked)
     if asked.save_format != "parquet" and not asked.save_dir:
         raise InputError(f"--format {asked.save_format} says how --save saves; give that, too")
-    if asked.follow and asked.strict:
-        raise InputError("--strict judges whole traces, --follow none as a whole; leave one out")
-    if asked.follow and asked.sql is not None:
-        raise InputError("--sql asks finished tables, --follow has none; leave one out")
-    if asked.output == "jsonl" and not asked.follow and asked.sql is None:
-        raise InputError("-o jsonl is for --sql and --follow; an analysis is one document: -o json")
-    if asked.follow:
-        return _code(follow_traces(where, bucket_us, asked), asked.fail_on)
+    if asked.output == "jsonl" and asked.sql is None:
+        raise InputError("-o jsonl is for --sql; an analysis is one document: -o json")
     return _analyze(where, bucket_us, asked)
+
+
+def _where_of(asked: AnalyzeRequest) -> Where:
+    """Raises InputError for a --conf that is no KEY=VALUE."""
+    with needing("spark", "analyzing traces"):
+        from pulsar_doctor.spark.session import Where
+    conf = {}
+    for pair in asked.conf:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"--conf {pair}: write it as KEY=VALUE")
+        conf[key.strip()] = value
+    return Where(asked.master, asked.remote, conf)
 
 
 def _refuse_a_part(asked: AnalyzeRequest) -> None:
     """What is for whole traces only."""
     named = ("since", "until", "topic", "subscription")
     part = [f"--{name}" for name in named if getattr(asked, name) is not None]
-    if part and asked.follow:
-        raise InputError(f"--follow tells of whole traces as they grow; leave out {part[0]}")
     if part and asked.save_dir:
         raise InputError(
             f"--save keeps whole traces, and a part would take the place of one; leave out "
@@ -170,14 +165,15 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
 def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
         looked = _looked(asked, where)
-        spark = start_spark(stack, replace(where, few=looked.few))
+        spark = _start_spark(stack, replace(where, few=looked.few))
         from pulsar_doctor.spark import analyzing, asking, reading_only, running
+        from pulsar_doctor.spark.progress import progress as shown
 
         if asked.sql is not None:
             reading_only.require_parser(spark)
 
         def progress(what: str) -> AbstractContextManager[None]:
-            return spark_progress(spark, what)
+            return nullcontext() if told("quiet") else shown(spark, what)
 
         def answered(source: TraceSource, tables: Tables, step_us: int) -> SqlAnswer:
             with progress("asking"):
@@ -191,7 +187,7 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
             say(f"pulsar-doctor: {note}")
 
         make: Make[Analysis | SqlAnswer] = analyzed if asked.sql is None else answered
-        wanted = wish_of(asked, bucket_us)
+        wanted = _wish_of(asked, bucket_us)
         source, made = analyzing.analyze(spark, wanted, looked, make, progress, tell)
         if asked.save_dir:
             say(f"saved in {asked.save_dir}")
@@ -204,12 +200,47 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
 
 def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
     """What this machine can read of the traces is refused before Spark is waited for."""
-    with phase("looking at the traces"), needing("spark", "analyzing traces"):
+    with _phase("looking at the traces"), needing("spark", "analyzing traces"):
         from pulsar_doctor.spark.reading import look
         from pulsar_doctor.spark.session import will_be_here
 
         here = will_be_here(where)
-        return look(asked.traces, here=here, strict=asked.strict, selection=selection_of(asked))
+        return look(asked.traces, here=here, strict=asked.strict, selection=_selection_of(asked))
+
+
+def _selection_of(asked: AnalyzeRequest) -> Selection:
+    from pulsar_doctor.spark.selection import Selection
+
+    return Selection(asked.since, asked.until, asked.topic, asked.subscription)
+
+
+def _wish_of(asked: AnalyzeRequest, bucket_us: int | None) -> Wish:
+    from pulsar_doctor.spark.analyzing import Wish
+
+    return Wish(
+        traces=asked.traces,
+        strict=asked.strict,
+        selection=_selection_of(asked),
+        bucket_us=bucket_us,
+        stall_floor_us=round(asked.stall_floor * 1e6),
+        save_dir=asked.save_dir,
+        replace=asked.save_mode == "replace",
+        lake=None if asked.save_format == "parquet" else asked.save_format,
+    )
+
+
+def _start_spark(stack: ExitStack, where: Where) -> SparkSession:
+    with needing("spark", "analyzing traces"):
+        from pulsar_doctor.spark.session import session
+
+        with _phase("starting Spark"):
+            return stack.enter_context(session(where))
+
+
+def _phase(what: str) -> AbstractContextManager[None]:
+    from pulsar_doctor.spark.progress import phase
+
+    return nullcontext() if told("quiet") else phase(what)
 
 
 def _print(analysis: Analysis, asked: AnalyzeRequest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A finished analysis, or how one that goes on stands. Nobody changes it or its rows.
+    """A finished analysis. Nobody changes it or its rows.
 
     events, traces: how many were read, each once.
     first, last: moments of the first and the last event; None where there is none.
@@ -35,7 +35,7 @@ class Analysis:
         None; a moment is a datetime with its zone. The worst come first, and only the worst may be
         there; of the stalls, the worst by severity and then by duration. `timeline` is over all
         traces and topics (start, delivered, acknowledged, flows, lowest_available,
-        starved_consumers), `subscriptions` over all traces. A table that is None was not made.
+        starved_consumers), `subscriptions` over all traces.
     stall_floor_seconds: times without permits from so long on are rows of `stalls`, and those with
         a finding; None: all. brief_stalls: the others, counted: below_us, count, total_us.
     totals: table -> how many rows it has in all; a table that is not named has no more than here.
@@ -50,12 +50,12 @@ class Analysis:
     first: datetime | None
     last: datetime | None
     bucket_seconds: float | None
-    consumers: Sequence[TableRow] | None = ()
-    gaps: Sequence[TableRow] | None = ()
-    stalls: Sequence[TableRow] | None = ()
-    timeline: Sequence[TableRow] | None = ()
-    subscriptions: Sequence[TableRow] | None = ()
-    holes: Sequence[TableRow] | None = ()
+    consumers: Sequence[TableRow] = ()
+    gaps: Sequence[TableRow] = ()
+    stalls: Sequence[TableRow] = ()
+    timeline: Sequence[TableRow] = ()
+    subscriptions: Sequence[TableRow] = ()
+    holes: Sequence[TableRow] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
     percentile_error: float = 0.0
     notes: Sequence[str] = ()
@@ -68,20 +68,9 @@ class Analysis:
     subscription: str | None = None
 
     def rows(self, table: str) -> Sequence[TableRow]:
-        """The rows that are here of one of TABLES; none where it was not made."""
-        rows: Sequence[TableRow] | None = getattr(self, table)
-        return rows or ()
-
-    def from_floor(self, seconds: float) -> Analysis:
-        """Without the stalls that are shorter and have no finding; they are not counted here."""
-        rows = [row for row in self.rows("stalls") if _is_long(row, seconds)]
-        return replace(
-            self, stalls=None if self.stalls is None else rows, stall_floor_seconds=seconds
-        )
-
-    def is_made(self, table: str) -> bool:
-        """Whether one of TABLES was made; where it was, no row means that there is none."""
-        return getattr(self, table) is not None
+        """The rows that are here of one of TABLES."""
+        rows: Sequence[TableRow] = getattr(self, table)
+        return rows
 
     def total(self, table: str) -> int:
         """How many rows it has in all, those that are not here included."""
@@ -93,16 +82,12 @@ class Analysis:
 
         unknown where nothing was read.
         """
-        if self.stalls is None or not self.events:
+        if not self.events:
             return "unknown"
         found = {row["severity"] for row in self.stalls}
         if "stalled" in found:
             return "stalled"
         return "warning" if "warning" in found else "healthy"
-
-
-def _is_long(stall: TableRow, seconds: float) -> bool:
-    return bool(stall["code"]) or stall["duration_us"] >= seconds * 1e6
 
 
 def moment(us: int | None) -> datetime | None:

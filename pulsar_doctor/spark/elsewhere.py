@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -107,34 +107,6 @@ def look_elsewhere(
         found = [_segment(each, part, told) for part in each.parts]
         segments += [part for part in found if span.has_some((part.first_us, part.last_us))]
     return Elsewhere(segments, left_out, notes, _ends(spark, good), span)
-
-
-def listed_elsewhere(
-    spark: SparkSession, paths: Sequence[str]
-) -> tuple[list[There], list[LeftOut]]:
-    """The traces at these paths as their lists tell, no row read. Raises whatever Spark raises."""
-    judged = _judged(spark, _found(spark, paths), [])
-    if any(isinstance(each, LeftOut) for each in judged):  # a ring may have gone on meanwhile
-        judged = _judged(spark, _found(spark, paths), [])
-    good = [each for each in judged if isinstance(each, There)]
-    return good, [each for each in judged if isinstance(each, LeftOut)]
-
-
-def proofs_elsewhere(
-    spark: SparkSession, listed: Sequence[tuple[There, Part]], rows: RowsOf
-) -> Callable[[There, Part], Segment]:
-    """What gives a segment of these, or raises TraceError where it is not what was sealed."""
-    uris = [there.files[part.name or ""] for there, part in listed]
-    sha256 = _sha256(spark, uris)
-    told = _told(rows, [uri for uri in uris if uri in sha256])
-
-    def proved(there: There, part: Part) -> Segment:
-        alone = replace(there, parts=[part])
-        _prove(alone, sha256)
-        _agree(alone, told)
-        return _segment(alone, part, told)
-
-    return proved
 
 
 def _ends(spark: SparkSession, good: Sequence[There]) -> dict[str, list[AtTheEnd]]:

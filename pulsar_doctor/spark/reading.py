@@ -318,7 +318,7 @@ def _opened(paths: Sequence[str], left_out: list[LeftOut] | None) -> Iterator[Op
 
     seen: set[Path] = set()
     for path in paths:
-        for trace in traces_at(path):
+        for trace in _traces_at(path):
             if trace.resolve() not in seen:
                 seen.add(trace.resolve())
                 try:
@@ -348,7 +348,7 @@ def _segments(
     return found
 
 
-def traces_at(path: str) -> list[Path]:
+def _traces_at(path: str) -> list[Path]:
     """The traces that a path means: itself, those below it, or those that its pattern fits."""
     from pulsar_doctor.trace import folder
 
@@ -398,7 +398,7 @@ def _of_trace(
     from pulsar_doctor.trace.folder import read_state
 
     if trace.live:
-        notes.append(f"{path} still grows: what is not sealed yet is left out (see --follow)")
+        notes.append(f"{path} still grows: what is not sealed yet is left out")
     parts = [part for part in trace.opened.parts if part.name]
     trace.require(parts)
     all_times = zip(parts, trace.times(parts), strict=True)

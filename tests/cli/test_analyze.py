@@ -8,7 +8,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -251,37 +250,6 @@ def test_what_is_saved_and_has_not_changed_is_not_read_again(
     assert document(out) == anew
 
 
-@pytest.mark.slow
-def test_what_is_followed_is_saved_as_a_finished_analysis(
-    tmp_path: Path, analyze: Analyze, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When it has caught up, and what came since at the end."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    traces, saved = tmp_path / "traces", tmp_path / "saved"
-    made_traces.sealed(traces / "a.ptrace", slow_consumer(), "a", parts=2)
-    follow = [sys.executable, "-m", "pulsar_doctor", "analyze", "--follow", traces, "--every", "1s"]
-    with subprocess.Popen(
-        [*follow, "--save", saved, "--bucket", "1s", "-o", "json"], text=True,
-        stdout=subprocess.PIPE, env=environment(),
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        while not any(saved.glob("manifests/*/part-*")):
-            time.sleep(0.2)
-        made_traces.sealed(tmp_path / "b.ptrace", made_traces.long_story(), "b", parts=2)
-        (tmp_path / "b.ptrace").rename(traces / "b.ptrace")
-        while json.loads(process.stdout.readline())["traces"] < 2:
-            pass
-        process.terminate()
-        process.stdout.read()
-    assert process.returncode == 0
-    query = ("--bucket", "1s", "-o", "jsonl", "--sql", "SELECT * FROM stalls ORDER BY 1, 2, start")
-    asked, here, err = analyze(traces, *query)
-    again, there, err = analyze(traces, "--save", saved, *query)
-    assert "2 traces of 2 as saved, and not read again" in err
-    assert there == here != ""
-    assert asked == again == 0
-
-
 # --- what is asked ---
 
 
@@ -410,11 +378,10 @@ def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze
     [
         (("--conf", "spark.x"), "write it as KEY=VALUE"),
         (("--bucket", "1us"), "is no duration"),
-        (("--follow", "--save", "x", "--save-mode", "replace"), "--save-mode append alone"),
         (("--format", "delta"), "give that, too"),
-        (("--follow", "--strict"), "leave one out"),
-        (("--follow", "--sql", "SELECT 1"), "leave one out"),
-        (("-o", "jsonl"), "-o jsonl is for --sql and --follow"),
+        (("-o", "jsonl"), "-o jsonl is for --sql; an analysis"),
+        (("--follow",), "--follow was removed in 0.2.0: `analyze --save`, run again,"),
+        (("--follow", "--every", "1s", "--checkpoint", "x"), "--follow was removed in 0.2.0"),
         (("--master", "local", "--remote", "sc://localhost"), "give one of them"),
     ],
 )

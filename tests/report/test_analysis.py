@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pulsar_doctor.report.analyze.analysis import Drawing, analysis_json, glance, report
+from pulsar_doctor.report.analyze.analysis import Drawing, analysis_json, report
 from pulsar_doctor.report.analyze.over_time import steps
 from pulsar_doctor.report.charts import ASCII, NOTHING, UNICODE, UNKNOWN, bar, blocks, stretch
 from pulsar_doctor.report.paper import console_on
@@ -301,7 +301,6 @@ def test_without_events_nothing_is_claimed() -> None:
         "0 events of 0 traces, 0 consumer incarnations",
         "nothing was recorded, so nothing can be said",
     ]
-    assert drawn(glance(EMPTY)) == drawn(report(EMPTY))
 
 
 def test_what_is_empty_says_so_in_one_line() -> None:
@@ -322,19 +321,6 @@ def test_what_is_empty_says_so_in_one_line() -> None:
         "",
         "Holes  no entry was left behind: none is unacknowledged before an acknowledged one",
     ]
-
-
-def test_what_was_not_made_is_not_called_empty() -> None:
-    partly = analysis(**dict.fromkeys(TABLES))
-    lines = drawn(report(partly))
-    assert lines[1] == "? UNKNOWN  not examined"
-    assert [line for line in lines[2:] if line] == [
-        f"{title}  not examined"
-        for title in ("Timeline", "Stalls", "Subscriptions", "Consumers", "Gaps", "Holes")
-    ]
-    document = analysis_json(partly)
-    assert [document[table] for table in TABLES] == [None] * len(TABLES)
-    assert document["totals"] == {}
 
 
 @pytest.mark.parametrize(
@@ -494,10 +480,9 @@ def hostile(name: str) -> Analysis:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("draw", [report, glance])
-def test_hostile_names_are_shown_and_nothing_else(draw: Any, width: int) -> None:
+def test_hostile_names_are_shown_and_nothing_else(width: int) -> None:
     for name in HOSTILE:
-        lines = drawn(draw(hostile(name)), width)
+        lines = drawn(report(hostile(name)), width)
         assert all(cell_len(line) <= width for line in lines), name
         assert all(line.isprintable() for line in lines), name
 
@@ -510,9 +495,7 @@ def test_markup_in_a_name_is_text() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("found", [full(), many(30), with_nulls()], ids=["full", "many", "nulls"])
 def test_no_line_is_wider_than_the_terminal(found: Analysis, width: int) -> None:
-    for draw in (report, glance):
-        lines = drawn(draw(found), width)
-        assert max(map(cell_len, lines)) <= width
+    assert max(map(cell_len, drawn(report(found), width))) <= width
 
 
 @pytest.mark.parametrize("width", WIDTHS[1:])
@@ -540,14 +523,6 @@ def test_no_color_is_respected_and_nothing_is_told_by_colour_alone(
     monkeypatch.setenv("NO_COLOR", "1")
     assert not any("31m" in line for line in drawn(report(full()), **terminal))
     assert not any("\x1b" in line for line in drawn(report(full())))
-
-
-def test_at_a_glance_there_are_the_verdict_the_timeline_and_consumers() -> None:
-    lines = drawn(glance(full(), top=2), 100)
-    assert lines[:2] == drawn(report(full()), 100)[:2]
-    titles = [line.split("  ")[0] for line in lines[2:] if line and line[0] != " "]
-    assert titles == ["Timeline", "Consumers"]
-    assert lines[-1] == "  … and 2 more: -o json or --save"
 
 
 def test_a_document_has_the_stated_columns_and_types() -> None:
@@ -579,7 +554,7 @@ def check(table: str, row: dict[str, Any]) -> None:
 
 def test_a_document_word_for_word() -> None:
     found = analysis(
-        timeline=[bucket(1, acknowledged=None)], totals={"timeline": 180, "gaps": 12}, gaps=None,
+        timeline=[bucket(1, acknowledged=None)], totals={"timeline": 180, "gaps": 12},
         percentile_error=0.0078125, notes=["one segment of t1 is torn"],
     )  # fmt: skip
     assert analysis_json(found) == {
@@ -590,9 +565,16 @@ def test_a_document_word_for_word() -> None:
         "last": "2026-08-01T12:30:00.000000Z",
         "bucket_seconds": 10.0,
         "percentile_error": 0.0078125,
-        "totals": {"consumers": 0, "stalls": 0, "timeline": 180, "subscriptions": 0, "holes": 0},
+        "totals": {
+            "consumers": 0,
+            "gaps": 12,
+            "stalls": 0,
+            "timeline": 180,
+            "subscriptions": 0,
+            "holes": 0,
+        },
         "consumers": [],
-        "gaps": None,
+        "gaps": [],
         "stalls": [],
         "timeline": [
             {

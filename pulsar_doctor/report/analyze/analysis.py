@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "last": _plain(analysis.last),
         "bucket_seconds": analysis.bucket_seconds,
         "percentile_error": analysis.percentile_error,
-        "totals": {table: analysis.total(table) for table in TABLES if analysis.is_made(table)},
+        "totals": {table: analysis.total(table) for table in TABLES},
         **{table: _rows_json(analysis, table) for table in TABLES},
         "stall_floor_seconds": analysis.stall_floor_seconds,
         "brief_stalls": [dict(row) for row in analysis.brief_stalls],
@@ -54,9 +54,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _rows_json(analysis: Analysis, table: str) -> list[dict[str, Any]] | None:
-    if not analysis.is_made(table):
-        return None
+def _rows_json(analysis: Analysis, table: str) -> list[dict[str, Any]]:
     rows = analysis.rows(table)
     return [{column: _plain(value) for column, value in row.items()} for row in rows]
 
@@ -75,22 +73,16 @@ class Drawing:
 
     analysis: Analysis
     top: int
-    parts: Callable[[Analysis, int, View], Iterator[RenderableType]]
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        yield from self.parts(self.analysis, self.top, _view(self.analysis, options))
+        yield from _report(self.analysis, self.top, _view(self.analysis, options))
 
 
 def report(analysis: Analysis, top: int = TOP) -> Drawing:
     """All of it, the worst first. top: rows of each table at most."""
-    return Drawing(analysis, top, _report)
-
-
-def glance(analysis: Analysis, top: int = TOP) -> Drawing:
-    """The same in short, to be drawn again and again while traces grow."""
-    return Drawing(analysis, top, _glance)
+    return Drawing(analysis, top)
 
 
 def _view(analysis: Analysis, options: ConsoleOptions) -> View:
@@ -107,13 +99,6 @@ def _report(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType
         yield from _section(section, analysis, top, view)
     yield from _gaps(analysis, top, view)
     yield from _section(HOLES_SECTION, analysis, top, view)
-
-
-def _glance(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
-    yield from _headline(analysis, view)
-    if analysis.events:
-        yield from _timeline(analysis, view)
-        yield from _section(CONSUMERS_SECTION, analysis, top, view)
 
 
 def _asked(analysis: Analysis) -> str:
@@ -163,7 +148,7 @@ def _verdict(analysis: Analysis, view: View) -> Text:
 def _stalls_in_words(analysis: Analysis) -> str:
     total, rows = analysis.total("stalls"), analysis.rows("stalls")
     if not total:
-        return _if_made(analysis, "stalls", _no_stall(analysis))
+        return _no_stall(analysis)
     counts = Counter(row["severity"] or "without a finding" for row in rows)
     kinds = ("stalled", "warning", "info", "without a finding")
     told = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind])
@@ -196,7 +181,6 @@ class Section(NamedTuple):
     columns: Sequence[TableColumn]
 
 
-NOT_MADE = "not examined"
 NO_STALL = "no consumer was ever without permits"
 STALLS_SECTION = Section(
     "stalls",
@@ -239,16 +223,10 @@ def _section(
 ) -> Iterator[RenderableType]:
     rows, total = analysis.rows(section.table)[:top], analysis.total(section.table)
     empty = _no_stall(analysis) if section is STALLS_SECTION else section.empty
-    yield from _title(
-        section.title, section.means if total else _if_made(analysis, section.table, empty)
-    )
+    yield from _title(section.title, section.means if total else empty)
     if rows:
         yield from drawn(rows, _columns(section.columns, analysis), view)
     yield from _more(total - len(rows), view)
-
-
-def _if_made(analysis: Analysis, table: str, empty: str) -> str:
-    return empty if analysis.is_made(table) else NOT_MADE
 
 
 def _columns(columns: Sequence[TableColumn], analysis: Analysis) -> list[TableColumn]:
@@ -260,7 +238,7 @@ def _gaps(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
     """A table for each measure, since times of different kinds cannot be compared."""
     total = analysis.total("gaps")
     if not total:
-        yield from _title("Gaps", _if_made(analysis, "gaps", "no time between two events is known"))
+        yield from _title("Gaps", "no time between two events is known")
         return
     error = (
         "exact"
@@ -281,8 +259,7 @@ def _gaps(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
 def _timeline(analysis: Analysis, view: View) -> Iterator[RenderableType]:
     shown = analysis.rows("timeline")
     if not shown:
-        empty = "nothing happened that is counted over time"
-        yield from _title("Timeline", _if_made(analysis, "timeline", empty))
+        yield from _title("Timeline", "nothing happened that is counted over time")
         return
     assert analysis.bucket_seconds  # a timeline has buckets
     yield from _title("Timeline", "what happened when, over all topics")
