@@ -54,8 +54,8 @@ not work, or a verdict is unknown. With CMD its own code, when that is not 0.
 @trace_options
 @click.option(
     "--compare-broker", is_flag=True,
-    help="Hold the permits of each consumer against what the broker's REST API says, and tell "
-    "the first command after which they part. Verdicts, the last ones too, rest on both.",
+    help="Ask the broker's REST API about the topics on the tap, too. Verdicts, the last ones too, "
+    "rest on both; permits-differ says where they disagree.",
 )  # fmt: skip
 @set_option
 @fail_on_option
@@ -95,17 +95,12 @@ def command(asked: TapRequest) -> int:
                unacked_messages, last_flow_seconds, next_flow (messages, at_most, seconds), certain,
                status, code; and unread_bytes: of the journal, not looked at yet
     verdict    one that changed: before (null: the first), and all of stall-check's JSON
-    parted     --compare-broker: tap_available_permits, broker_available_permits, agreed_seq and
-               parted_seq (rows of the trace), first_command, same_size_command
     gap        dropped commands are missing in the trace at row seq (null: nobody knows how many)
     refused    why a client did not get through, each reason once: reason, client_addr and
                client_version of the first one; `trace summary` counts them
     passed_by  a lookup of topic was answered, and for 10 s nobody subscribed to it or produced:
                its client (client_addr, client_version) may have gone past the tap
     counters   after SIGUSR1: those of the relay and of the observer
-    compared   --compare-broker, at the end: samples that agreed, that lay inside of what passed
-               meanwhile, that were skipped (nothing could be said), that parted; of all and, in
-               consumers, of each
     sealed     after SIGUSR2: everything up to then is in Parquet
     kept       path of the copy of a ring, and its reason
     trouble    reason why the trace cannot be sealed now, null when it can again

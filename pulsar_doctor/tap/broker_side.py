@@ -17,16 +17,13 @@ from itertools import islice
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused
 from pulsar_doctor.broker.samples.reading import harmless
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.reading import topic_stats
-from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.tap.broker_told import BrokerAnswer
-from pulsar_doctor.tap.comparison import ConsumerSample
 from pulsar_doctor.tap.observer.events import Compare
-from pulsar_doctor.tap.passing import MARGIN_NS
 
 EVERY_SECONDS = 1.0
 AFTER_FAILURE_SECONDS = 10.0
+MARGIN_SECONDS = 0.2  # on the way between tap and broker
 LIMIT_SECONDS = 60.0  # a limit that was read is asked for again after this long
 TOPICS_AT_ONCE = 50  # more are asked for in turns
 CONCURRENCY = 4
@@ -36,8 +33,7 @@ class BrokerSide:
     """The asking thread.
 
     topics: full names of the topics that have living consumers. settled: returns once everything
-    that has passed the tap stands in the journal. tell: takes the samples of one look; None: there
-    will be no more.
+    that has passed the tap stands in the journal. tell: takes the answers of one look.
     """
 
     def __init__(
@@ -68,8 +64,6 @@ class BrokerSide:
         except DoctorError as error:
             if not self._over.is_set():
                 self._say(f"the broker's permits are not compared: {error}")
-        finally:
-            self._tell(Compare(None))
 
     async def _ask_on(self) -> None:
         async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
@@ -87,13 +81,12 @@ class BrokerSide:
 
     async def _look(self, admin: Admin) -> None:
         topics = self._next_topics()
-        looks = await asyncio.gather(*(self._samples(admin, topic) for topic in topics))
-        told = [look for look in looks if look is not None]
+        looks = await asyncio.gather(*(self._answer(admin, topic) for topic in topics))
+        told = tuple(look for look in looks if look is not None)
         if told:
-            await asyncio.sleep(MARGIN_NS / 1e9)
+            await asyncio.sleep(MARGIN_SECONDS)
             await asyncio.to_thread(self._settled)
-            samples = tuple(sample for those, _ in told for sample in those)
-            self._tell(Compare(samples, tuple(answer for _, answer in told)))
+            self._tell(Compare(told))
 
     def _next_topics(self) -> list[str]:
         """In alphabetical order, on from where the last look ended."""
@@ -104,21 +97,14 @@ class BrokerSide:
         self._asked_last = chosen[-1] if chosen else ""
         return chosen
 
-    async def _samples(
-        self, admin: Admin, topic: str
-    ) -> tuple[list[ConsumerSample], BrokerAnswer] | None:
+    async def _answer(self, admin: Admin, topic: str) -> BrokerAnswer | None:
         try:
             limit = await self._limit(admin, topic)
-            from_ns = time.monotonic_ns()
             answer = await admin.topic_stats(topic)
-            until_ns = time.monotonic_ns()
         except NotFound:  # it was deleted meanwhile
             return None
-        told = BrokerAnswer(
-            topic, answer.broker_clock_ms, json.dumps(harmless(answer.document)), limit
-        )
-        stats = topic_stats(answer.document)
-        return samples_of(topic, stats, limit, from_ns, until_ns), told
+        stats = json.dumps(harmless(answer.document))
+        return BrokerAnswer(topic, answer.broker_clock_ms, stats, limit)
 
     async def _limit(self, admin: Admin, topic: str) -> int | None:
         read, limit = self._limits.get(topic, (float("-inf"), None))
@@ -134,25 +120,3 @@ class BrokerSide:
         if sentence not in self._said:
             self._said.add(sentence)
             self._say(sentence)
-
-
-def samples_of(
-    topic: str, stats: TopicStats, limit: int | None, from_ns: int, until_ns: int
-) -> list[ConsumerSample]:
-    """One for each consumer of which the broker tells its permits."""
-    return [
-        ConsumerSample(
-            topic=topic,
-            subscription=name,
-            consumer_name=consumer.consumer_name or "",
-            available_permits=consumer.available_permits,
-            unacked_messages=consumer.unacked_messages,
-            blocked=consumer.blocked_consumer_on_unacked_msgs,
-            unacked_limit=limit,
-            from_ns=from_ns,
-            until_ns=until_ns,
-        )
-        for name, subscription in (stats.subscriptions or {}).items()
-        for consumer in subscription.consumers or ()
-        if consumer.available_permits is not None
-    ]

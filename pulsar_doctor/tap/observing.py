@@ -21,7 +21,6 @@ from pathlib import Path
 
 from pulsar_doctor.broker.settings import for_own_processes
 from pulsar_doctor.diagnosis.weighing import Status
-from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.hearing import Hearing
 from pulsar_doctor.tap.observer.events import (
     ASKS,
@@ -160,7 +159,6 @@ class _Known:
     def __init__(self) -> None:
         self._statuses: dict[tuple[str, int | None, str], Status] = {}
         self._gap_seq = -1
-        self._parted: set[int] = set()
         self._once: set[tuple[type, str]] = set()
 
     def news(self, event: ObserverEvent) -> ObserverEvent | None:
@@ -175,10 +173,6 @@ class _Known:
                 told = (type(event), what) in self._once
                 self._once.add((type(event), what))
                 return None if told else event
-            case Parted():
-                known = event.incarnation in self._parted
-                self._parted.add(event.incarnation)
-                return None if known else event
         return event
 
     def _changed(self, event: Verdict) -> Verdict | None:

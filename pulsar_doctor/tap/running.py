@@ -24,7 +24,6 @@ from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.refusals import RIGHTS
 from pulsar_doctor.tap.broker_side import BrokerSide
 from pulsar_doctor.tap.broker_told import BrokerTold
-from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
 from pulsar_doctor.tap.observer.events import (
     Begin,
@@ -110,8 +109,7 @@ def run(
 
     listening, begins: the event and the sentences that are told once a signal would be obeyed.
     """
-    begin = Begin(tuple(plan.changes), compare=plan.compare is not None)
-    observing = Observing(plan.folder, begin, screen.warn)
+    observing = Observing(plan.folder, Begin(tuple(plan.changes)), screen.warn)
     tapping = Tapping(relay, observing, plan, screen)
     try:
         with tapping.signals():
@@ -201,8 +199,6 @@ class Tapping:
                 self._topics = frozenset(full_name(c.topic, c.partition) for c in event.consumers)
             case Verdict() if event.diagnosis.status != "healthy":
                 self._note_verdict(event.diagnosis)
-            case Parted():
-                self.outcome.note("tap and broker have parted")
             case Trouble() if event.reason:
                 self.outcome.note("the trace could not be sealed for a time")
             case NotLetIn() if event.reason.partition(":")[0] in RIGHTS:

@@ -22,16 +22,12 @@ from pulsar_doctor.report.tap.watching import (
     ASCII,
     UNICODE,
     change_lines,
-    compared_lines,
     gauge,
     lines,
-    parted_lines,
     title,
 )
-from pulsar_doctor.tap.comparison import ConsumerSamples, Move, Parted
 from pulsar_doctor.tap.events import Counters, End, Event, Listening, not_recorded
 from pulsar_doctor.tap.observer.events import (
-    Compared,
     Counted,
     Gap,
     Kept,
@@ -252,58 +248,6 @@ def test_of_an_unknown_verdict_it_says_what_is_likely_and_what_would_decide():
     ]
 
 
-PARTED = Parted(
-    at_us=AT_US,
-    incarnation=4,
-    consumer_name="slow",
-    topic="persistent://public/default/orders",
-    partition=None,
-    subscription="billing",
-    tap_available_permits=9,
-    broker_available_permits=4,
-    difference=-5,
-    agreed_seq=110,
-    parted_seq=130,
-    first_command=Move(118, "MESSAGE", 1),
-    same_size_command=Move(120, "FLOW", 5),
-)
-
-
-COMPARED = Compared(
-    AT_US, 12, 189, 3, 0, (
-        ConsumerSamples(
-            4, "slow", "persistent://public/default/orders", None, "billing", 12, 189, 3, 0
-        ),
-    ),
-)  # fmt: skip
-
-
-def test_what_became_of_the_samples_of_the_broker_is_told_of_all_and_of_each():
-    first, *rest = compared_lines(COMPARED)
-    each = "12 agreed, 189 inside of what passed meanwhile, 3 skipped, 0 parted"
-    assert first.endswith(f"  204 samples of the broker's permits: {each}")
-    assert [line.strip() for line in rest] == [f"slow of billing on orders: {each}"]
-    many_consumers = replace(COMPARED, consumers=12 * COMPARED.consumers)
-    assert [line.strip() for line in compared_lines(many_consumers)][-1] == "and 2 more"
-
-
-def test_a_parting_names_the_command_where_it_is_known():
-    first, *rest = [line.plain.strip() for line in parted_lines(PARTED)]
-    assert first[8:] == (
-        "  PARTED  slow of billing on orders: the tap says 9 available permits, "
-        "the broker says 4, 5 fewer"
-    )
-    assert rest == [
-        "both agreed up to row 110 and not at row 130; the first command after it is "
-        "MESSAGE of 1 in row 118",
-        "the only one between them of that size is FLOW of 5 in row 120",
-    ]
-    unknown = replace(PARTED, agreed_seq=None, first_command=None, same_size_command=None)
-    assert list(parted_lines(unknown))[1].plain.strip() == (
-        "when they parted is not known; it was by row 130"
-    )
-
-
 def test_a_gap_is_a_sentence():
     assert not_recorded(1) == "1 command was not recorded"
     assert not_recorded(12) == "12 commands were not recorded"
@@ -363,31 +307,9 @@ STALLED = verdict("stalled", None, finding("slow"))
         ),
         (Trouble(AT_US, None), '"trouble", "at": …, "reason": null}'),
         (
-            PARTED,
-            '"parted", "at": …, "incarnation": 4, "consumer_name": "slow", "topic": '
-            '"persistent://public/default/orders", "partition": null, "subscription": "billing", '
-            '"tap_available_permits": 9, "broker_available_permits": 4, "difference": -5, '
-            '"agreed_seq": 110, "parted_seq": 130, "first_command": {"seq": 118, "command": '
-            '"MESSAGE", "permits": 1}, "same_size_command": {"seq": 120, "command": "FLOW", '
-            '"permits": 5}}',
-        ),
-        (
             Counters(AT_US, {"records_seen": 4}, Counted(AT_US, 4, 0, 1, 2)),
             '"counters", "at": …, "relay": {"records_seen": 4}, "observer": {"rows": 4, '
             '"unread_bytes": 0, "parts_sealed": 1, "expired_rows": 2}}',
-        ),
-        (
-            Counters(AT_US, None, Counted(AT_US, 4, 0, 1, 2, 0, 5, 6, 7, 8)),
-            '"counters", "at": …, "relay": null, "observer": {"rows": 4, "unread_bytes": 0, '
-            '"parts_sealed": 1, "expired_rows": 2, "compared": 0, "agreed": 5, "inside": 6, '
-            '"skipped": 7, "parted": 8}}',
-        ),
-        (
-            COMPARED,
-            '"compared", "at": …, "agreed": 12, "inside": 189, "skipped": 3, "parted": 0, '
-            '"consumers": [{"incarnation": 4, "consumer_name": "slow", "topic": '
-            '"persistent://public/default/orders", "partition": null, "subscription": "billing", '
-            '"agreed": 12, "inside": 189, "skipped": 3, "parted": 0}]}',
         ),
         (Counters(AT_US, {}, None), '"counters", "at": …, "relay": {}, "observer": null}'),
         (

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parted
 from pulsar_doctor.wire.columns import Row
 from tests.rules.wire_script import START_NS, SUBSCRIPTION, TOPIC, Script, ns
+from tests.tap.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parted
 
 
 class Watching(Timeline):
@@ -156,20 +156,6 @@ def test_what_moves_after_the_answer_changes_nothing_of_what_agreed_before():
     played.look("4s", 10)
     (parting,) = played.look("4s", 10)
     assert parting.same_size_command == parting.first_command == Move(5, "FLOW", 5)
-
-
-def test_each_consumer_has_its_own_counts_and_who_parted_comes_first():
-    lines = ("0s subscribe c Shared", "0s flow c 10", "0s subscribe d Shared", "0s flow d 10")
-    played = Played().play(*lines, "3s message d 1 singles", until="9s")
-    played.look("1s", 10)
-    played.look("3s", 9, "d")
-    played.look("5s", 1, "d")
-    played.look("5s", 9, "nobody")
-    told = [
-        (of.consumer_name, of.agreed, of.inside, of.skipped, of.parted)
-        for of in played.timeline.comparison.by_consumer()
-    ]
-    assert told == [("d", 0, 1, 0, 1), ("c", 1, 0, 0, 0)]
 
 
 def test_where_flows_may_be_parked_only_more_permits_than_the_ledger_has_are_a_parting():

@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.evidence.answers import Measure
+from pulsar_doctor.tap.broker_told import BrokerAnswer
 from pulsar_doctor.tap.observer.events import (
     ASKS,
     EVENTS,
     Begin,
+    Compare,
     CountRows,
     Gap,
     ObserverEvent,
@@ -115,12 +117,8 @@ def test_what_is_not_known_and_what_is_missing_are_told_apart(
 
 
 def test_what_an_older_one_does_not_say_has_its_default() -> None:
-    told: dict[str, Any] = {
-        "event": "counted", "at_us": 1, "rows": 2, "unread_bytes": 3, "parts_sealed": 4,
-        "expired_rows": 5,
-    }  # fmt: skip
-    samples = dict.fromkeys(("compared", "agreed", "inside", "skipped", "parted"))
-    assert EVENTS.to_json(EVENTS.of_json(told)) == {**told, **samples}  # type: ignore[arg-type]
+    told = {"command": "COMPARE", "answers": [{"topic": "t", "taken_ms": None, "stats": "{}"}]}
+    assert ASKS.of_json(told) == Compare((BrokerAnswer("t", None, "{}", unacked_limit=None),))
     assert QUESTIONS.of_json({"command": "FLUSH"}) == Flush()
     assert ASKS.of_json({"command": "BEGIN"}) == Begin()
 
@@ -208,7 +206,7 @@ def test_an_observer_passes_over_what_it_does_not_know_and_goes_on(tmp_path: Pat
     path = write_trace(tmp_path, slow_consumer().close().blocks)
     asked = [
         {"changes": "of another version"}, {"command": "KEEP"}, {"command": "SEAL", "through": []},
-        {"command": "COMPARE", "samples": [{}]}, {"command": "FORECAST"},
+        {"command": "COMPARE", "answers": [{}]}, {"command": "FORECAST"},
         {"command": "FORECAST", "of": 1}, [], {"command": "COUNTERS"},
     ]  # fmt: skip
     with relay_alive(path):
@@ -228,6 +226,6 @@ def test_an_observer_passes_over_what_it_does_not_know_and_goes_on(tmp_path: Pat
         f"the observer passes over what the tap asks: {strange}"
         for strange in (
             "KEEP has no through", "SEAL has list in through",
-            "COMPARE has no topic in samples", "FORECAST is not known here",
+            "COMPARE has no topic in answers", "FORECAST is not known here",
         )
     ]  # fmt: skip

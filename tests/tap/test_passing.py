@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from pulsar_doctor.tap.passing import MARGIN_NS, STEPS_MOST, Passing
 from pulsar_doctor.wire.columns import Row
+from tests.tap.passing import MARGIN_NS, STEPS_MOST, Passing
 
 MS = 1_000_000
 START = 10**12  # the relay's clock

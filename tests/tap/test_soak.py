@@ -22,6 +22,7 @@ from pulsar_doctor.trace.ring import MIB
 from pulsar_doctor.trace.verifying import verify
 from tests.support.looking import Looking
 from tests.support.processes import descriptors, linux, resident_bytes
+from tests.tap.broker_samples import BrokerSamples
 from tests.tap.tap_process import running
 
 SECONDS = float(os.environ.get("PULSAR_DOCTOR_SOAK_SECONDS", "7200"))
@@ -78,14 +79,19 @@ def ended(process: subprocess.Popen[str]) -> dict[str, int]:
 def test_memory_is_flat(broker, topic, tmp_path):
     trace = tmp_path / "t"
     options = ("-o", "jsonl", "--trace", str(trace), "--max-bytes", "64MiB", "--compare-broker")
-    with running(*options, broker=broker) as tap, traffic(tap.service_url, topic) as clients:
+    with (
+        running(*options, broker=broker) as tap,
+        BrokerSamples(broker.admin_url, topic) as samples,
+        traffic(tap.service_url, topic) as clients,
+    ):
         tap.wait_for("snapshot")
         with Memory(tap.pids(), tmp_path / "memory.csv") as memory:
             time.sleep(SECONDS)
         done = ended(clients)
         code = tap.end()
     found = verify(trace)
-    print(f"{SECONDS:.0f} s: {done}, exit code {code}, {found.seen} commands, {tap.of('parted')}")
+    _, partings = samples.held_against(trace)
+    print(f"{SECONDS:.0f} s: {done}, exit code {code}, {found.seen} commands, {partings}")
     for name, looks in memory.bytes.items():
         quarter = len(looks) // 4
         early, late = looks[quarter : 2 * quarter], looks[-quarter:]
@@ -100,5 +106,5 @@ def test_memory_is_flat(broker, topic, tmp_path):
         assert max(memory.files[name][quarter:]) <= max(memory.files[name][:quarter]) + 5, name
     assert found.problems == []
     assert found.dropped == 0
-    assert tap.of("parted") == []
+    assert partings == []
     assert min(done.values()) > SECONDS / 10

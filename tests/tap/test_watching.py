@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from pulsar_doctor.diagnosis.certainty import sure
 from pulsar_doctor.report.tap.document import SCHEMA
 from pulsar_doctor.report.trace.consumers import refusal_lines
+from pulsar_doctor.tap.events import now_us
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.broker.http_broker import Reply, serving
@@ -499,45 +501,43 @@ def test_a_ring_wants_to_know_where():
 # What the broker says.
 
 
-def stats(permits: int) -> dict[str, Any]:
-    consumer = {"consumerName": "slow", "availablePermits": permits, "unackedMessages": 0}
-    return {"msgInCounter": 1, "subscriptions": {"billing": {"consumers": [consumer]}}}
+def stats(permits: int, moved_ms: int) -> Reply:
+    """As of now, of a consumer that was sent something last at moved_ms."""
+    consumer = {
+        "consumerName": "slow", "availablePermits": permits, "unackedMessages": 1,
+        "msgOutCounter": 1, "lastAckedTimestamp": moved_ms, "lastConsumedTimestamp": moved_ms,
+        "lastConsumedFlowTimestamp": moved_ms,
+    }  # fmt: skip
+    billing = {"type": "Exclusive", "msgBacklog": 9, "consumers": [consumer]}
+    document = {"msgInCounter": 10, "subscriptions": {"billing": billing}}
+    return Reply(document=document, headers={"Date": formatdate(usegmt=True)})
 
 
-def test_a_broker_that_says_something_else_is_told_once_with_the_command(tmp_path):
-    says = [4]
-    with serving(lambda asked: Reply(document=stats(says[0]))) as admin:
+def test_a_broker_that_says_something_else_is_told_once_with_both_numbers(tmp_path):
+    says = (4, 0)
+    with serving(lambda asked: stats(*says)) as admin:
         arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker")
         with tapped(*arguments, admin_url=admin.url) as played:
             tap = played.subscribe().tap
-
-            def compared(rows: int) -> bool:
-                tap.send(signal.SIGUSR1)
-                counters = [c["observer"] for c in tap.of("counters")]
-                time.sleep(0.5)
-                return any(c["compared"] and c["rows"] >= rows for c in counters if c)
-
-            eventually(lambda: compared(6), 45)
-            assert tap.of("parted") == []
-            says[0] = 3
+            tap.wait_for("verdict")
+            says = (3, now_us() // 1000)
             played.deliver(1)
             time.sleep(3)
-            assert tap.of("parted") == []
+            assert differing(tap) == []
             played.to_broker(flow(2))  # this one the broker has never got
-            parted = tap.wait_for("parted")
+            eventually(lambda: differing(tap), 45)
             time.sleep(2.5)
             tap.end()
-    assert tap.of("parted") == [parted]
-    flow_of_2 = {"seq": 7, "command": "FLOW", "permits": 2}
-    assert parted == told(
-        "parted", incarnation=1, consumer_name="slow", topic=TOPIC, partition=None,
-        subscription="billing", tap_available_permits=5, broker_available_permits=3,
-        difference=-2, agreed_seq=6, parted_seq=7, first_command=flow_of_2,
-        same_size_command=flow_of_2,
-    )  # fmt: skip
-    rows = {row.seq: (row.command, row.permits) for row in open_trace(tmp_path / "t").rows()}
-    assert rows[7] == ("FLOW", 2)
+    (told_once,) = differing(tap)
+    assert {each["value"] for each in told_once["evidence"]} == {"3", "5"}
     assert {asked.method for asked in admin.asked} == {"GET"}
+
+
+def differing(tap: Tap) -> list[dict[str, Any]]:
+    return [
+        finding for verdict in tap.of("verdict") for finding in verdict["findings"]
+        if finding["code"] == "permits-differ"
+    ]  # fmt: skip
 
 
 def test_a_broker_that_refuses_to_tell_is_said_once_and_asked_no_more(tmp_path):

@@ -16,6 +16,7 @@ import pytest
 from pulsar_doctor.consume import attach
 from pulsar_doctor.trace.sealing import open_trace
 from tests.support import eventually
+from tests.tap.broker_samples import BrokerSamples
 from tests.tap.tap_process import Tap, running
 
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
@@ -120,14 +121,6 @@ def thief(broker_url: str, permits: int) -> Iterator[Thief]:
         thief.close()
 
 
-def observed(tap: Tap) -> dict[str, int]:
-    return dict(tap.counted()["observer"])
-
-
-def compared(tap: Tap) -> int:
-    return observed(tap)["compared"]
-
-
 def found(tap: Tap) -> list[str]:
     """The codes of the newest verdict."""
     return [
@@ -142,7 +135,6 @@ def last(tap: Tap) -> tuple[int, str, list[str]]:
     return end["exit_code"], only["status"], [finding["code"] for finding in only["findings"]]
 
 
-SAMPLES = ("agreed", "inside", "skipped", "parted")
 KINDS = [pulsar.ConsumerType.Exclusive, SHARED]
 
 
@@ -158,33 +150,29 @@ def test_a_flow_that_never_reaches_the_broker_is_named(broker, client, topic, tm
             admin_url=broker.admin_url,
             service_url=f"pulsar://127.0.0.1:{stealing.port}",
         ) as tap,
+        BrokerSamples(broker.admin_url, topic, unacked_limit=50_000) as samples,
     ):
         through = pulsar.Client(tap.service_url, logger=QUIET)
         consumer = through.subscribe(topic, "s", kind, receiver_queue_size=10, consumer_name="c")
-        eventually(lambda: compared(tap) == 1, 45)
         time.sleep(2.5)
-        assert tap.of("parted") == []  # as long as nothing is stolen both agree
+        assert found(tap) == []  # as long as nothing is stolen both agree
         for _ in range(6):
             consumer.acknowledge(consumer.receive(timeout_millis=5000))
-        parted = tap.wait_for("parted")
         eventually(lambda: "permits-differ" in found(tap), 45)
         tap.end()  # it shuts its clients down
         through.close()
     assert stealing.stolen == 1
-    (counts,) = tap.of("compared")
-    assert counts["agreed"] >= 1
-    assert counts["parted"] >= 2
-    (each,) = counts["consumers"]
-    assert [each[name] for name in SAMPLES] == [counts[name] for name in SAMPLES]
     assert "permits-differ" in last(tap)[2]
-    assert len(tap.of("parted")) == 1
-    assert (parted["tap_available_permits"], parted["broker_available_permits"]) == (5, 0)
-    assert parted["consumer_name"] == "c"
-    assert parted["same_size_command"]["command"] == "FLOW"
+    comparison, partings = samples.held_against(tmp_path / "t")
+    (parted,) = partings
+    assert comparison.totals.agreed >= 1
+    assert comparison.totals.parted >= 2
+    assert (parted.tap_available_permits, parted.broker_available_permits) == (5, 0)
+    assert parted.consumer_name == "c"
+    assert parted.same_size_command is not None
     (row,) = [
-        row for row in open_trace(tmp_path / "t").rows()
-        if row.seq == parted["same_size_command"]["seq"]
-    ]  # fmt: skip
+        row for row in open_trace(tmp_path / "t").rows() if row.seq == parted.same_size_command.seq
+    ]
     assert (row.command, row.permits) == ("FLOW", 5)
 
 
@@ -193,7 +181,10 @@ def test_a_busy_consumer_is_compared_all_the_time(broker, client, topic, tmp_pat
     client.subscribe(topic, "s", SHARED).close()
     attach.produce(client, topic, 20_000)
     arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker")
-    with running(*arguments, broker=broker) as tap:
+    with (
+        running(*arguments, broker=broker) as tap,
+        BrokerSamples(broker.admin_url, topic, unacked_limit=50_000) as samples,
+    ):
         through = pulsar.Client(tap.service_url, logger=QUIET)
         consumer = through.subscribe(topic, "s", SHARED, receiver_queue_size=50, consumer_name="c")
         until = time.monotonic() + 20
@@ -203,12 +194,12 @@ def test_a_busy_consumer_is_compared_all_the_time(broker, client, topic, tmp_pat
         time.sleep(3)
         through.close()
         tap.end()
-    (counts,) = tap.of("compared")
-    print({name: counts[name] for name in SAMPLES})
-    assert counts["inside"] >= 10
-    assert counts["parted"] == 0
-    assert counts["skipped"] <= counts["inside"]
-    assert tap.of("parted") == []
+    comparison, partings = samples.held_against(tmp_path / "t")
+    print(comparison.totals)
+    assert comparison.totals.inside >= 10
+    assert comparison.totals.parted == 0
+    assert comparison.totals.skipped <= comparison.totals.inside
+    assert partings == []
 
 
 def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin, topic, tmp_path):
@@ -225,7 +216,10 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
     )
     attach.produce(client, topic, 100)
     arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker")
-    with running(*arguments, broker=broker) as tap:
+    with (
+        running(*arguments, broker=broker) as tap,
+        BrokerSamples(broker.admin_url, topic, unacked_limit=20) as samples,
+    ):
         through = pulsar.Client(tap.service_url, logger=QUIET)
         consumer = through.subscribe(topic, "s", SHARED, receiver_queue_size=10, consumer_name="c")
         for _ in range(20):
@@ -242,13 +236,14 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
             )
 
         eventually(parked, 45)
-        eventually(lambda: observed(tap)["skipped"] >= 2, 45)  # neither right nor wrong
         # The limit is no part of the wire, and what came over the wire is no part of the stats.
         eventually(lambda: "blocked-on-unacked-consumer" in found(tap), 45)
         time.sleep(4)
         through.close()
         code = tap.end()
-    assert tap.of("parted") == []
+    comparison, partings = samples.held_against(tmp_path / "t")
+    assert comparison.totals.skipped >= 2  # neither right nor wrong
+    assert partings == []
     assert last(tap) == (code, "stalled", ["blocked-on-unacked-consumer"])
     assert code == 1
 

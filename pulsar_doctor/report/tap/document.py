@@ -32,8 +32,8 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 def numbers_of(counted: Counted) -> dict[str, int]:
-    """By their names; without what was not asked for."""
-    return {name: number for name, number in _told(counted).items() if number is not None}
+    """By their names."""
+    return _told(counted)
 
 
 def _told(event: Event) -> dict[str, Any]:

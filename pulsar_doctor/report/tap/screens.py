@@ -19,13 +19,9 @@ from pulsar_doctor.report.tap.watching import (
     Signs,
     change_lines,
     clock,
-    compared_lines,
-    parted_lines,
 )
-from pulsar_doctor.tap.comparison import Parted
 from pulsar_doctor.tap.events import Counters, Event, Listening, not_recorded
 from pulsar_doctor.tap.observer.events import (
-    Compared,
     Gap,
     Kept,
     NotLetIn,
@@ -94,11 +90,8 @@ class Lines:
 
 def happened(event: Event, signs: Signs) -> Iterator[Text]:
     """What stays on the screen of an event."""
-    match event:
-        case Verdict() if event.before or event.diagnosis.status != "healthy":
-            yield from change_lines(event, signs)
-        case Parted():
-            yield from parted_lines(event)
+    if isinstance(event, Verdict) and (event.before or event.diagnosis.status != "healthy"):
+        yield from change_lines(event, signs)
 
 
 def talked(event: Event) -> Iterator[str]:
@@ -123,8 +116,6 @@ def talked(event: Event) -> Iterator[str]:
             yield f"{clock(event)}  the trace cannot be sealed now: {event.reason}"
         case Trouble():
             yield f"{clock(event)}  the trace can be sealed again"
-        case Compared():
-            yield from compared_lines(event)
         case Counters():
             observer = event.observer and numbers_of(event.observer)
             for side, told in (("relay", event.relay), ("observer", observer)):

@@ -20,9 +20,8 @@ from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import cause, counted
-from pulsar_doctor.tap.comparison import ConsumerSamples, Move, Parted
 from pulsar_doctor.tap.events import Event
-from pulsar_doctor.tap.observer.events import Compared, LivingConsumer, Snapshot, Verdict
+from pulsar_doctor.tap.observer.events import LivingConsumer, Snapshot, Verdict
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
 
@@ -30,7 +29,6 @@ SHORT = f"{PERSISTENT}public/default/"
 
 GAUGE_WIDTH = 16
 FINDINGS_SHOWN_MOST = 3  # of a verdict that changed
-COMPARED_SHOWN_MOST = 10  # consumers
 GAP = "  "
 INDENT = " " * 10  # as wide as a clock and its gap
 VERDICT_WIDTH_LEAST = 19  # of what is seen most
@@ -272,53 +270,7 @@ def change_lines(event: Verdict, signs: Signs) -> Iterator[Text]:
                 yield Text(f"{INDENT}{name}: {text}")
 
 
-def parted_lines(event: Parted) -> Iterator[Text]:
-    """Tap and broker do not have the same permits any more."""
-    who = event.consumer_name or f"#{event.incarnation}"
-    yield Text.assemble(
-        f"{clock(event)}{GAP}",
-        ("PARTED", STYLES["warning"]),
-        printable(f"{GAP}{who} of {where(event)}: the tap says "),
-        f"{event.tap_available_permits} available permits, the broker says "
-        f"{event.broker_available_permits}, {abs(event.difference)} "
-        f"{'more' if event.difference > 0 else 'fewer'}",
-    )
-    if event.agreed_seq is None:
-        yield Text(f"{INDENT}when they parted is not known; it was by row {event.parted_seq}")
-        return
-    first, same = event.first_command, event.same_size_command
-    since = f"both agreed up to row {event.agreed_seq} and not at row {event.parted_seq}"
-    command = f"; the first command after it is {_command(first)}" if first else ""
-    yield Text(f"{INDENT}{since}{command}")
-    if same:
-        yield Text(f"{INDENT}the only one between them of that size is {_command(same)}")
-
-
-def compared_lines(event: Compared) -> Iterator[str]:
-    """What became of the samples of the broker's permits; of each consumer where there are more."""
-    samples = event.agreed + event.inside + event.skipped + event.parted
-    told = many(samples, "sample")
-    yield f"{clock(event)}{GAP}{told} of the broker's permits: {_samples(event)}"
-    shown = event.consumers[:COMPARED_SHOWN_MOST]
-    for consumer in shown:
-        who = printable(consumer.consumer_name or f"#{consumer.incarnation}")
-        yield f"{INDENT}{who} of {where(consumer)}: {_samples(consumer)}"
-    if len(shown) < len(event.consumers):
-        yield f"{INDENT}and {len(event.consumers) - len(shown)} more"
-
-
-def _samples(of: Compared | ConsumerSamples) -> str:
-    return (
-        f"{of.agreed} agreed, {of.inside} inside of what passed meanwhile, "
-        f"{of.skipped} skipped, {of.parted} parted"
-    )
-
-
-def _command(move: Move) -> str:
-    return f"{move.command} of {move.permits} in row {move.seq}"
-
-
-def where(of: LivingConsumer | Diagnosis | Parted | ConsumerSamples) -> str:
+def where(of: LivingConsumer | Diagnosis) -> str:
     """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
     topic = full_name(of.topic, of.partition)
     return printable(f"{of.subscription} on {topic.removeprefix(SHORT).removeprefix(PERSISTENT)}")

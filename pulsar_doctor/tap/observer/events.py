@@ -1,4 +1,4 @@
-"""What a tap asks of its observer, and what that tells: consumers, verdicts, partings, gaps.
+"""What a tap asks of its observer, and what that tells: consumers, verdicts, gaps.
 
 at_us is the moment of an event, in microseconds since 1970; what is None is not known.
 """
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.tap.broker_told import BrokerAnswer
-from pulsar_doctor.tap.comparison import ConsumerSample, ConsumerSamples, Parted
 from pulsar_doctor.tap.relay.lines import Table
 
 # From the tap.
@@ -17,10 +16,9 @@ from pulsar_doctor.tap.relay.lines import Table
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The first line: how to work. changes: of thresholds. compare: samples of the broker come."""
+    """The first line: how to work. changes: of thresholds."""
 
     changes: tuple[str, ...] = ()
-    compare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,9 @@ class CountRows:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """What the broker says: permits, and all of its stats. samples: None: there will be no more."""
+    """What the broker says of topics on the tap, to be joined with what the wire shows."""
 
-    samples: tuple[ConsumerSample, ...] | None
-    answers: tuple[BrokerAnswer, ...] = ()
+    answers: tuple[BrokerAnswer, ...]
 
 
 # From the observer.
@@ -170,52 +167,17 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The answer to Count. compared: consumers of which a sample counted; None: not asked for.
-
-    agreed, inside, skipped, parted: samples, as in comparison.py.
-    """
+    """The answer to CountRows."""
 
     at_us: int
     rows: int
     unread_bytes: int
     parts_sealed: int
     expired_rows: int
-    compared: int | None = None
-    agreed: int | None = None
-    inside: int | None = None
-    skipped: int | None = None
-    parted: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """At the end: what became of the samples of the broker's permits, of all and of each consumer.
-
-    consumers: the newest thousand; those that have parted come first.
-    """
-
-    at_us: int
-    agreed: int
-    inside: int
-    skipped: int
-    parted: int
-    consumers: tuple[ConsumerSamples, ...]
 
 
 Ask = Begin | Seal | Keep | CountRows | Compare
-ObserverEvent = (
-    Snapshot
-    | Verdict
-    | Gap
-    | NotLetIn
-    | PassedBy
-    | Sealed
-    | Kept
-    | Trouble
-    | Counted
-    | Compared
-    | Parted
-)
+ObserverEvent = Snapshot | Verdict | Gap | NotLetIn | PassedBy | Sealed | Kept | Trouble | Counted
 
 ASKS: Table[Ask] = Table(
     "command",
@@ -233,7 +195,5 @@ EVENTS: Table[ObserverEvent] = Table(
         "kept": Kept,
         "trouble": Trouble,
         "counted": Counted,
-        "compared": Compared,
-        "parted": Parted,
     },
 )

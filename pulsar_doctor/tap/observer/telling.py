@@ -11,14 +11,12 @@ What the parent may ask, and what it is told, is in events.py.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
 
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.rules import load
-from pulsar_doctor.tap.comparison import Comparison, ConsumerSample
 from pulsar_doctor.tap.observer.channel import Channel
 from pulsar_doctor.tap.observer.events import (
     ASKS,
@@ -26,7 +24,6 @@ from pulsar_doctor.tap.observer.events import (
     Ask,
     Begin,
     Compare,
-    Compared,
     Counted,
     CountRows,
     Gap,
@@ -85,12 +82,9 @@ class Teller:
         rules = load()
         self._channel = channel
         self._verdicts = Verdicts(rules, limits_of(rules, begin.changes))
-        self._comparison = Comparison() if begin.compare else None
-        self._compared = self._comparison  # what it came to, also when there are no more samples
         self._judging, self._showing = Allowance(), Allowance()
         self._heard: list[Ask | Strange] = []  # not looked at yet
         self._awaited: list[Seal | Keep | CountRows] = []
-        self._samples: Sequence[ConsumerSample] | None = None
         self._strange: set[Strange] = set()
         self._trouble: str | None = None
         self._refused: set[str] = set()  # reasons that were told
@@ -110,8 +104,6 @@ class Teller:
         self._strays.add(row)
         if row.command == GAP:
             self._tell(Gap(row.ts, row.seq, row.dropped))
-        if self._comparison is not None:
-            self._comparison.add(row)
         if not self._rows % ROWS_BETWEEN:
             if self._sealer is not None:
                 self._answer_meanwhile(self._sealer)
@@ -125,10 +117,7 @@ class Teller:
             match asked:
                 case Seal() | Keep() | CountRows():
                     self._awaited.append(asked)
-                case Compare(None):
-                    self._comparison = None
                 case Compare():
-                    self._samples = asked.samples
                     self._verdicts.broker.hear(asked.answers)
                 case Strange():
                     self._pass_over(asked)
@@ -156,7 +145,6 @@ class Teller:
         if watched.trouble != self._trouble:
             self._trouble = watched.trouble
             self._tell(Trouble(watched.timeline.now_us, self._trouble))
-        self._compare(watched.timeline)
         self._tell_who_is_missing(watched.timeline)
         self._work(watched)
 
@@ -179,8 +167,6 @@ class Teller:
         for _ in range(2):  # the first may only end a round that had been begun
             self._tell_changes(watched.timeline, lambda: False)
         self._tell(self._counted(watched))
-        if self._compared is not None:
-            self._tell(compared(watched.timeline.now_us, self._compared))
         self._channel.drain(DRAIN_SECONDS)
 
     def _tell_who_is_missing(self, timeline: Timeline) -> None:
@@ -201,15 +187,12 @@ class Teller:
             self._tell(Verdict(timeline.now_us, change.before, change.diagnosis))
 
     def _counted(self, watched: Sealer) -> Counted:
-        told = self._compared
         return Counted(
             at_us=watched.timeline.now_us,
             rows=watched.timeline.next_seq,
             unread_bytes=watched.unread_bytes,
             parts_sealed=watched.sealed,
             expired_rows=watched.expired_rows,
-            compared=None if told is None else len(told.compared),
-            **({} if told is None else asdict(told.totals)),
         )
 
     def _answer(self, watched: Sealer) -> None:
@@ -224,19 +207,6 @@ class Teller:
             else:
                 self._tell(kept(watched, asked))
         self._awaited = waiting
-
-    def _compare(self, timeline: Timeline) -> None:
-        samples, self._samples = self._samples, None
-        if self._comparison is None or samples is None:
-            return
-        for parted in self._comparison.compare(timeline, samples):
-            self._tell(parted)
-
-
-def compared(at_us: int, comparison: Comparison) -> Compared:
-    """What the samples of the broker came to."""
-    told = tuple(comparison.by_consumer())
-    return Compared(at_us=at_us, consumers=told, **asdict(comparison.totals))
 
 
 def kept(watched: Sealer, asked: Keep) -> Kept:

@@ -1,4 +1,4 @@
-"""Holds the ledger of each consumer against the permits that the broker says it has.
+"""Cross-checks the ledger of each consumer against the permits that the broker reports for it.
 
 Both sides are right about different moments: a FLOW passes the tap before it reaches the broker, a
 MESSAGE after it has left, each by up to MARGIN_NS. So a sample is held against all that the broker
@@ -16,16 +16,15 @@ from the broker says so with the sample. A consumer that never came near it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.passing import Passing, PossiblePermits
 from pulsar_doctor.wire.columns import Row
+from tests.tap.passing import Passing, PossiblePermits
 
 MOVES_KEPT_MOST = 1000  # since both sides agreed, of each consumer
-CONSUMERS_TOLD_MOST = 1000  # of which the samples are told one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +80,9 @@ class Parted:
     same_size_command: Move | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerSamples:
-    """How many samples of one consumer agreed with the ledger, lay inside of what it allows, said
-    nothing, or lay outside.
-    """
-
-    incarnation: int
-    consumer_name: str | None
-    topic: str
-    partition: int | None
-    subscription: str
-    agreed: int
-    inside: int
-    skipped: int
-    parted: int
-
-
 @dataclass(slots=True)
 class SampleCounts:
-    """Samples of one consumer, or of all."""
+    """Samples of all consumers, by what they came to."""
 
     agreed: int = 0
     inside: int = 0
@@ -141,7 +123,6 @@ class Comparison:
 
     def __init__(self) -> None:
         self._accounts: dict[int, ComparedConsumer] = {}
-        self._samples: dict[int, tuple[Consumer, SampleCounts]] = {}
         self.totals = SampleCounts()
         self.compared: set[int] = set()  # incarnations of which a sample counted
 
@@ -185,28 +166,8 @@ class Comparison:
                     self._count(consumer, "skipped")
         return [replace(parted, at_us=timeline.now_us) for parted in partings]
 
-    def by_consumer(self) -> Iterator[ConsumerSamples]:
-        """The newest consumers of which there was a sample, those that have parted first."""
-        newest = reversed(self._samples.values())
-        for consumer, counts in sorted(newest, key=lambda each: not each[1].parted):
-            topic, partition = split_partition(consumer.topic)
-            yield ConsumerSamples(
-                incarnation=consumer.incarnation,
-                consumer_name=consumer.consumer_name,
-                topic=topic,
-                partition=partition,
-                subscription=consumer.subscription,
-                **asdict(counts),
-            )
-
     def _count(self, consumer: Consumer, outcome: str) -> None:
-        counted = self._samples.get(consumer.incarnation)
-        if counted is None:
-            counted = self._samples[consumer.incarnation] = consumer, SampleCounts()
-            if len(self._samples) > CONSUMERS_TOLD_MOST:
-                del self._samples[next(iter(self._samples))]
-        for counts in (counted[1], self.totals):
-            setattr(counts, outcome, getattr(counts, outcome) + 1)
+        setattr(self.totals, outcome, getattr(self.totals, outcome) + 1)
         if outcome != "skipped":
             self.compared.add(consumer.incarnation)
 
