@@ -22,7 +22,6 @@ class MissingExtra(DoctorError):
 
     def __init__(self, extra: str, what_for: str) -> None:
         super().__init__(f"{what_for} needs more: pip install 'pulsar-doctor[{extra}]'")
-        self.extra = extra
 
 
 @contextmanager

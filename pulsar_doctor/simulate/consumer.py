@@ -44,7 +44,6 @@ class SimulatedConsumer:
         self.index = index
         self.name = name
         self.client = client
-        self.receiver_queue_size = receiver_queue_size
         self.threshold = refill_threshold(receiver_queue_size)
         self.ahead_most = client.ahead if receiver_queue_size else 0
         self.ledger = Ledger()  # its own, as the timeline keeps it, once it has subscribed

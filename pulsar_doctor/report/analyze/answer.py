@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -18,14 +17,14 @@ SCHEMA = "pulsar-doctor/analyze-sql/1"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
-def answer_json(answer: SqlAnswer, notes: Sequence[str] = ()) -> dict[str, Any]:
+def answer_json(answer: SqlAnswer) -> dict[str, Any]:
     """The document of `-o json`. more: there are rows that are not here."""
     return {
         "schema": SCHEMA,
         "columns": [{"name": name, "type": kind} for name, kind in answer.columns.items()],
         "rows": list(answer.rows),
         "more": answer.more,
-        "notes": list(notes),
+        "notes": [],
     }
 
 
