@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.cli._capture_options import CaptureRequest
 from pulsar_doctor.cli._screens import screen_of
-from pulsar_doctor.cli._signals import Handlers
 from pulsar_doctor.printing.gate import stderr
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pulsar_doctor.capture.running import RunningCapture
     from pulsar_doctor.capture.watching import Watching
     from pulsar_doctor.capture.writing import TraceWriter
     from pulsar_doctor.cli._capture_reading import Idle
+
+Handlers = Mapping[int, Callable[[int, FrameType | None], None]]  # by the signal's number
 
 
 def watching_of(
@@ -68,3 +69,14 @@ def handlers_of(watching: Watching | None) -> Handlers:
 
     wanted = {"SIGTERM": interrupt, "SIGUSR2": ask}  # Windows has one of them
     return {getattr(signal, name): wanted[name] for name in wanted if hasattr(signal, name)}
+
+
+@contextmanager
+def obeying(handlers: Handlers) -> Iterator[None]:
+    """Calls these handlers until it is left."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

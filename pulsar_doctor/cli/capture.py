@@ -11,7 +11,7 @@ import click
 
 from pulsar_doctor.cli._capture_options import CaptureRequest, naming_options, packet_options
 from pulsar_doctor.cli._capture_reading import PIPE, source_of
-from pulsar_doctor.cli._capture_watching import handlers_of, idle_of, watching_of
+from pulsar_doctor.cli._capture_watching import handlers_of, idle_of, obeying, watching_of
 from pulsar_doctor.cli._options import (
     connection_options,
     output_option,
@@ -21,7 +21,6 @@ from pulsar_doctor.cli._options import (
     settings,
     taking,
 )
-from pulsar_doctor.cli._signals import obeying
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
 from pulsar_doctor.printing.gate import tell, tell_json, warn
 
