@@ -190,6 +190,7 @@ def _report(found: Acknowledged, asked: HolesRequest) -> int:
     for note in found.notes:
         say(note)
     if asked.output == "json":
+        of_trace = found.source == "trace"
         for _, kind in found.kinds:
             say(kind)
         holes_document.write(
@@ -199,7 +200,8 @@ def _report(found: Acknowledged, asked: HolesRequest) -> int:
             not_loaded=found.not_loaded,
             unreachable=found.unreachable,
             cursors=found.cursors,
-            lives=found.biographies if found.source == "trace" else None,
+            lives=found.biographies if of_trace else None,
+            notes=found.notes if of_trace else None,
         )
     else:
         if found.unreachable and not (found.accounts or found.cursors or found.kinds):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +125,7 @@ def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
     from pulsar_doctor.errors import InputError
     from pulsar_doctor.simulate.replaying import replay
 
-    seen = _chosen(trace_dir, asked)
+    seen, notes = _chosen(trace_dir, asked)
     times = asked.process_times
     try:
         found = replay(seen, times[0] if times else None)
@@ -131,13 +133,11 @@ def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
         raise InputError(f"{trace_dir} {error}") from None
     if seen.messages > MESSAGES_MOST:
         raise InputError(f"{trace_dir} has {seen.messages:,} messages, more than {MESSAGES_MOST:,}")
-    return found
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
     """What holds for numbers and traces alike."""
-    from dataclasses import replace
-
     from pulsar_doctor.simulate.clients import CLIENTS
 
     stop, client = asked.duration, asked.client
@@ -151,20 +151,19 @@ def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
     )
 
 
-def _chosen(trace_dir: Path, asked: SimulateRequest) -> Seen:
-    """The one subscription of the trace that is meant."""
+def _chosen(trace_dir: Path, asked: SimulateRequest) -> tuple[Seen, Sequence[str]]:
+    """The one subscription of the trace that is meant; and what is to be told of the trace."""
     from pulsar_doctor.diagnosis.recorded import open_folder
     from pulsar_doctor.errors import InputError
     from pulsar_doctor.simulate.replaying import COLUMNS, chosen, seen
 
-    trace = open_folder(trace_dir)
-    for note in trace.notes:
-        say(f"pulsar-doctor: {note}")
+    trace = open_folder(trace_dir, say)
     rows = trace.rows(COLUMNS)
     try:
-        return chosen(seen(rows, trace.meta.told), asked.topic, asked.subscription)
+        meant = chosen(seen(rows, trace.meta.told), asked.topic, asked.subscription)
     except ValueError as error:
         raise InputError(f"{trace_dir} {error}") from None
+    return meant, trace.notes
 
 
 def _ns(seconds: float) -> int:

@@ -167,10 +167,10 @@ def _check(asked: StallCheckRequest) -> int:
         judge = _comparing(judge, asked.after, asked)
     trace = _trace(asked)
     if trace is not None and not (asked.files or asked.topics):
-        return report(_of_trace(trace, judge, asked), asked)
+        return report(_noted(_of_trace(trace, judge, asked), trace), asked)
     both = judge if trace is None else replace(judge, wires=trace.wires, wires_by=trace.told_by)
     if asked.files:
-        return report(_of_files(both, asked), asked)
+        return report(_noted(_of_files(both, asked), trace), asked)
     with ExitStack() as stack:
         where = settings()
         if where.sandbox:
@@ -180,8 +180,14 @@ def _check(asked: StallCheckRequest) -> int:
         if asked.watch:
             return _watch(where, judge, asked)
         if trace is not None:
-            return report(_of_both(where, trace, both, asked), asked)
+            return report(_noted(_of_both(where, trace, both, asked), trace), asked)
         return report(_of_broker(where, judge, asked), asked)
+
+
+def _noted(checkup: Checkup, trace: ReadTrace | None) -> Checkup:
+    """With what is missing from the trace, where there is one."""
+    checkup.trace_notes = () if trace is None else trace.notes
+    return checkup
 
 
 def _judge(asked: StallCheckRequest) -> Judge:

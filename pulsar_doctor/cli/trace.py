@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +18,12 @@ from pulsar_doctor.cli._options import (
     talk_options,
 )
 from pulsar_doctor.cli._trace_showing import TraceRequest, show_rows
-from pulsar_doctor.errors import TraceError, needing
+from pulsar_doctor.errors import needing
 from pulsar_doctor.printing.gate import stdout, tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline
     from pulsar_doctor.trace.reading import Trace
-
-GAPS_CODE, EXPIRED_CODE, SET_ASIDE_CODE = 4, 5, 6  # of `verify`
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
@@ -83,9 +81,7 @@ def summary(folder: Path, *, output: str) -> None:
       pulsar-doctor trace summary incident.ptrace -o json | jq '.consumers[].available_permits'
     """
     trace = _open(folder)
-    opened = len(trace.notes)
     timeline = trace.timeline()
-    _say_notes(trace.notes[opened:])
     from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.trace.consumers import (
         TABLE_WIDTH,
@@ -97,7 +93,9 @@ def summary(folder: Path, *, output: str) -> None:
 
     verdicts = _verdicts(timeline)
     if output == "json":
-        found = summary_json(trace.meta.trace_id, timeline, verdicts, live=trace.live)
+        found = summary_json(
+            trace.meta.trace_id, timeline, verdicts, live=trace.live, notes=trace.notes
+        )
         tell_json(found, indent=1)
         return
     console = console_on(stdout())
@@ -123,7 +121,8 @@ def verify(folder: Path, *, output: str) -> int:
     \b
     Exit codes: 0 sound: nothing is known to be missing
                 2 damaged, or no trace
-                4 sound, but commands are missing: gaps, where they could not be recorded
+                4 sound, but commands are missing: gaps, where they could not be recorded, or half a
+                  block at the end
                 5 sound, but its beginning has expired: it is of a ring
                 6 sound, but records could not be read and are UNPARSED rows
     The first of 2, 4, 6, 5 that is so.
@@ -134,7 +133,6 @@ def verify(folder: Path, *, output: str) -> int:
     """
     with needing("trace", "reading a trace"):
         from pulsar_doctor.report.trace.verification import verification_json, verification_lines
-        from pulsar_doctor.trace.verifying import DAMAGED
         from pulsar_doctor.trace.verifying import verify as verify_trace
 
     found = verify_trace(folder)
@@ -143,13 +141,7 @@ def verify(folder: Path, *, output: str) -> int:
     else:
         for line in verification_lines(found):
             tell(line)
-    if found.status == DAMAGED:
-        return TraceError.exit_code
-    if found.gaps or found.expired.gaps:
-        return GAPS_CODE
-    if found.set_aside:
-        return SET_ASIDE_CODE
-    return EXPIRED_CODE if found.expired.rows else 0
+    return found.missing.exit_code
 
 
 @command.command("compact")
@@ -201,11 +193,4 @@ def _verdicts(timeline: Timeline) -> Mapping[int, str]:
 def _open(folder: Path) -> Trace:
     from pulsar_doctor.diagnosis.recorded import open_folder
 
-    trace = open_folder(folder)
-    _say_notes(trace.notes)
-    return trace
-
-
-def _say_notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        say(f"pulsar-doctor: {note}")
+    return open_folder(folder, say)

@@ -50,8 +50,8 @@ def holes_of_trace(
     batch_index_acks: whether the broker keeps them; None: as the trace recorded it. Raises
     TraceError, and DoctorError where the trace has no such topic or subscription.
     """
-    trace, types = open_folder(folder), dict[SubscriptionKey, str]()
-    found = Acknowledged("trace", notes=[f"pulsar-doctor: {note}" for note in trace.notes])
+    found, types = Acknowledged("trace"), dict[SubscriptionKey, str]()
+    trace = open_folder(folder, found.notes.append)
     storing = trace.meta.storing
     if batch_index_acks is not None:
         storing = replace(storing, batch_index_acks=batch_index_acks)
@@ -60,11 +60,12 @@ def holes_of_trace(
     for key, each in sorted(told.items()):
         if _is_asked(key, topics, subscription):
             account, lives = _either(key, each, type_=types.get(key), storing=storing)
-            found.accounts.append(account)
+            found.accounts.append(replace(account, damaged=trace.damaged))
             found.biographies[key] = lives
     if not found.accounts:
         there = ", ".join(f"{name} on {topic}" for topic, name in sorted(told)) or "no subscription"
-        raise DoctorError(f"{folder} has nothing that is asked for; it has {there}")
+        nothing = f"{folder} has nothing that is asked for; it has {there}"
+        raise DoctorError("; ".join((nothing, *trace.notes)))
     return found
 
 

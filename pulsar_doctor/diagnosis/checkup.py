@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, get_args
@@ -80,6 +80,7 @@ class Checkup:
 
     not_loaded: full names of topics. unreachable: (full name, reason). samples: 0 for a trace.
     notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
+    trace_notes: sentences on a trace as a whole, above all what is missing from it.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
     guess_ms: when they may have been taken, by the last one's own time.
     process: what was looked at, of `examine`.
@@ -92,6 +93,7 @@ class Checkup:
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    trace_notes: Sequence[str] = ()
     checked_at: datetime = field(default_factory=_now)
     cluster: Cluster | None = None
     files: tuple[str, ...] = ()

@@ -26,26 +26,29 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReadTrace:
-    """What a trace has shown of each subscription, until when, and over how many seconds."""
+    """What a trace has shown of each subscription, until when, and over how many seconds.
+
+    notes: what it lacks, and what else is to be told of it.
+    """
 
     folder: Path
     wires: Sequence[Subscription]
     until_ms: int
     seconds: float
     told_by: ToldBy = "trace"
+    notes: Sequence[str] = ()
 
 
 def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
     """A trace as it stands, read once. Raises MissingExtra, TraceError."""
-    trace = open_folder(folder)
+    trace = open_folder(folder, say)
     timeline = trace.timeline()
-    for note in trace.notes:
-        say(f"pulsar-doctor: {note}")
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
     seconds = max(0, timeline.now_ns - began_ns) / 1e9
     told_by: ToldBy = "capture" if trace.meta.capture else "trace"
-    return ReadTrace(folder, timeline.subscriptions(), timeline.now_us // 1000, seconds, told_by)
+    until_ms, notes = timeline.now_us // 1000, tuple(trace.notes)
+    return ReadTrace(folder, timeline.subscriptions(), until_ms, seconds, told_by, notes)
 
 
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
@@ -57,11 +60,14 @@ def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)
 
 
-def open_folder(folder: Path) -> Trace:
-    """A trace, to be read. Raises MissingExtra, TraceError."""
+def open_folder(folder: Path, say: Say) -> Trace:
+    """A trace, to be read. say: takes what is missing from it, as soon as it is known.
+
+    Raises MissingExtra, TraceError.
+    """
     with needing("trace", "reading a trace"):
         from pulsar_doctor.trace.sealing import open_trace
-    return open_trace(folder)
+    return open_trace(folder, lambda note: say(f"pulsar-doctor: {note}"))
 
 
 def _asked_for(

@@ -26,6 +26,7 @@ from pulsar_doctor.ledger.consumers import Consumer, Subscription
 
 REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
 GAP = "commands are missing from the trace, so its ledger is not known"
+DAMAGED = "the trace is damaged, and what is lost may have been of this subscription"
 JAVA, OURS = "Pulsar-Java", "pulsar-doctor"
 CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 
@@ -45,6 +46,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         moment_ms=wire.now_us // 1000,
         refused=None if there else REFUSED,
         gap=GAP if gap else None,
+        cannot_be=(DAMAGED,) if wire.damaged else (),
         active=_active(views) if wire.type == "Failover" else None,
         incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),
         attended=any(consumer.closed_ns is None for consumer in there) or None,

@@ -84,7 +84,8 @@ class SubscriptionView:
     type: Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told.
     consumers: None where they are not told. refused: why there is nobody to judge, where the broker
     has accepted no consumer. gap: why its numbers are not known, where commands are missing.
-    cannot_be: which numbers were told and cannot be; these are not in the view.
+    cannot_be: why it cannot be healthy for certain: numbers that were reported and are impossible
+    (these are not in the view), or a trace that is damaged.
     quiet_is_fine: whether nothing needs to move: all is consumed, or nobody promised to consume it.
     left: entries that could be sent now; None where it is not told. backlog: None likewise.
     moment_ms: when all this was so, since the epoch; None where no clock tells it.

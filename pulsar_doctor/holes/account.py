@@ -44,7 +44,8 @@ class Account:
     unacked_messages: not told on Exclusive and Failover. storing: how the broker keeps ranges.
     record_told: whether the record's size is the broker's own figure. stood: since mark-delete
     moved. not_told: what is missing, and why. bounds: where a number
-    is not known, of a trace and of internal stats that do not tell all ledgers.
+    is not known, of a trace and of internal stats that do not tell all ledgers. damaged: whether it
+    was read from a trace of which some is lost, so that nothing is well for certain.
     """
 
     topic: str
@@ -72,6 +73,7 @@ class Account:
     backlog_by_positions: int | None = None
     backlog_wrong: bool | None = None
     bounds: Bounds | None = None
+    damaged: bool = False
 
     @property
     def full_topic(self) -> str:
@@ -124,7 +126,7 @@ class Account:
     def status(self) -> str:
         """unknown where ranges are not told; warning where a load forgets, or nearly.
 
-        A warning, too, where the backlog's counter is wrong.
+        A warning, too, where the backlog's counter is wrong; else unknown where a trace is damaged.
         """
         if self.ranges is None and self.bounds is None and self.durable is not False:
             return "unknown"
@@ -132,7 +134,9 @@ class Account:
             return "warning"
         ahead = self.forecast is not None and self.forecast.most > 0
         full = (self.record_bytes or 0) >= NEAR * RECORD_BYTES_MOST
-        return "warning" if ahead or full or (self.share_of_limit or 0) >= NEAR else "healthy"
+        if ahead or full or (self.share_of_limit or 0) >= NEAR:
+            return "warning"
+        return "unknown" if self.damaged else "healthy"
 
 
 def account(observed: Observed, storing: Storing) -> Account:

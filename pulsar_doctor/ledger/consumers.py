@@ -220,6 +220,7 @@ class Subscription:
 
     now_us, now_ns: that moment: the end of the trace, or just before the last of them was shut
     down. Consumers that were closed earlier are not in it.
+    damaged: whether some of the trace could not be read, which may have been of this subscription.
     """
 
     topic: str
@@ -229,6 +230,7 @@ class Subscription:
     consumers: tuple[Consumer, ...]
     now_us: int
     now_ns: int
+    damaged: bool = False
 
     @property
     def is_over(self) -> bool:

@@ -14,15 +14,18 @@ from pulsar_doctor.ledger.consumers import (
 )
 
 
-def judged(consumers: Sequence[Consumer], now_us: int, now_ns: int) -> list[Subscription]:
+def judged(
+    consumers: Sequence[Consumer], now_us: int, now_ns: int, *, damaged: bool = False
+) -> list[Subscription]:
     """One value a subscription, in the order of their first consumers.
 
-    consumers: all that are remembered, in the order of their numbers.
+    consumers: all that are remembered, in the order of their numbers. damaged: see Subscription.
     """
     groups: dict[tuple[str, str], list[Consumer]] = {}
     for consumer in consumers:
         groups.setdefault((consumer.topic, consumer.subscription), []).append(consumer)
-    return [_judged(those, now_us, now_ns) for those in groups.values()]
+    found = [_judged(those, now_us, now_ns) for those in groups.values()]
+    return [replace(each, damaged=True) for each in found] if damaged else found
 
 
 def _judged(consumers: list[Consumer], now_us: int, now_ns: int) -> Subscription:

@@ -36,6 +36,8 @@ class Timeline(Incarnations):
     unacked_limit, receiver_delay_seconds (the longest) and delay_from, and takes_told where its
     application tells each message that it takes.
     from_start: whether nothing came before; otherwise any consumer may have had any message.
+    damaged: whether some of what was recorded could not be read. Set by whoever reads the trace; no
+    row says so, and it is no part of `state`.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Timeline(Incarnations):
         self.next_seq = 0
         self.now_us = 0
         self.now_ns = 0
+        self.damaged = False
 
     def pass_time(self, ts: int, mono_ns: int) -> None:
         """Time went on and nothing else happened."""
@@ -160,7 +163,7 @@ class Timeline(Incarnations):
 
     def subscriptions(self) -> list[Subscription]:
         """What is to be judged, one value a subscription, in the order of their first consumers."""
-        return judged(self.consumers, self.now_us, self.now_ns)
+        return judged(self.consumers, self.now_us, self.now_ns, damaged=self.damaged)
 
     def state(self) -> dict[str, Any]:
         """Everything that the next row depends on, as JSON values."""

@@ -42,6 +42,7 @@ class Analysis:
     percentile_error: a percentile of `gaps` is at most this share above the exact one; 0.0: exact.
     notes: sentences about what could not be read or is not certain.
     left_out: traces that are damaged, or none; nothing here is of them.
+    damaged: whether some of what was recorded in a trace is lost; `notes` say which journals.
     since, until, topic, subscription: what of the traces was asked for; None: all.
     """
 
@@ -60,6 +61,7 @@ class Analysis:
     percentile_error: float = 0.0
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
+    damaged: bool = False
     stall_floor_seconds: float | None = None
     brief_stalls: Sequence[TableRow] = ()
     since: datetime | None = None
@@ -80,14 +82,16 @@ class Analysis:
     def verdict(self) -> Status:
         """The worst that a stall was found to be; healthy where none is worse than `info`.
 
-        unknown where nothing was read.
+        unknown where nothing was read, and instead of healthy where some of a trace is lost.
         """
         if not self.events:
             return "unknown"
         found = {row["severity"] for row in self.stalls}
         if "stalled" in found:
             return "stalled"
-        return "warning" if "warning" in found else "healthy"
+        if "warning" in found:
+            return "warning"
+        return "unknown" if self.damaged else "healthy"
 
 
 def moment(us: int | None) -> datetime | None:

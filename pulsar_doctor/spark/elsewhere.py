@@ -32,6 +32,7 @@ from pulsar_doctor.trace.folder import (
     state_of,
 )
 from pulsar_doctor.trace.index import Expired, Index, Part, index_of
+from pulsar_doctor.trace.missing import Loss, losses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,6 +58,7 @@ class There:
     meta: Meta | None = None
     through: int = 0
     until_us: int = 0
+    losses: list[Loss] = field(default_factory=list)
 
     @property
     def uris(self) -> list[str]:
@@ -157,6 +159,7 @@ def _judged(spark: SparkSession, found: Sequence[There], notes: list[str]) -> li
             notes.append(f"{each.folder}: no command was recorded there yet")
         if index.expired.rows:
             notes.append(f"{each.folder} starts later: {index.expired.rows:,} rows have expired")
+        notes += [f"{each.folder}: {loss.text}" for loss in each.losses]
     return judged
 
 
@@ -169,7 +172,7 @@ def _as_listed(
     there.meta = meta_of(meta, there.folder)
     path = f"{there.folder}/{INDEX}"
     index = Index(Expired(), []) if listed is None else index_of(listed, path)
-    there.through = index.through
+    there.through, there.losses = index.through, list(losses(index))
     there.until_us = index.parts[-1].until_us if index.parts else index.expired.until_us
     there.parts = [part for part in index.parts if part.name]
     names = {part.name for part in there.parts}
@@ -223,7 +226,8 @@ def _segment(there: There, part: Part, told: Mapping[str, tuple[int, ...]]) -> S
     uri = there.files[part.name or ""]
     first_seq, last_seq, first_us, last_us = told[uri]
     assert there.meta is not None
-    return Segment(uri, there.meta.trace_id, first_seq, last_seq, first_us, last_us, there.folder)
+    times, damaged = (first_us, last_us), bool(there.losses)
+    return Segment(uri, there.meta.trace_id, first_seq, last_seq, *times, there.folder, damaged)
 
 
 # --- what Spark is asked ---

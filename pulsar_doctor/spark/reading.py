@@ -84,6 +84,11 @@ class TraceSource:
         return len({segment.trace_id for segment in self.segments})
 
     @property
+    def damaged(self) -> bool:
+        """Whether some of what was recorded could not be read."""
+        return any(segment.damaged for segment in self.segments)
+
+    @property
     def breaks(self) -> list[tuple[str, int]]:
         """trace_id and seq of rows before which others of their trace are missing."""
         found, before = [], None
@@ -415,6 +420,7 @@ def _of_trace(
                 part.last_seq or 0,
                 *times[part.number],
                 str(path),
+                trace.damaged,
             )
         )
     if segments:

@@ -107,6 +107,7 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         percentile_error=0.0 if exact else ERROR,
         notes=notes,
         left_out=source.left_out,
+        damaged=source.damaged,
         brief_stalls=brief,
         since=moment(source.span.since_us),
         until=moment(source.span.until_us),

@@ -105,6 +105,16 @@ class Index:
         """The last part that was sealed; 0 where none was."""
         return self.parts[-1].number if self.parts else self.expired.through
 
+    @property
+    def gaps(self) -> int:
+        """How many of all rows, also of those that have expired, are a GAP."""
+        return self.expired.gaps + sum(part.gaps or 0 for part in self.parts)
+
+    @property
+    def dropped(self) -> int:
+        """Commands that these say are missing."""
+        return self.expired.dropped + sum(part.dropped or 0 for part in self.parts)
+
     def is_left_over(self, name: str) -> bool:
         """Whether a segment that is not listed was made one with others, or was to be.
 

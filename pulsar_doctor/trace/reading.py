@@ -25,11 +25,13 @@ from pulsar_doctor.trace.folder import Meta, read_meta
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
+from pulsar_doctor.trace.missing import Loss, gaps_in_words, losses
 from pulsar_doctor.wire.columns import Row
 
 READERS = 8  # at once: a disk in the network answers several as fast as one
 CHUNK = 32  # segments that one of them proves in a row
 T = TypeVar("T")
+Say = Callable[[str], object]
 
 
 class _SealedMeanwhileError(Exception):
@@ -50,15 +52,45 @@ class CompactedMeanwhileError(TraceError):
 class Trace:
     """A trace that can be read. Raises TraceError where the folder is none or is damaged.
 
-    notes: what whoever reads it should be told. opened: its list, as it was then, what was sealed
-    on opening it included.
+    notes: what whoever reads it should be told, above all what is missing; complete once it has
+    been read. say: takes each of them as soon as it is known. opened: its list, as it was then,
+    what was sealed on opening it included. unsealed_losses, unsealed_gaps: of what is not sealed,
+    as it was last read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, say: Say = lambda _: None) -> None:
         self.path = path
         self.meta = read_meta(path)
+        self.notes: list[str] = []
+        self._say = say
+        self.unsealed_losses: list[Loss] = []
+        self.unsealed_gaps = 0
         self.opened = self._check_list()
-        self.notes = [*_why_kept(path), *_starts_later(self.opened.expired)]
+        self.note(*_why_kept(path), *_starts_later(self.opened.expired))
+        self._note_missing()
+
+    @property
+    def damaged(self) -> bool:
+        """Whether some of what was recorded could not be read, as far as it has been read."""
+        return bool(self.unsealed_losses) or any(losses(self.opened))
+
+    def note(self, *texts: str) -> None:
+        """Adds notes; each is said once."""
+        for text in texts:
+            if text not in self.notes:
+                self.notes.append(text)
+                self._say(text)
+
+    def sealed(self) -> None:
+        """What a crash left has been sealed."""
+        self.opened = read_index(self.path)
+        self._note_missing()
+
+    def _note_missing(self) -> None:
+        self.note(*(loss.text for loss in losses(self.opened)))
+        if gaps := self.opened.gaps:
+            words = gaps_in_words(gaps, self.opened.dropped)
+            self.note(f"commands are missing: {words}")
 
     @property
     def live(self) -> bool:
@@ -175,7 +207,7 @@ class Trace:
                     pass
             except (_SealedMeanwhileError, ChangedMeanwhileError, CompactedMeanwhileError):
                 continue
-            self.notes += set_aside_notes(timeline)
+            self.note(*set_aside_notes(timeline))
             return timeline
 
     def _ledgers(self, index: Index) -> Timeline:
@@ -192,17 +224,33 @@ class Trace:
         return [number for number in journals if number > index.through], index
 
     def _unsealed(self, timeline: Timeline, after: int, journals: list[int]) -> Iterator[Row]:
+        self.unsealed_losses, self.unsealed_gaps = [], 0
         for number in journals:
             try:
                 journal = Journal(self.path, number, after=after)
             except FileNotFoundError:
                 raise _SealedMeanwhileError(after) from None
             with closing(journal):
-                yield from journal.last_rows(timeline, followed=number != journals[-1])
+                followed = number != journals[-1]
+                over = followed or not self.live
+                if over:
+                    yield from journal.last_rows(timeline, followed=followed)
+                else:
+                    yield from journal.rows(timeline)
+                self._count(journal, over=over)
             after = number
 
+    def _count(self, journal: Journal, *, over: bool) -> None:
+        lost = list(journal.losses(over=over))
+        self.unsealed_losses += lost
+        self.unsealed_gaps += journal.gaps
+        self.note(*(loss.text for loss in lost))
+        if journal.gaps:
+            words = gaps_in_words(journal.gaps, journal.dropped)
+            self.note(f"commands are missing in {journal.path.name}: {words}")
+
     def _note_expired(self, part: Part) -> None:
-        self.notes.append(f"{part.rows} rows expired while {self.path} was being read")
+        self.note(f"{part.rows} rows expired while {self.path} was being read")
 
     def _check_list(self) -> Index:
         while True:
@@ -251,8 +299,15 @@ def set_aside_notes(timeline: Timeline) -> list[str]:
 def ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
     """The ledgers at the end of these parts: from the newest that were saved and the rows behind.
 
-    Raises ChangedMeanwhileError where the list has changed and what is needed has gone.
+    `damaged` where a journal of theirs was. Raises ChangedMeanwhileError where the list has changed
+    and what is needed has gone.
     """
+    timeline = _ledgers_at(path, meta, index)
+    timeline.damaged = any(losses(index))
+    return timeline
+
+
+def _ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
     for number in reversed(folder.numbers(path, ".state-*[0-9]")):
         if index.expired.through <= number <= index.through:
             timeline = ledgers_of(path, meta, number)

@@ -29,27 +29,28 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.trace import compacting, folder
 from pulsar_doctor.trace.index import Part, append_part, read_index
 from pulsar_doctor.trace.journals import Journal
-from pulsar_doctor.trace.reading import Trace, ledgers_at
+from pulsar_doctor.trace.reading import Say, Trace, ledgers_at
 from pulsar_doctor.trace.ring import Ring
 from pulsar_doctor.trace.segments import SegmentWriter, sha256_of
 from pulsar_doctor.wire.columns import Row
 
 
-def open_trace(path: Path) -> Trace:
+def open_trace(path: Path, say: Say = lambda _: None) -> Trace:
     """A trace to read. Seals first what a crash left; a live trace is left alone.
 
-    Raises TraceError where the folder is no trace, is damaged, or needs a newer program.
+    say: see Trace. Raises TraceError where the folder is no trace, is damaged, or needs a newer
+    program.
     """
-    trace = Trace(path)
+    trace = Trace(path, say)
     if folder.journals(path) and not trace.live:
         try:
             with Sealer(path) as sealer:
                 sealer.finish()
-            trace.opened = read_index(path)
+            trace.sealed()
         except BeingSealedError:
             pass  # an observer does it: until then it reads like a live one
         except OSError as error:
-            trace.notes.append(f"what a crash left of {path} could not be sealed: {error.strerror}")
+            trace.note(f"what a crash left of {path} could not be sealed: {error.strerror}")
     return trace
 
 
@@ -132,7 +133,7 @@ class Sealer:
         at, unread = self._journal, 0
         for number in self._waiting():
             if at is not None and number == at.number:
-                unread += at.cut_bytes
+                unread += at.unread_bytes
             else:
                 with suppress(OSError):  # somebody removed it
                     unread += (self.path / folder.journal_name(number)).stat().st_size

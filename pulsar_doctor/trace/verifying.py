@@ -20,7 +20,8 @@ from pulsar_doctor.trace.folder import INDEX, Meta
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
-from pulsar_doctor.trace.reading import ledgers_at_start, ledgers_of, set_aside_notes
+from pulsar_doctor.trace.missing import Loss, Missing, losses
+from pulsar_doctor.trace.reading import Trace, ledgers_at_start, ledgers_of, set_aside_notes
 from pulsar_doctor.wire.columns import COLUMN_NAMES, GAP, Row
 
 LIVE, ENDED, KEPT, TORN, DAMAGED = "live", "ended", "kept", "torn", "damaged"
@@ -48,8 +49,8 @@ class Verification:
     status: live, ended (whole, every connection closed), kept (of a ring that went on: whole), torn
     (a crash cut its end: what is there is sound) or damaged. rows: of this trace, gaps: those of
     them that are a GAP, dropped: commands that these say are missing, set_aside: records that could
-    not be read and are an UNPARSED. expired: what a ring dropped before. names: of the segments
-    that were listed. problems: what is wrong.
+    not be read and are an UNPARSED. expired: what a ring dropped before. cut_bytes: of half blocks
+    at the ends of journals. names: of the segments that were listed. problems: what is wrong.
     notes: what is missing and could not be helped.
     """
 
@@ -65,6 +66,7 @@ class Verification:
     expired: Expired = field(default_factory=Expired)
     names: list[str] = field(default_factory=list)
     until_us: int | None = None
+    cut_bytes: int = 0
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -77,6 +79,22 @@ class Verification:
         written = self.rows - self.gaps
         expired = self.expired.rows - self.expired.gaps
         return written + self.dropped + expired + self.expired.dropped
+
+    @property
+    def missing(self) -> Missing:
+        """What it lacks."""
+        gaps = self.gaps + self.expired.gaps
+        damaged = self.status == DAMAGED
+        return Missing(damaged, gaps, self.cut_bytes, self.set_aside, self.expired.rows)
+
+    def lose(self, loss: Loss) -> None:
+        """Something of a journal could not be read."""
+        if loss.damaged:
+            self.problems.append(loss.text)
+            return
+        self.status = TORN
+        self.cut_bytes += loss.cut_bytes
+        self.notes.append(loss.text)
 
 
 def verify(path: Path) -> Verification:
@@ -126,6 +144,23 @@ def _verify(path: Path) -> Verification:
     return found
 
 
+def missing_in(trace: Trace, timeline: Timeline) -> Missing:
+    """What is missing from a trace whose segments were proved, without computing its rows again.
+
+    timeline: its ledgers, which were computed from it just now.
+    """
+    path, index = trace.path, read_index(trace.path)
+    damaged = any(_unlisted(path, index, folder.journals(path)))
+    lost = [*losses(index), *trace.unsealed_losses]
+    return Missing(
+        damaged=damaged or any(loss.damaged for loss in lost),
+        gaps=index.gaps + trace.unsealed_gaps,
+        cut_bytes=sum(loss.cut_bytes for loss in lost),
+        set_aside=timeline.set_aside,
+        expired_rows=index.expired.rows,
+    )
+
+
 def _unlisted(path: Path, index: Index, journals: list[int]) -> Iterator[str]:
     listed = {part.name for part in index.parts}
     listed.update(folder.segment_name(number) for number in journals)  # it is about to be listed
@@ -145,13 +180,9 @@ def _names_of(name: str, number: int) -> tuple[str, str]:
 def _check_parts(found: Verification, meta: Meta, index: Index) -> Timeline | None:
     """Checks what is sealed; the ledgers at its end, or None where they cannot be known."""
     timeline = _start(found, meta, index.expired)
-    before = index.expired.through
+    for loss in losses(index):
+        found.lose(loss)
     for part in index.parts:
-        if part.first_number != before + 1:
-            found.problems.append(f"nothing is there of what lay before part {part.number}")
-        before = part.number
-        if part.cut_bytes:
-            _cut(found, folder.journal_name(part.number), part.cut_bytes, damaged=part.damaged)
         if part.name is None:
             continue
         found.segments += 1
@@ -302,30 +333,16 @@ def _check_journals(
         except FileNotFoundError:
             found.notes.append("segments were sealed meanwhile; verify again to check them too")
             return
-        if number != after + 1:
-            found.problems.append(f"nothing is there of what lay before part {number}")
         followed = number != waiting[-1]
-        before_ns, in_order = timeline.now_ns, True
-        for row in journal.last_rows(timeline, followed=followed):
-            found.rows += 1
-            in_order = in_order and (row.mono_ns >= before_ns or row.command == GAP)
-            before_ns = row.mono_ns
-        if not in_order:
-            found.problems.append(f"{journal.path.name}: what it tells is not in order")
-        if journal.cut_bytes and (followed or journal.damaged or not folder.is_live(found.path)):
-            _cut(found, journal.path.name, journal.cut_bytes, damaged=journal.damaged)
+        over = followed or not folder.is_live(found.path)
+        rows = journal.last_rows(timeline, followed=followed) if over else journal.rows(timeline)
+        found.rows += sum(1 for _ in rows)
+        for loss in journal.losses(over=over):
+            found.lose(loss)
         journal.close()
         found.gaps += journal.gaps
         found.dropped += journal.dropped
         after = number
-
-
-def _cut(found: Verification, name: str, cut_bytes: int, *, damaged: bool) -> None:
-    if damaged:
-        found.problems.append(f"{name} was damaged: {cut_bytes} bytes of it are lost")
-    else:
-        found.status = TORN
-        found.notes.append(f"{cut_bytes} bytes at the end of {name} were cut off: half a block")
 
 
 def _judge_end(found: Verification, timeline: Timeline, *, live: bool) -> None:

@@ -3,11 +3,16 @@
 A journal file is MAGIC, a version, then blocks. A block is what one read of a socket completed (or
 something that happened, or several small reads): a time stamp, one CRC-32, then its records, which
 masking.py makes of frames. Version 1 had no records that hold more than one command.
+
+Where a block is damaged, the next one is found by the form of its head and then by its CRC-32: of
+random bytes one position in a million looks like a head, and one of these in 4 thousand million
+agrees with its checksum.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -32,6 +37,12 @@ RECORD = struct.Struct("<BhIiIi")  # kind, code, frame, payload or -1, command, 
 READ_LINE = struct.Struct(
     "<qqiBII"
 )  # wall us, monotonic ns, connection, direction, frames, metadata
+# A block may begin before this: from the second highest byte of its wall clock (between 1979 and
+# 2255), by a monotonic clock and a connection (not negative, or NO_CONNECTION), to its direction.
+# It begins with a set of bytes without 0, for which Python's `re` looks quickly, also in zeros.
+MAYBE_BLOCK = re.compile(rb"(?s)[\1-\x1f](?=\0.{7}[\0-\x7f](?:.{3}[\0-\x7f]|\xff{4})[\0\1])")
+MAYBE_BEHIND = 14  # bytes of the head before that
+CHECKED_TIMES_MOST = 4  # a byte is read again for checksums that do not agree, on average
 
 
 class Record(NamedTuple):
@@ -162,6 +173,27 @@ def read_blocks(data: bytes, at: int = 0) -> Iterator[tuple[Block, int]]:
             yield block, at
         yield blocks[-1], end
         at = end
+
+
+def next_block(data: bytes, after_ns: int) -> int | None:
+    """Where the first sound block begins; None where there is none, or the search takes too long.
+
+    after_ns: by the monotonic clock no block that is wanted is older. The work is linear in the
+    size of the data, whatever that is.
+    """
+    view, checked_bytes = memoryview(data), 0
+    for maybe in MAYBE_BLOCK.finditer(data, MAYBE_BEHIND):
+        at = maybe.start() - MAYBE_BEHIND
+        body_bytes, crc, _, mono_ns, _, _ = _BLOCK.unpack_from(data, at)
+        end = at + _BLOCK.size + body_bytes
+        if mono_ns < after_ns or end > len(data):
+            continue
+        checked_bytes += end - at
+        if checked_bytes > CHECKED_TIMES_MOST * len(data):
+            return None
+        if zlib.crc32(view[at + 8 : end]) == crc:
+            return at
+    return None
 
 
 def _read_reads(data: bytes, at: int) -> list[Block]:

@@ -310,7 +310,7 @@ def test_of_a_trace(tmp_path: Path) -> None:
             {"entry": "7:4"} | life,
         ],
     }  # fmt: skip
-    assert document("--trace", str(trace)) == of_files(told) | {"source": "trace"}
+    assert document("--trace", str(trace)) == of_files(told) | {"source": "trace", "notes": []}
 
 
 SEEN = {"type": "Shared", "msgBacklog": 0, "totalNonContiguousDeletedMessagesRange": 5}

@@ -102,6 +102,7 @@ SUMMARY = {
     "rows": 37,
     "until": "2026-09-21T14:14:25.031000Z",
     "refusals": [],
+    "notes": [],
     "consumers": [
         {
             "incarnation": 1, "consumer_name": "slow", "topic": ORDERS,

@@ -21,7 +21,7 @@ from pulsar_doctor.trace import folder, journals, sealing
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import BeingSealedError, Sealer, open_trace
 from pulsar_doctor.wire.columns import GAP, Row
-from pulsar_doctor.wire.journal import FILE_HEADER
+from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 from tests.trace.journals import START_US, Wire, relay_alive, slow_consumer, values, write_trace
 
 BLOCKS = slow_consumer().blocks
@@ -168,7 +168,7 @@ def _whole() -> list[tuple[object, ...]]:
 WHOLE = _whole()
 
 
-def test_a_damaged_block_costs_what_is_behind_it_and_a_gap_says_so(tmp_path: Path) -> None:
+def test_a_damaged_block_costs_nothing_but_itself_and_a_gap_says_so(tmp_path: Path) -> None:
     path = write_trace(tmp_path, BLOCKS, parts=2)
     first = path / folder.journal_name(1)
     data = bytearray(first.read_bytes())
@@ -186,7 +186,12 @@ def test_a_damaged_block_costs_what_is_behind_it_and_a_gap_says_so(tmp_path: Pat
     assert rows[gap].ts == rows[gap - 1].ts
     assert all(row.available_permits is None for row in rows[gap:])
     part = trace.parts()[0]
-    assert (part.damaged, part.cut_bytes) == (True, sum(map(len, BLOCKS[8 : -(-len(BLOCKS) // 2)])))
+    assert (part.damaged, part.cut_bytes) == (True, len(BLOCKS[8]))
+    lost = len(WHOLE) + 1 - len(rows)
+    assert lost == sum(len(block.records) for block, _ in read_blocks(BLOCKS[8]))
+    behind = [(row.command, row.ts) for row in rows[gap + 1 :]]
+    whole = list(Trace(write_trace(tmp_path / "whole", BLOCKS)).rows())
+    assert behind == [(row.command, row.ts) for row in whole[gap + lost :]]
 
 
 def test_a_journal_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:

@@ -26,10 +26,12 @@ def write(
     unreachable: Sequence[tuple[str, str]] = (),
     cursors: Sequence[BrokerCursor] = (),
     lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
+    notes: Sequence[str] | None = None,
 ) -> None:
     """The document, a line for each subscription, then the cursors of the broker's own.
 
-    lives: of entries in holes, by full topic and subscription; written where a trace told them.
+    lives: of entries in holes, by full topic and subscription; notes: what is missing. Both are
+    written where a trace told them.
     """
     out.write(f'{{"schema": {json_text(SCHEMA)}, "source": {json_text(source)}, ')
     out.write('"subscriptions": [')
@@ -44,6 +46,7 @@ def write(
         "cursors": [cursor_json(each) for each in cursors],
         "not_loaded": list(not_loaded),
         "unreachable": [{"topic": topic, "reason": reason} for topic, reason in unreachable],
+        **({} if notes is None else {"notes": list(notes)}),
     }
     out.write(f"\n], {json_text(tail)[1:]}\n")
     out.flush()

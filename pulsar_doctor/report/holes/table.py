@@ -29,6 +29,7 @@ from pulsar_doctor.wording.printable import many, printable
 
 BLOCKS_MOST = 20
 FINE = "NO WARNING"
+DAMAGED = "the trace is damaged: acknowledgements of it may be among what is lost"
 PARTIAL = (
     "Batches acknowledged in part are in no range and not counted here. With at most {few} ranges, "
     "an unload forgets what of them was acknowledged, on brokers without #26474."
@@ -77,7 +78,7 @@ def write(
 
 
 def _is_shown(account: Account) -> bool:
-    return account.ranges != 0 or account.backlog_wrong is True
+    return account.ranges != 0 or account.backlog_wrong is True or account.damaged
 
 
 def _urgency(account: Account) -> tuple[bool, int, str]:
@@ -134,6 +135,8 @@ def _lines(account: Account) -> Iterator[LabelledLine]:
     for origin in account.origins:
         yield from _origin(origin)
     yield "note", PARTIAL.format(few=count(account.storing.few))
+    if account.damaged:
+        yield "not told", DAMAGED
     for missing in account.not_told:
         yield "not told", printable(missing)
 

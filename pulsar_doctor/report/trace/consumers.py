@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -24,9 +24,17 @@ TABLE_WIDTH = 120  # characters; where there are fewer, lines are easier to read
 
 
 def summary_json(
-    trace_id: str, timeline: Timeline, verdicts: Mapping[int, str], *, live: bool
+    trace_id: str,
+    timeline: Timeline,
+    verdicts: Mapping[int, str],
+    *,
+    live: bool,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """All incarnations of all consumers. verdicts: incarnation -> verdict, null where none is."""
+    """All incarnations of all consumers. verdicts: incarnation -> verdict, null where none is.
+
+    notes: of the trace, above all what is missing from it.
+    """
     now_ns = timeline.now_ns
     return {
         "schema": SCHEMA,
@@ -36,6 +44,7 @@ def summary_json(
         "until": iso(timeline.now_us) if timeline.now_us else None,
         "consumers": [_consumer(c, now_ns, verdicts) for c in timeline.consumers],
         "refusals": [_refusal(one) for one in timeline.refusals.by_reason.values()],
+        "notes": list(notes),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulsar_doctor.report.trace.rows import iso
+from pulsar_doctor.trace.missing import gaps_in_words
 from pulsar_doctor.trace.verifying import DAMAGED, ENDED, KEPT, LIVE, TORN, Verification
 
 SCHEMA = "pulsar-doctor/trace-verify/1"
@@ -67,9 +68,6 @@ def verification_lines(found: Verification) -> Iterator[str]:
         yield f"  starts at {iso(found.expired.until_us)}: {found.expired.rows} rows have expired"
     gaps = found.gaps + found.expired.gaps
     if gaps:
-        missing = found.dropped + found.expired.dropped
-        yield f"  {gaps} gap{'s' * (gaps > 1)}: " + (
-            f"{missing} commands were not recorded" if missing else "nobody knows of how many"
-        )
+        yield f"  {gaps_in_words(gaps, found.dropped + found.expired.dropped)}"
     yield from (f"  problem: {problem}" for problem in found.problems)
     yield from (f"  note: {note}" for note in found.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TextIO
 
 from pulsar_doctor.diagnosis.checkup import Checkup
@@ -41,5 +42,13 @@ def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
         "samples": checkup.samples,
         "not_loaded": checkup.not_loaded,
         "unreachable": unreachable,
-        "notes": [{"topic": topic, "note": note} for topic, note in checkup.notes],
+        "notes": [*_notes(checkup)],
     }
+
+
+def _notes(checkup: Checkup) -> Iterator[dict[str, str | None]]:
+    """topic: null where a note is on a trace as a whole."""
+    for note in checkup.trace_notes:
+        yield {"topic": None, "note": note}
+    for topic, note in checkup.notes:
+        yield {"topic": topic, "note": note}

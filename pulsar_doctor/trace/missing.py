@@ -1,0 +1,89 @@
+"""What is known to be missing from a trace: one list of sentences, and one exit code.
+
+Every reader says these sentences (they are the notes of a Trace), `trace verify` ends with the
+code, and `tap` ends with 3 where the code says that something is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pulsar_doctor.trace.folder import journal_name
+from pulsar_doctor.trace.index import Index
+
+DAMAGED_CODE, GAPS_CODE, EXPIRED_CODE, SET_ASIDE_CODE = 2, 4, 5, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """damaged: whether some of what was recorded is not there any more. gaps: rows that are a GAP.
+
+    cut_bytes: of half blocks at the ends of journals. set_aside: records that could not be read.
+    expired_rows: those that a ring has dropped.
+    """
+
+    damaged: bool = False
+    gaps: int = 0
+    cut_bytes: int = 0
+    set_aside: int = 0
+    expired_rows: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """Of `trace verify`: the first of these that is so; 0 where nothing is missing."""
+        if self.damaged:
+            return DAMAGED_CODE
+        if self.gaps or self.cut_bytes:
+            return GAPS_CODE
+        if self.set_aside:
+            return SET_ASIDE_CODE
+        return EXPIRED_CODE if self.expired_rows else 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether more is missing than what a ring was told to drop."""
+        return self.exit_code not in (0, EXPIRED_CODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something of a journal that could not be read. damaged: not only half a block at its end."""
+
+    text: str
+    damaged: bool
+    cut_bytes: int = 0
+
+
+def losses(index: Index) -> Iterator[Loss]:
+    """What the sealed parts say of the journals that they were."""
+    before = index.expired.through
+    for part in index.parts:
+        if part.first_number != before + 1:
+            yield nothing_before(part.number)
+        if part.cut_bytes or part.damaged:
+            yield loss_of(journal_name(part.number), part.cut_bytes, damaged=part.damaged)
+        before = part.number
+
+
+def nothing_before(number: int) -> Loss:
+    """A part is not there at all."""
+    return Loss(f"nothing is there of what lay before part {number}", True)
+
+
+def loss_of(journal: str, cut_bytes: int, *, damaged: bool) -> Loss:
+    """Bytes of one journal that could not be read."""
+    if damaged and not cut_bytes:
+        return Loss(f"{journal} was damaged: what it tells is not in order", True)
+    if damaged:
+        return Loss(f"{journal} was damaged: {cut_bytes} bytes of it are lost", True)
+    text = f"{cut_bytes} bytes at the end of {journal} were cut off: half a block"
+    return Loss(text, False, cut_bytes)
+
+
+def gaps_in_words(gaps: int, dropped: int) -> str:
+    """Rows that are a GAP, and how many commands these say are missing."""
+    many = f"{gaps} gap{'s' * (gaps > 1)}: "
+    if not dropped:
+        return f"{many}nobody knows of how many"
+    return f"{many}{dropped} commands were not recorded"
