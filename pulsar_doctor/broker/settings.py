@@ -29,6 +29,10 @@ CLIENT_CONF_KEYS = {
     "tls_key": "tlsKeyFilePath",
     "tls_allow_insecure": "tlsAllowInsecureConnection",
 }
+INHERITED = re.compile(  # by a process of ours: what Python and OpenSSL look for
+    r"PATH|HOME|LANG|LC_[A-Z]+|TZ|TZDIR|TMPDIR|TEMP|TMP|SYSTEMROOT|(DY)?LD_LIBRARY_PATH"
+    r"|SSL_CERT_(FILE|DIR)|OPENSSL_CONF|PYTHON[A-Z0-9]+|COVERAGE_PROCESS_START"
+)
 LOOPBACK = re.compile(r"//(127\.0\.0\.1|\[::1\])(?=:|$)")  # written another way
 FLAGS = frozenset({"tls_allow_insecure", "sandbox"})
 
@@ -113,11 +117,12 @@ def state_folder(environ: Mapping[str, str]) -> Path:
 
 
 def for_own_processes(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process of ours: without our settings, of which some are credentials.
+    """The environment of a process of ours: what Python and OpenSSL need, and nothing else.
 
-    What it needs of them it is told by pipe: arguments and environments can be read by others.
+    Whoever may read a process may read its environment, and it is inherited as long as anything
+    runs. What such a process needs of our settings it is told by pipe.
     """
-    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+    return {name: value for name, value in environ.items() if INHERITED.fullmatch(name)}
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -22,7 +22,17 @@ from pulsar_doctor.wire.columns import values_of
 from tests.support import eventually
 from tests.support.command_line import environment, pulsar_doctor
 from tests.support.processes import family, linux, told_to
-from tests.tap.tapped import CONNECTED, PONG, Peer, Tapped, command_frame, frame, tapping
+from tests.tap.tap_process import running as running_tap
+from tests.tap.tapped import (
+    CONNECTED,
+    PONG,
+    Peer,
+    Tapped,
+    be_looked_for,
+    command_frame,
+    frame,
+    tapping,
+)
 
 pytestmark = linux
 
@@ -36,6 +46,9 @@ SECRETS = {
     "property name": "canary-property-name",
     "message key": "canary:key/of a message",
 }
+
+STRANGE = ("AWS_SECRET_ACCESS_KEY", "MY_TOKEN", "PYTHON_KEYRING_PASSWORD", "JAVA_HOME")
+NEEDED = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONUTF8": "1", "SSL_CERT_DIR": "/etc/ssl/certs"}
 
 
 def forms(secret: str) -> Iterator[bytes]:
@@ -311,3 +324,23 @@ def test_a_tap_writes_no_secret_and_lets_nobody_else_read(running):
     for told in ("show", "summary", "verify"):
         shown = pulsar_doctor("trace", told, str(running.trace_dir))
         assert_no_secret(f"trace {told}", (shown.stdout + shown.stderr).encode())
+
+
+def test_relay_and_observer_inherit_what_they_need_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials of other programs stand in the environment of whoever starts a tap."""
+    for name in (*STRANGE, *NEEDED):
+        monkeypatch.setenv(name, NEEDED.get(name, SECRETS["token"]))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
+        auth = {"auth_plugin": "token", "auth_params": f"token:{SECRETS['token']}"}
+        with running_tap("--trace", str(tmp_path / "t"), service_url=url, **auth) as tap:
+            be_looked_for(server)
+            for pid in (tap.child(f"pulsar_doctor.tap.{name}") for name in ("relay", "observer")):
+                lines = Path(f"/proc/{pid}/environ").read_text().split("\0")
+                there = dict(line.split("=", 1) for line in lines if line)
+                assert there.items() >= NEEDED.items()
+                assert not {*STRANGE, "PULSAR_DOCTOR_AUTH_PARAMS"} & there.keys()
+                assert SECRETS["token"] not in there.values()
+            tap.end()
