@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from pulsar_doctor.capture.writing import TraceWriter
-from pulsar_doctor.tap.events import Screen
+from pulsar_doctor.tap.events import Answering, Screen
 from pulsar_doctor.tap.observer.events import (
     Begin,
     Counted,
@@ -84,7 +84,7 @@ class Watching:
         through = self._writer.rotate()
         self._observing.ask_surely(Keep(through, reason) if self._ring else Seal(through))
 
-    def _hear(self, event: ObserverEvent) -> None:
+    def _hear(self, event: ObserverEvent | Answering) -> None:
         if isinstance(event, Verdict):
             self._stalls.hear(event.diagnosis)
         self._screen.show(event)

@@ -33,6 +33,15 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
+class Answering:
+    """Whether the observer answers. seconds: how long it has not answered, or had not."""
+
+    at_us: int
+    answers: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """The last one. seen: what was not healthy, in words. trace_dir: None where it is removed.
 
@@ -50,7 +59,7 @@ class End:
     sealed: int | None = None
 
 
-Event = Listening | ObserverEvent | Counters | End
+Event = Listening | ObserverEvent | Counters | Answering | End
 
 
 class Screen(Protocol):

@@ -3,6 +3,9 @@
 It may die, and the traffic does not notice: it is started again, each time after a longer pause. A
 new one reads again what is not sealed and then tells of the past as if it were news, so what was
 told before is not passed on twice; what was asked and is not answered is asked again.
+
+One that hangs, or was stopped, is reported: when it has said nothing for a while it is asked for
+its counts, and it answers that whatever else it does. The relay records meanwhile: nothing is lost.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ from pathlib import Path
 
 from pulsar_doctor.broker.settings import for_own_processes
 from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.tap.events import Answering, now_us
 from pulsar_doctor.tap.hearing import Hearing
 from pulsar_doctor.tap.observer.events import (
     ASKS,
     EVENTS,
     Ask,
     Begin,
+    Counted,
+    CountRows,
     Gap,
     Keep,
     Kept,
@@ -46,16 +52,25 @@ EVENTS_MOST = 100  # that nobody has taken; behind them the observer keeps its o
 LINES_MOST = 16  # to an observer that does not read
 KNOWN_MOST = 100_000  # subscriptions: readers have one each, with a name of its own
 FINISH_SECONDS = 300.0  # to seal what a relay that has ended left
+SILENT_SECONDS = 5.0  # without any answer: it is reported
+START_SECONDS = 15.0  # until the first one
+GIVEN_UP_SECONDS = 60.0  # without any answer, at the end: the trace is then sealed without it
 STRANGE_MOST = 16  # sentences about what cannot be read
 ANSWERS = {Seal: Sealed, Keep: Kept}
 
 
 class Observing:
     """The observer of one trace. begin: how it works. say: for what a person has to know; called
-    from any thread.
+    from any thread. silent_seconds: without an answer, until that is reported.
     """
 
-    def __init__(self, trace_dir: Path, begin: Begin, say: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        trace_dir: Path,
+        begin: Begin,
+        say: Callable[[str], object],
+        silent_seconds: float = SILENT_SECONDS,
+    ) -> None:
         self._trace_dir = trace_dir
         self._begin = begin
         self._say = say
@@ -63,6 +78,9 @@ class Observing:
         self._known = _Known()
         self._strange: set[str] = set()
         self._awaited: dict[tuple[type[ObserverEvent], int], Seal | Keep] = {}
+        self._silent_seconds = silent_seconds
+        self._silent_since: float | None = None  # where that was reported
+        self._counts_owed = 0  # answers that nobody but us has asked for
         self._pause = PAUSE_SECONDS
         self._start_at = 0.0
         self._process: _Process | None = None
@@ -73,9 +91,11 @@ class Observing:
         """Of the process that works now; None between two."""
         return None if self._process is None else self._process.pid
 
-    def next(self, seconds: float) -> ObserverEvent | None:
+    def next(self, seconds: float) -> ObserverEvent | Answering | None:
         """What it told next; None where nothing new came within so many seconds."""
         self._look_after()
+        if (answering := self._answering()) is not None:
+            return answering
         with contextlib.suppress(queue.Empty):
             event = self._taken(seconds)
             if isinstance(event, Sealed | Kept):
@@ -88,6 +108,9 @@ class Observing:
         event = self._events.get(timeout=seconds)
         if isinstance(event, Strange):
             self._pass_over(event)
+            return None
+        if isinstance(event, Counted) and self._counts_owed:
+            self._counts_owed -= 1
             return None
         return self._known.news(event)
 
@@ -112,11 +135,15 @@ class Observing:
         self.ask(asked)
 
     def finish(self) -> list[ObserverEvent]:
-        """Waits until it has sealed what the relay left; what it still told."""
+        """Waits until it has sealed what the relay left; what it still told.
+
+        It is not waited for where it does not answer: whoever opens the trace seals the rest.
+        """
         told: list[ObserverEvent] = []
-        until = time.monotonic() + FINISH_SECONDS
+        silent = self._silent_since is not None
+        until = time.monotonic() + (self._silent_seconds if silent else FINISH_SECONDS)
         while (self._process is not None and not self._process.over) or not self._events.empty():
-            if time.monotonic() > until:
+            if time.monotonic() > until or self._silence() > GIVEN_UP_SECONDS:
                 break
             with contextlib.suppress(queue.Empty):
                 event = self._taken(0.05)
@@ -126,8 +153,39 @@ class Observing:
             self._process.end()
         return told
 
+    def _silence(self) -> float:
+        """For how many seconds it has said nothing; 0 where something it said is not taken yet."""
+        if self._process is None or not self._events.empty():
+            return 0.0
+        return time.monotonic() - self._process.heard_at
+
+    def _answering(self) -> Answering | None:
+        """That it does not answer any more, or does again; None where that is as it was."""
+        process, silent = self._process, self._silence()
+        if process is None:
+            return None
+        if silent > self._silent_seconds / 2 and not process.is_asked:
+            process.is_asked = True
+            self._counts_owed += 1
+            process.write(CountRows())
+        if self._silent_since is not None:
+            if process.heard_at == self._silent_since or not process.has_answered:
+                return None
+            silent, self._silent_since = process.heard_at - self._silent_since, None
+            self._say(f"the observer answers again, after {silent:.0f} s")
+            return Answering(now_us(), True, round(silent, 1))
+        if silent <= (self._silent_seconds if process.has_answered else START_SECONDS):
+            return None
+        self._silent_since = process.heard_at
+        self._say(
+            f"the observer (process {process.pid}) has not answered for {silent:.0f} s: nothing is "
+            "judged until it does (the traffic goes on, and what it does is recorded)"
+        )
+        return Answering(now_us(), False, round(silent, 1))
+
     def _start(self) -> None:
         self._began = time.monotonic()
+        self._counts_owed = 0
         self._process = _Process(self._trace_dir, self._events, self._say)
         self._process.write(self._begin)
         for asked in self._awaited.values():
@@ -211,6 +269,9 @@ class _Process:
             start_new_session=True,
         )
         self.pid = self._process.pid
+        self.heard_at = time.monotonic()  # when it said something; at first, when it began
+        self.has_answered = False
+        self.is_asked = False  # by us, since it last said something
         self._hearing = Hearing(self._process, say)
         self._events = events
         self._lines: queue.Queue[bytes | None] = queue.Queue(LINES_MOST)
@@ -243,6 +304,7 @@ class _Process:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
+                self.heard_at, self.has_answered, self.is_asked = time.monotonic(), True, False
                 if line.endswith(b"\n"):  # it was not killed in the midst of it
                     self._events.put(EVENTS.of_line(line))
 

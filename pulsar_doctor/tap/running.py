@@ -24,7 +24,15 @@ from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.refusals import RIGHTS
 from pulsar_doctor.tap.broker_side import BrokerSide
 from pulsar_doctor.tap.broker_told import BrokerTold
-from pulsar_doctor.tap.events import Counters, Event, Listening, Screen, not_recorded, now_us
+from pulsar_doctor.tap.events import (
+    Answering,
+    Counters,
+    Event,
+    Listening,
+    Screen,
+    not_recorded,
+    now_us,
+)
 from pulsar_doctor.tap.observer.events import (
     Begin,
     Compare,
@@ -189,9 +197,11 @@ class Tapping:
         self._revive_at = time.monotonic() + self._revive_pause
         self._revive_pause = min(2 * self._revive_pause, REVIVE_SECONDS_MOST)
 
-    def hear(self, event: ObserverEvent) -> None:
-        """One thing that the observer told."""
+    def hear(self, event: ObserverEvent | Answering) -> None:
+        """One thing that the observer told, or that it tells nothing."""
         match event:
+            case Answering() if not event.answers:
+                self.outcome.note("the observer did not answer for a time")
             case Counted():
                 self._show_counters(event)
                 return

@@ -26,7 +26,14 @@ from pulsar_doctor.report.tap.watching import (
     lines,
     title,
 )
-from pulsar_doctor.tap.events import Counters, End, Event, Listening, not_recorded
+from pulsar_doctor.tap.events import (
+    Answering,
+    Counters,
+    End,
+    Event,
+    Listening,
+    not_recorded,
+)
 from pulsar_doctor.tap.observer.events import (
     Counted,
     Gap,
@@ -306,6 +313,7 @@ STALLED = verdict("stalled", None, finding("slow"))
             '"kept", "at": …, "through": 3, "reason": "a signal", "path": null, "error": "no"}',
         ),
         (Trouble(AT_US, None), '"trouble", "at": …, "reason": null}'),
+        (Answering(AT_US, False, 5.2), '"observer", "at": …, "answers": false, "seconds": 5.2}'),
         (
             Counters(AT_US, {"records_seen": 4}, Counted(AT_US, 4, 0, 1, 2)),
             '"counters", "at": …, "relay": {"records_seen": 4}, "observer": {"rows": 4, '

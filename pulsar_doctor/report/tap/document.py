@@ -6,13 +6,20 @@ from typing import Any
 
 from pulsar_doctor.report.stall_check.document import diagnosis_json
 from pulsar_doctor.report.trace.rows import iso
-from pulsar_doctor.tap.events import Counters, End, Event, Listening
+from pulsar_doctor.tap.events import Answering, Counters, End, Event, Listening
 from pulsar_doctor.tap.observer.events import EVENTS, Counted, Verdict
 from pulsar_doctor.tap.relay.lines import Table, to_json
 
 SCHEMA = "pulsar-doctor/tap/1"
 SHOWN: Table[Event] = Table(
-    "event", {**EVENTS.kinds, "listening": Listening, "counters": Counters, "end": End}
+    "event",
+    {
+        **EVENTS.kinds,
+        "listening": Listening,
+        "counters": Counters,
+        "observer": Answering,
+        "end": End,
+    },
 )
 
 
