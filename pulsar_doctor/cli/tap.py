@@ -21,12 +21,13 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli._tap_options import TapRequest, relay_options, trace_options
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import DoctorError, InputError, TraceError
 from pulsar_doctor.printing.gate import stderr, stdout, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.ledger.timeline import Timeline
     from pulsar_doctor.tap.broker_told import BrokerTold
     from pulsar_doctor.tap.events import End, Listening, Screen
     from pulsar_doctor.tap.own_trace import OwnTrace
@@ -45,7 +46,8 @@ Examples:
 
 \b
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage; 3 the tap could
-not work, or a verdict is unknown. With CMD its own code, when that is not 0.
+not work, a verdict is unknown, or the trace lacks something (where `trace verify` ends with 2, 4 or
+6). 1 outranks 3. With CMD its own code, when that is not 0.
 """
 
 
@@ -104,6 +106,8 @@ def command(asked: TapRequest) -> int:
     sealed     after SIGUSR2: everything up to then is in Parquet
     kept       path of the copy of a ring, and its reason
     trouble    reason why the trace cannot be sealed now, null when it can again
+    observer   answers: false where the observer has not answered for seconds (5 or more), so that
+               nothing is judged; true when it answers again
     end        exit_code, dropped, seen (what was not healthy, in words), trace_dir (null: it is
                removed), subscriptions with their last verdicts, written and sealed: commands
                that the relays wrote down, also those that died, and that are in the trace
@@ -163,13 +167,9 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
             begins.append(own.promise)
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
-    diagnoses = _diagnoses(folder, asked.changes, outcome.broker)
-    running.reconcile(outcome, folder, screen.warn)
-    for diagnosis in diagnoses:
-        if diagnosis.status != "healthy":
-            outcome.note(diagnosis.status)
+    diagnoses, is_loss = _judged(folder, asked.changes, outcome, screen)
     code = outcome.code or exit_code(diagnoses, asked.fail_on)
-    code = code or (DoctorError.exit_code if outcome.missing else 0)
+    code = code or (DoctorError.exit_code if is_loss or outcome.missing else 0)
     kept = own.end(outcome.seen) if own else folder
     if asked.output == "jsonl":
         screen.show(_end(diagnoses, code, outcome, kept))
@@ -231,16 +231,41 @@ def _screen(asked: TapRequest) -> Screen:
     return screen_of(stderr() if asked.cmd else None)
 
 
-def _diagnoses(folder: Path, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
+def _judged(
+    folder: Path, changes: Sequence[str], outcome: TapOutcome, screen: Screen
+) -> tuple[list[Diagnosis], bool]:
+    """The last verdicts, and whether something is missing from the trace."""
+    from pulsar_doctor.tap.running import reconcile
+    from pulsar_doctor.trace.sealing import open_trace
+    from pulsar_doctor.trace.verifying import missing_in
+
+    try:
+        trace = open_trace(folder, screen.say)
+        timeline = trace.timeline()
+        missing = missing_in(trace, timeline)
+        reconcile(outcome, folder, screen.warn)
+    except TraceError as error:
+        outcome.note("the trace is damaged")
+        screen.warn(str(error))
+        return [], True
+    diagnoses = _diagnoses(timeline, changes, outcome.broker)
+    for diagnosis in diagnoses:
+        if diagnosis.status != "healthy":
+            outcome.note(diagnosis.status)
+    if missing.is_loss:
+        outcome.note("the trace is damaged" if missing.damaged else "the trace is not whole")
+        screen.warn(f"the trace is not whole: `trace verify` ends with {missing.exit_code}")
+    return diagnoses, missing.is_loss
+
+
+def _diagnoses(timeline: Timeline, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose
     from pulsar_doctor.rules import load
-    from pulsar_doctor.trace.sealing import open_trace
 
     rules = load()
     limits = limits_of(rules, changes)
-    subscriptions = open_trace(folder).timeline().subscriptions()
-    return [diagnose(broker.beside(wire), rules, limits) for wire in subscriptions]
+    return [diagnose(broker.beside(wire), rules, limits) for wire in timeline.subscriptions()]
 
 
 def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: Path | None) -> End:
