@@ -2,7 +2,9 @@
 
 pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng. Of pcapng the blocks that carry
 packets and what these need: SHB (1 section), IDB (its interfaces), EPB, SPB and the old PB; ISB for
-what the kernel dropped. Others are passed over. What is held is one block, of 16 MiB at most.
+what the kernel dropped. Others are passed over. What is held is one block, of 16 MiB at most, and
+the first interfaces of a section: packets of the others are left out and counted, as are those
+whose time cannot be, since nothing says when they were seen.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ SHB, IDB, PB, SPB, ISB, EPB = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SECTION = SHB.to_bytes(4, "big")
 BYTE_ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 NO_MORE, RESOLUTION, OFFSET = 0, 9, 14  # options of an IDB: if_tsresol, if_tsoffset
+INTERFACES_MOST = 10_000  # of one section
+TIMES_NS = range(1 << 62)  # until 2116; a pcap ends in 2106
 IF_DROPS = (5, 7)  # options of an ISB: isb_ifdrop, isb_osdrop
 
 
@@ -42,10 +46,23 @@ class Packet(NamedTuple):
 
 @dataclass(slots=True)
 class FileCounts:
-    """What a file told of itself. kernel_drops: packets that its ISBs say were dropped."""
+    """What a file told of itself. kernel_drops: packets that its ISBs say were dropped.
+
+    impossible_times, beyond_interfaces: packets that were left out, since their time cannot be, or
+    since their interface is one of more than INTERFACES_MOST.
+    """
 
     kernel_drops: int = 0
+    impossible_times: int = 0
+    beyond_interfaces: int = 0
     cut_short: bool = False
+
+    def add(self, other: FileCounts) -> None:
+        """What another file told of itself, too."""
+        self.kernel_drops += other.kernel_drops
+        self.impossible_times += other.impossible_times
+        self.beyond_interfaces += other.beyond_interfaces
+        self.cut_short = self.cut_short or other.cut_short
 
 
 class _Interface(NamedTuple):
@@ -150,7 +167,7 @@ def _pcap(source: _Source, order: str, ticks: int, counts: FileCounts) -> Iterat
 
 
 def _pcapng(source: _Source, counts: FileCounts) -> Iterator[Packet]:
-    order, interfaces, last_ns = "<", list[_Interface](), 0
+    order, interfaces, declared, last_ns = "<", list[_Interface](), 0, 0
     kind_bytes = SECTION
     while kind_bytes:
         rest = source.take(8) if kind_bytes == SECTION else source.take(4)
@@ -158,7 +175,7 @@ def _pcapng(source: _Source, counts: FileCounts) -> Iterator[Packet]:
             found = BYTE_ORDERS.get(rest[4:])
             if found is None:
                 raise source.damaged("a section says no byte order")
-            order, interfaces = found, []
+            order, interfaces, declared = found, [], 0
         if len(kind_bytes) < 4 or len(rest) < 4:
             counts.cut_short = True
             return
@@ -174,13 +191,20 @@ def _pcapng(source: _Source, counts: FileCounts) -> Iterator[Packet]:
             raise source.damaged("the two sizes of a block differ")
         try:
             if kind == IDB:
-                interfaces.append(_interface(order, body[:-4]))
+                declared += 1
+                if declared <= INTERFACES_MOST:
+                    interfaces.append(_interface(order, body[:-4]))
             elif kind == ISB:
                 counts.kernel_drops += _drops(order, body[:-4])
+            elif kind in (EPB, PB) and len(interfaces) <= _number(order, kind, body) < declared:
+                counts.beyond_interfaces += 1
             elif kind in (EPB, PB, SPB):
                 packet = _packet(order, kind, body[:-4], interfaces, last_ns)
-                last_ns = packet.time_ns
-                yield packet
+                if packet.time_ns in TIMES_NS:
+                    last_ns = packet.time_ns
+                    yield packet
+                else:
+                    counts.impossible_times += 1
         except (struct.error, IndexError) as error:
             raise source.damaged("a block does not hold what it should") from error
         kind_bytes = source.take(4)
@@ -192,10 +216,15 @@ def _interface(order: str, body: bytes) -> _Interface:
     for code, value in _options(order, body[8:]):
         if code == RESOLUTION and value:
             base, power = (2, value[0] & 0x7F) if value[0] & 0x80 else (10, value[0])
-            ticks = base ** min(power, 64)
+            ticks = base**power
         elif code == OFFSET and len(value) == 8:
             offset = struct.unpack(order + "q", value)[0]
     return _Interface(link, ticks, offset * 10**9, snap_bytes)
+
+
+def _number(order: str, kind: int, body: bytes) -> int:
+    """Of the interface that a packet was seen on."""
+    return int(struct.unpack_from(order + ("I" if kind == EPB else "H"), body)[0])
 
 
 def _packet(
@@ -206,12 +235,10 @@ def _packet(
         (wire_bytes,) = struct.unpack_from(order + "I", body)
         size = min(wire_bytes, face.snap_bytes or wire_bytes, len(body) - 4)
         return Packet(last_ns, face.link, body[4 : 4 + size], wire_bytes)
-    layout = "IIIII" if kind == EPB else "HHIIII"
-    number, *middle = struct.unpack_from(order + layout, body)
-    high, low, size, wire_bytes = middle[-4:]
+    high, low, size, wire_bytes = struct.unpack_from(order + "IIII", body, 4)
     if size > len(body) - 20:
         raise IndexError
-    face = interfaces[number]
+    face = interfaces[_number(order, kind, body)]
     time_ns = ((high << 32) | low) * 10**9 // face.ticks + face.offset_ns
     return Packet(time_ns, face.link, body[20 : 20 + size], max(wire_bytes, size))
 

@@ -33,10 +33,10 @@ class Idle(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PacketSource:
-    """Packets; and how many the kernel dropped, as far as is told."""
+    """Packets; and what their files, or the kernel, say of those that are not among them."""
 
     packets: Callable[[Idle], Iterator[Packet]]
-    drops: Callable[[], int]
+    counts: Callable[[], FileCounts]
 
 
 def source_of(
@@ -54,18 +54,22 @@ def source_of(
 
         interface = stack.enter_context(Interface(interface_name, ports))
 
-        def drops() -> int:
+        def dropped() -> FileCounts:
             interface.count_drops()
-            return interface.drops
+            return FileCounts(interface.drops)
 
-        return PacketSource(lambda idle: _of_interface(interface, idle, seconds), drops)
+        return PacketSource(lambda idle: _of_interface(interface, idle, seconds), dropped)
     names = [str(file) for file in files]
     counts = [FileCounts() for _ in names]
     there = [stack.enter_context(_opened(file)) for file in files]
-    return PacketSource(
-        lambda idle: _of_files(there, names, counts, idle, seconds),
-        lambda: sum(each.kernel_drops for each in counts),
-    )
+
+    def counted() -> FileCounts:
+        total = FileCounts()
+        for each in counts:
+            total.add(each)
+        return total
+
+    return PacketSource(lambda idle: _of_files(there, names, counts, idle, seconds), counted)
 
 
 def _opened(file: Path) -> FileIO:

@@ -110,7 +110,7 @@ def command(asked: CaptureRequest) -> int:
                 running.following.totals,
                 rows=writer.written,
                 trace_dir=str(asked.trace_dir),
-                kernel_drops=source.drops(),
+                counts=source.counts(),
                 not_written=writer.dropped,
                 mistaken=running.mistaken,
             )

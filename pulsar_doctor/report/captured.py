@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from pulsar_doctor.capture.files import INTERFACES_MOST, FileCounts
 from pulsar_doctor.capture.following import Totals
 from pulsar_doctor.wording.printable import many
 
@@ -19,7 +20,7 @@ def document(
     *,
     rows: int,
     trace_dir: str,
-    kernel_drops: int,
+    counts: FileCounts,
     not_written: int = 0,
     mistaken: int = 0,
 ) -> dict[str, Any]:
@@ -36,7 +37,9 @@ def document(
             "of_others": totals.others,
             "fragments": totals.fragments,
             "of_unknown_links": totals.unread_links,
-            "dropped_by_kernel": kernel_drops,
+            "dropped_by_kernel": counts.kernel_drops,
+            "of_impossible_times": counts.impossible_times,
+            "of_too_many_interfaces": counts.beyond_interfaces,
         },
         "connections": {
             "seen": totals.connections,
@@ -92,6 +95,11 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         ),
         (packets["fragments"], "packets are fragments, which are not put together"),
         (packets["of_unknown_links"], "packets are of a link that is not known"),
+        (packets["of_impossible_times"], "packets have a time that cannot be, and were left out"),
+        (
+            packets["of_too_many_interfaces"],
+            f"packets were left out: their interfaces come after the first {INTERFACES_MOST:,}",
+        ),
     ]
     for count, what in missing:
         if count:

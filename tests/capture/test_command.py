@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 import subprocess
 import sys
 
 import pytest
 
 from pulsar_doctor.trace.sealing import open_trace
-from tests.capture.packing import Talk, pcap, pcapng, zipped
+from tests.capture.packing import Talk, block, option, pcap, pcapng, zipped
 from tests.capture.talks import BEGINNING, said
 from tests.support.command_line import pulsar_doctor
 from tests.support.wanting import wanting
@@ -120,6 +121,19 @@ def test_damage_is_one_sentence_and_what_came_before_it_is_kept(files):
     assert "is damaged" in run.stderr
     assert "Traceback" not in run.stderr
     assert pulsar_doctor("trace", "verify", str(files / "t")).returncode == 0
+
+
+def test_packets_whose_time_cannot_be_are_counted_and_the_rest_is_read(files):
+    packets = conversation().packets
+    plain = pcapng(packets)
+    far = block("<", 1, struct.pack("<HHI", 1, 0, 0) + option("<", 14, struct.pack("<q", 1 << 62)))
+    sizes = len(packets[0].data), packets[0].wire_bytes
+    seen = block("<", 6, struct.pack("<IIIII", 1, 0, 0, *sizes) + packets[0].data)
+    (files / "b.pcapng").write_bytes(plain[:56] + far + seen + plain[56:])
+    run = pulsar_doctor("capture", str(files / "b.pcapng"), "--trace", str(files / "t"))
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("12 rows of 1 connection")
+    assert "1 packets have a time that cannot be, and were left out" in run.stdout
 
 
 def test_a_loss_makes_the_ledger_unknown_and_the_trace_says_so(files):

@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.capture.files import FileCounts, Packet, packets_of
+from pulsar_doctor.capture.files import (
+    BLOCK_BYTES_MOST,
+    INTERFACES_MOST,
+    FileCounts,
+    Packet,
+    packets_of,
+)
 from pulsar_doctor.capture.packets import Fragment, segment_of
 from pulsar_doctor.errors import InputError
-from tests.capture.packing import BROKER, CLIENT, Talk, pcap, pcapng, tcp, zipped
+from tests.capture.packing import BROKER, CLIENT, Talk, block, option, pcap, pcapng, tcp, zipped
 
 PACKETS = Talk().open().say(0, b"hello" * 9).say(1, b"world").close().packets
 FORMS = {
@@ -84,6 +90,63 @@ def test_any_damage_gives_packets_or_one_sentence(form, changes):
     with contextlib.suppress(InputError):
         for packet in read(bytes(content), 100)[0]:
             segment_of(packet.link, packet.data, packet.wire_bytes)
+
+
+PNG_HEAD = FORMS["pcapng"][:28]
+
+
+def interface_block(*options: bytes) -> bytes:
+    return block("<", 1, struct.pack("<HHI", 1, 0, 0) + b"".join(options))
+
+
+def packet_block(number: int, ticks: int, packet: Packet) -> bytes:
+    sizes = len(packet.data), packet.wire_bytes
+    head = struct.pack("<IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, *sizes)
+    return block("<", 6, head + packet.data)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [option("<", 9, b"\x00")],
+        [option("<", 14, struct.pack("<q", 2**63 - 1))],
+        [option("<", 14, struct.pack("<q", -(2**63)))],
+        [option("<", 9, b"\x06"), option("<", 14, struct.pack("<q", 10**10))],
+    ],
+    ids=["ticks of a second", "the largest offset", "the least offset", "the year 2286"],
+)
+def test_a_packet_whose_time_cannot_be_is_counted_and_the_others_are_read(options):
+    content = PNG_HEAD + interface_block(*options) + interface_block(option("<", 9, b"\x09"))
+    content += packet_block(0, PACKETS[0].time_ns // 1000, PACKETS[0])
+    content += b"".join(packet_block(1, each.time_ns, each) for each in PACKETS)
+    found, counts = read(content)
+    assert found == PACKETS
+    assert counts.impossible_times == 1
+
+
+def test_of_more_interfaces_than_can_be_the_packets_are_counted_and_the_others_are_read():
+    content = PNG_HEAD + interface_block(option("<", 9, b"\x09"))
+    content += interface_block() * (INTERFACES_MOST + 5)
+    content += packet_block(INTERFACES_MOST + 1, 0, PACKETS[0])
+    content += b"".join(packet_block(0, each.time_ns, each) for each in PACKETS)
+    found, counts = read(content)
+    assert found == PACKETS
+    assert counts.beyond_interfaces == 1
+    with pytest.raises(InputError, match="is damaged"):
+        read(content + packet_block(INTERFACES_MOST + 7, 0, PACKETS[0]))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        FORMS["pcap"][:24] + struct.pack("<IIII", 1, 0, BLOCK_BYTES_MOST + 4, 1),
+        FORMS["pcapng"] + struct.pack("<II", 7, BLOCK_BYTES_MOST + 4),
+    ],
+    ids=["pcap", "pcapng"],
+)
+def test_a_block_that_would_take_too_much_memory_is_damage(content):
+    with pytest.raises(InputError, match="is damaged"):
+        read(content + bytes(BLOCK_BYTES_MOST), 1 << 24)
 
 
 V6 = (b"\xfd" + bytes(14) + b"\x07", 43668), (b"\xfd" + bytes(14) + b"\x01", 6650)
