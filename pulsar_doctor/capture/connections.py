@@ -20,6 +20,8 @@ from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, Frames
 
 TO_BROKER, TO_CLIENT = 0, 1  # indexes of journal.DIRECTIONS
 SUBSCRIBE, CONNECTED = 4, 3
+HALF_CLOSED_NS = 60 * WAIT_NS
+PIECE_BYTES = 200  # of memory beside its data: for each segment that is held, or waits
 TcpEnd = tuple[bytes, int]
 
 
@@ -33,7 +35,9 @@ class Sides(NamedTuple):
 class CapturedConnection:
     """One connection. conn_id: None until its first frame. closed: nothing more is read of it.
 
-    out: hears of it; ids: the numbers of connections, of which it takes the next.
+    out: hears of it; ids: the numbers of connections, of which it takes the next. restless: whether
+    something may be left to be done without another packet. begun_ns, packet_ns: when it was met,
+    and its last packet. kept_ns, due_ns: of OpenConnections.
     """
 
     def __init__(
@@ -55,10 +59,18 @@ class CapturedConnection:
         self._held = (Holding(to_broker, to_client), Holding(to_client, to_broker))
         self._quiets = (Quiet(), Quiet())
         self._silent_at: list[int | None] = [None, None]  # a silence before anything came out
-        self._data_ns = 0  # last data of either direction
+        self._data_ns = 0  # last data of either direction; 0: none was seen
         self._reset_ns: int | None = None
         self._letting_go = False
-        self._at_rest = False  # nothing waits, and nothing becomes due by time alone
+        self._at_rest = False  # nothing waits to be put together
+        self.restless = True
+        self.begun_ns = self.packet_ns = self.kept_ns = 0
+        self.due_ns: int | None = None
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether nothing is known of it: neither data, nor that it is a consumer's."""
+        return not self._data_ns and self.conn_id is None
 
     @property
     def settled(self) -> bool:
@@ -69,13 +81,15 @@ class CapturedConnection:
     @property
     def waiting_bytes(self) -> int:
         """All that is held of it."""
-        held = sum(each.waiting_bytes for each in self._held)
+        held = sum(each.waiting_bytes + PIECE_BYTES * len(each) for each in self._held)
         kept = sum(bounds.kept_bytes for bounds in self.bounds)
-        return held + kept + sum(stream.waiting_bytes for stream in self.streams)
+        waiting = sum(each.waiting_bytes + PIECE_BYTES * len(each) for each in self.streams)
+        return held + kept + waiting
 
     def apply(self, segment: TcpSegment, now_ns: int) -> None:
         """One segment of it."""
         way = TO_BROKER if segment.source == self.sides.client else TO_CLIENT
+        self.packet_ns = now_ns
         plain = segment.flags & (SYN | FIN | RST | ACK) == ACK
         if plain and self._at_rest and self._pass_on(way, segment, now_ns):
             return
@@ -117,20 +131,34 @@ class CapturedConnection:
             self._feed(way, segment.data, now_ns)
         return True
 
-    def settle(self, now_ns: int, *, at_end: bool = False) -> None:
-        """Reads what is due by now; at the end all of it."""
+    def settle(self, now_ns: int, ends: str = "") -> None:
+        """Reads what is due by now. ends: why nothing more is read of it, so that all of it is."""
+        at_end = bool(ends)
         self._read_on(now_ns, at_end=at_end)
         for way in (TO_BROKER, TO_CLIENT):
             if at_end or self._held[way].is_long(now_ns):
                 self._let_go(way, now_ns)
                 self._read_on(now_ns, at_end=at_end)
         if not self.closed and (at_end or self._is_over(now_ns)):
-            self._close("the capture ends" if at_end else self._why(), now_ns)
+            self._close(ends or self._why(), now_ns)
         self._at_rest = (
             self._reset_ns is None
             and not any(self._held)
             and all(stream.at_rest for stream in self.streams)
         )
+        self.restless = not (self._at_rest and all(bounds.in_step for bounds in self.bounds))
+
+    def changes_ns(self, now_ns: int) -> int | None:
+        """When time alone may change it next; None: nothing but a packet can."""
+        moments = [] if self._reset_ns is None else [self._reset_ns + WAIT_NS]
+        for way in (TO_BROKER, TO_CLIENT):
+            stream = self.streams[way]
+            moments += [stream.waits_until_ns or 0, self._held[way].waits_until_ns or 0]
+            if not self.bounds[way].in_step:
+                moments.append(self._quiets[way].silent_ns or 0)
+            if stream.ended:
+                moments.append(self._data_ns + HALF_CLOSED_NS)
+        return min((moment for moment in moments if moment > now_ns), default=None)
 
     def _read_on(self, now_ns: int, *, at_end: bool) -> None:
         """Reads both directions, as long as one of them lets the other go on."""
@@ -214,6 +242,7 @@ class CapturedConnection:
                 if each.standing is not bounds.standing:
                     each.give_up(bounds.standing)
         elif was and not bounds.in_step:
+            self.restless = True
             self._unparsed(way, "what follows is no frame", now_ns)
 
     def _tell(self, way: int, found: list[Frames], now_ns: int) -> None:
@@ -271,7 +300,7 @@ class CapturedConnection:
         if self._reset_ns is not None:
             waits = any(self._held) or any(stream.waiting_bytes for stream in self.streams)
             return not waits or now_ns - self._reset_ns >= WAIT_NS
-        return any(ended) and now_ns - self._data_ns >= 60 * WAIT_NS
+        return any(ended) and now_ns - self._data_ns >= HALF_CLOSED_NS
 
     def _why(self) -> str:
         if self._reset_ns is not None:

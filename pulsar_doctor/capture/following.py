@@ -20,6 +20,7 @@ from pulsar_doctor.capture.connections import (
 )
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.listening import CaptureListener
+from pulsar_doctor.capture.open_connections import IDLE_NS, OpenConnections
 from pulsar_doctor.capture.packets import (
     ACK,
     LINKS,
@@ -34,6 +35,9 @@ from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 SWEEP_NS = 250_000_000
 SWEEP_BYTES = 8 << 20  # where time stands still
 WAITING_BYTES_MOST = 64 << 20
+JUMP_NS = (
+    10 * 10**9
+)  # where time jumps so far, who was there before may still have something to say
 CLOSED_REMEMBERED = 1_000
 ConnectionEnds = tuple[TcpEnd, TcpEnd]
 
@@ -46,7 +50,9 @@ class Totals:
     at; others: packets of other connections, or no TCP; fragments: of IP packets; unread_links:
     packets of a link that is not known. repeated, differing: bytes that came again, and others.
     joined: connections that were there before the capture; unrecognised: those of which nothing
-    could be read for certain; foreign, tls: those that are not Pulsar, or TLS.
+    could be read for certain; foreign, tls: those that are not Pulsar, or TLS; mute: those that
+    sent no data. gone_idle, crowded_out: let go before their end, see OpenConnections; what they
+    say later is another connection, that was there before the capture.
     """
 
     packets: int = 0
@@ -59,6 +65,9 @@ class Totals:
     unrecognised: int = 0
     foreign: int = 0
     tls: int = 0
+    mute: int = 0
+    gone_idle: int = 0
+    crowded_out: int = 0
     seen: int = 0
     used: int = 0
     skipped: int = 0
@@ -89,12 +98,13 @@ class CaptureFollowing:
         self._clients = frozenset(clients)
         self._max_message_bytes = max_message_bytes
         self._ids = count()
-        self._connections: dict[ConnectionEnds, CapturedConnection] = {}
+        self._connections = OpenConnections()
         self._expected: dict[TcpEnd, CapturedConnection] = {}
         self._closed: OrderedDict[ConnectionEnds, list[int]] = OrderedDict()
         self._now_ns = 0
         self._swept_ns: int | None = None
         self._unswept_bytes = 0
+        self._spared = False  # whether nobody was let go at the last sweep
 
     def packet(self, packet: Packet) -> None:
         """One packet of the capture."""
@@ -117,7 +127,7 @@ class CaptureFollowing:
 
     def connections(self) -> Iterator[CapturedConnection]:
         """Those that have not ended."""
-        return iter([*self._connections.values(), *self._expected.values()])
+        return iter([*self._connections, *self._expected.values()])
 
     def opened(self, connection: CapturedConnection) -> int:
         """Its number, which is told with it where it has said nothing yet."""
@@ -138,18 +148,16 @@ class CaptureFollowing:
 
     def expect(self, client: TcpEnd, broker: TcpEnd) -> None:
         """A connection that is there, though no packet of it has come."""
-        known = any(sides[0] == client for sides in self._connections)
+        known = any(each.sides.client == client for each in self._connections)
         if self._is_wanted(client) and not known and client not in self._expected:
             self._expected[client] = self._made(Sides(client, broker))
 
     def finish(self) -> None:
         """The capture ends."""
         self._sweep()
-        self._connections |= {each.sides: each for each in self._expected.values()}
+        for connection in self.connections():
+            self._end(connection, "the capture ends")
         self._expected = {}
-        for connection in list(self._connections.values()):
-            connection.settle(self._now_ns, at_end=True)
-        self._sweep()
 
     def _segment(self, segment: TcpSegment) -> None:
         sides = self._sides(segment)
@@ -159,8 +167,7 @@ class CaptureFollowing:
         self.totals.segments += 1
         connection = self._connections.get(sides)
         if connection is not None and self._is_new(connection, sides, segment):
-            connection.settle(self._now_ns, at_end=True)
-            self._count(connection)
+            self._end(connection, "its ports began another connection")
             connection = None
         if connection is None:
             connection = self._begin(sides, segment)
@@ -168,7 +175,9 @@ class CaptureFollowing:
                 return
         connection.apply(segment, self._now_ns)
         if connection.closed:
-            self._end(sides, connection)
+            self._remember(connection)
+        elif connection.restless:
+            self._connections.touched(connection)
 
     def _sides(self, segment: TcpSegment) -> Sides | None:
         """Who is client and who is broker; None where nobody asked for it."""
@@ -208,38 +217,62 @@ class CaptureFollowing:
         if made is None:
             made = self._made(sides)
         made.sides = sides
-        self._connections[sides] = made
+        self._connections.add(made, self._now_ns)
         return made
 
     def _made(self, sides: Sides) -> CapturedConnection:
         return CapturedConnection(sides, self._out, self._ids, self._max_message_bytes)
 
-    def _end(self, sides: ConnectionEnds, connection: CapturedConnection) -> None:
-        del self._connections[sides]
+    def _end(self, connection: CapturedConnection, why: str) -> None:
+        """Reads all that is left of it, and counts it."""
+        connection.settle(self._now_ns, why)
+        self._connections.remove(connection)
         self._count(connection)
-        self._closed[sides] = [seq for seq in connection.syn_seqs if seq is not None]
+
+    def _remember(self, connection: CapturedConnection) -> None:
+        """It has ended by itself; its last words may come again."""
+        self._connections.remove(connection)
+        self._count(connection)
+        seqs = [seq for seq in connection.syn_seqs if seq is not None]
+        self._closed[connection.sides] = seqs
         if len(self._closed) > CLOSED_REMEMBERED:
             self._closed.popitem(last=False)
 
     def _sweep(self) -> None:
-        self._swept_ns, self._unswept_bytes = self._now_ns, 0
-        waiting = 0
-        for sides, connection in list(self._connections.items()):
-            connection.pass_time(self._now_ns)
-            waiting += connection.waiting_bytes
+        now_ns, there = self._now_ns, self._connections
+        spares = not self._spared and now_ns - (self._swept_ns or now_ns) >= JUMP_NS
+        self._swept_ns, self._unswept_bytes, self._spared = now_ns, 0, spares
+        for connection in there.due(now_ns):
+            connection.pass_time(now_ns)
             self._note_tls(connection)
             if connection.closed:
-                self._end(sides, connection)
-        if waiting > WAITING_BYTES_MOST:
-            self._make_room(waiting)
+                self._remember(connection)
+            else:
+                there.looked_at(connection, now_ns)
+        if not spares:
+            self._let_go()
+        if there.waiting_bytes > WAITING_BYTES_MOST:
+            self._make_room()
 
-    def _make_room(self, waiting: int) -> None:
-        by_size = sorted(self._connections.values(), key=lambda each: -each.waiting_bytes)
-        for connection in by_size:
+    def _let_go(self) -> None:
+        now_ns = self._now_ns
+        for connection in self._connections.mute(now_ns):
+            self._end(connection, "it sent no data")
+        for connection in self._connections.idle(now_ns):
+            is_idle = now_ns - connection.packet_ns >= IDLE_NS
+            self.totals.gone_idle += is_idle
+            self.totals.crowded_out += not is_idle
+            self._end(connection, "nothing was heard of it" if is_idle else "too many are open")
+
+    def _make_room(self) -> None:
+        """Who holds most gives it up, until half of what may wait is left."""
+        waiting = self._connections.waiting_bytes
+        for connection in self._connections.by_waiting_bytes():
             if waiting <= WAITING_BYTES_MOST // 2:
                 return
             waiting -= connection.waiting_bytes
             connection.give_way(self._now_ns)
+            self._connections.looked_at(connection, self._now_ns)
 
     def _note_tls(self, connection: CapturedConnection) -> None:
         for bounds in connection.bounds:
@@ -256,7 +289,9 @@ class CaptureFollowing:
         totals.tls += Footing.TLS in standings
         totals.joined += any(bounds.joined for bounds in connection.bounds)
         known = connection.conn_id is not None
-        totals.unrecognised += not known and not standings & {Footing.FOREIGN, Footing.TLS}
+        read = known or connection.is_mute or standings & {Footing.FOREIGN, Footing.TLS}
+        totals.mute += connection.is_mute
+        totals.unrecognised += not read
         for bounds, stream in zip(connection.bounds, connection.streams, strict=True):
             totals.seen += bounds.seen
             totals.used += bounds.used

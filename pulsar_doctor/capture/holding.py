@@ -16,11 +16,12 @@ HELD_NS_MOST = 3 * WAIT_NS
 class Holding:
     """The segments of one direction, before they are put into its stream. Changed in place.
 
-    begins: position of the first that is held, None where none is.
+    begins: position of the first that is held, None where none is. waiting_bytes: what is held.
     """
 
     def __init__(self, stream: Stream, other: Stream) -> None:
         self.begins: int | None = None
+        self.waiting_bytes = 0
         self._stream, self._other = stream, other
         self._held: list[TcpSegment] = []
         self._since_ns = 0
@@ -30,15 +31,16 @@ class Holding:
         return len(self._held)
 
     @property
-    def waiting_bytes(self) -> int:
-        """What is held."""
-        return sum(len(segment.data) for segment in self._held)
+    def waits_until_ns(self) -> int | None:
+        """When it is read without what it waits for; None where nothing is held."""
+        return self._since_ns + HELD_NS_MOST if self._held else None
 
     def put(self, segment: TcpSegment) -> None:
         """A segment with data: into the stream, or held."""
         if self._must_wait(segment):
             at = self._stream.position(segment.seq)
             self._held.append(segment)
+            self.waiting_bytes += len(segment.data)
             self.begins = at if self.begins is None else min(self.begins, at)
         else:
             self._stream.put(segment.seq, segment.data, segment.size)
@@ -55,7 +57,7 @@ class Holding:
         if not held or (reached == self._released_at and not forced):
             return
         self._released_at = reached
-        self._held, self.begins = [], None
+        self._held, self.begins, self.waiting_bytes = [], None, 0
         for segment in held:
             if forced:
                 self._stream.put(segment.seq, segment.data, segment.size)

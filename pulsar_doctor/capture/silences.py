@@ -42,9 +42,14 @@ class Quiet:
         elif self._room_ns is None:
             self._room_ns = now_ns
 
-    def stands_at(self, now_ns: int) -> int | None:
-        """Where its sender stands, silent; None where it is not."""
+    @property
+    def silent_ns(self) -> int | None:
+        """When it is silent, unless something passes before; None where it will not be."""
         if self._acked is None or self._acked < self._said or self._room_ns is None:
             return None
-        since_ns = max(self._acked_ns, self._said_ns, self._room_ns)
-        return self._acked if now_ns - since_ns >= SILENCE_NS else None
+        return max(self._acked_ns, self._said_ns, self._room_ns) + SILENCE_NS
+
+    def stands_at(self, now_ns: int) -> int | None:
+        """Where its sender stands, silent; None where it is not."""
+        silent_ns = self.silent_ns
+        return self._acked if silent_ns is not None and silent_ns <= now_ns else None

@@ -72,6 +72,15 @@ class Stream:
         """What is held until what comes before it is there."""
         return self._waiting_bytes
 
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def waits_until_ns(self) -> int | None:
+        """When what is missing is given up; None where nothing is, or it may be sent again."""
+        missing = self._pieces or self.gap
+        return self._waits_since + WAIT_NS if missing and self._waits_since is not None else None
+
     @property
     def at_rest(self) -> bool:
         """Whether it has begun, and nothing of it waits, is missing or is at its end."""

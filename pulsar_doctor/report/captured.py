@@ -7,6 +7,7 @@ from typing import Any
 
 from pulsar_doctor.capture.files import INTERFACES_MOST, FileCounts
 from pulsar_doctor.capture.following import Totals
+from pulsar_doctor.capture.open_connections import CONNECTIONS_MOST, IDLE_NS
 from pulsar_doctor.wording.printable import many
 
 TLS = (
@@ -47,6 +48,9 @@ def document(
             "not_recognised": totals.unrecognised,
             "not_pulsar": totals.foreign,
             "tls": totals.tls,
+            "without_data": totals.mute,
+            "gone_idle": totals.gone_idle,
+            "too_many": totals.crowded_out,
         },
         "bytes": {
             "seen": totals.seen,
@@ -79,6 +83,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     if connections["not_pulsar"]:
         count = connections["not_pulsar"]
         yield f"connections that are not Pulsar, of which nothing is kept: {count}"
+    yield from _let_go(connections)
     missing = [
         (counted["missing"], "bytes are not in the capture"),
         (counted["cut_off"], "bytes were cut off by a snap length: capture with -s 0"),
@@ -104,6 +109,18 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     for count, what in missing:
         if count:
             yield f"{count:,} {what}"
+
+
+def _let_go(connections: dict[str, int]) -> Iterator[str]:
+    later = "what they send later is read like that of connections there before the capture"
+    if connections["without_data"]:
+        yield f"connections that sent no data, as in a port scan: {connections['without_data']}"
+    if connections["gone_idle"]:
+        count, minutes = connections["gone_idle"], IDLE_NS // (60 * 10**9)
+        yield f"connections without a packet for {minutes} minutes, let go: {count}; {later}"
+    if connections["too_many"]:
+        count = connections["too_many"]
+        yield f"connections let go since more than {CONNECTIONS_MOST:,} are open: {count}; {later}"
 
 
 def tls_lines(brokers: Collection[str]) -> Iterator[str]:
