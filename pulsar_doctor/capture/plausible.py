@@ -2,6 +2,9 @@
 
 A chain is a frame, the one right behind it, and so on. That a chain is sound proves nothing of
 where it begins: a payload can hold whole frames, as many as it has room for (see boundaries.py).
+
+Nor may a payload choose how long a search takes: each has a budget of work, counted in bytes that
+are looked at, so that the searches of a direction together cost what its bytes allow for.
 """
 
 from __future__ import annotations
@@ -27,12 +30,39 @@ NOT_ONE, NOT_ALL = -1, -2  # instead of where a frame ends
 
 _SIZES = struct.Struct(">II")
 SEARCHED_BYTES_MOST = 1 << 24
+# Acknowledgements one behind the other, of 20 bytes each, take a half of it.
+WORK_OF_BYTE, WORK_OF_CANDIDATE = 24, 100
 # A head, wherever it stands: sizes below that, then the tag of a command's type.
 _HEADS = re.compile(rb"(?=\x00...\x00...\x08)", re.DOTALL)
 
 
-def end_of_frame(data: bytes | bytearray, at: int, direction: int, most: int) -> int:
-    """Where the frame that begins at `at` ends; NOT_ALL where it is not all here, or NOT_ONE."""
+class WorkExhaustedError(Exception):
+    """A search would take longer than it may."""
+
+
+class Work:
+    """What a search may cost yet. Changed in place."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = 0) -> None:
+        self.left = left
+
+    def spend(self, size: int) -> None:
+        """A candidate of so many bytes is looked at. Raises WorkExhaustedError."""
+        self.left -= WORK_OF_CANDIDATE + size
+        if self.left < 0:
+            self.left = 0
+            raise WorkExhaustedError
+
+
+def end_of_frame(
+    data: bytes | bytearray, at: int, direction: int, most: int, work: Work | None = None
+) -> int:
+    """Where the frame that begins at `at` ends; NOT_ALL where it is not all here, or NOT_ONE.
+
+    Raises WorkExhaustedError where the work that is given does not suffice.
+    """
     if len(data) - at < 11:
         return _short(data, at)
     total, command_bytes = _SIZES.unpack_from(data, at)
@@ -47,13 +77,15 @@ def end_of_frame(data: bytes | bytearray, at: int, direction: int, most: int) ->
     behind, end = at + 8 + command_bytes, at + 4 + int(total)
     if len(data) < behind:
         return NOT_ALL
-    if not _parses(bytes(data[at + 8 : behind]), code):
-        return NOT_ONE
-    if end > len(data):
-        return NOT_ALL
-    if code in WITH_METADATA and not _cuts(bytes(data[at:end])):
-        return NOT_ONE
-    return end
+    is_cut = code in WITH_METADATA and end <= len(data)
+    if work is not None:
+        work.spend(int(total) if is_cut else int(command_bytes))
+    with memoryview(data) as view:
+        if not _parses(bytes(view[at + 8 : behind]), code):
+            return NOT_ONE
+        if end > len(data):
+            return NOT_ALL
+        return end if not is_cut or _cuts(bytes(view[at:end])) else NOT_ONE
 
 
 def _short(data: bytes | bytearray, at: int) -> int:
@@ -90,8 +122,10 @@ def are_frames(data: bytes | bytearray, direction: int, most: int) -> bool:
     return at == len(data)
 
 
-def only_boundary(data: bytearray, direction: int, most: int) -> int | None:
-    """A true boundary in these bytes of a stream; None where nothing proves one.
+def only_boundary(
+    data: bytearray, direction: int, most: int, work: Work | None = None
+) -> int | None:
+    """A true boundary in these bytes of a stream; None where nothing proves one within that work.
 
     A true frame begins within the first `most` bytes, and its chain goes on to the end, since it is
     the stream. So where all chains from there that go on to the end have become one, that one is
@@ -100,17 +134,24 @@ def only_boundary(data: bytearray, direction: int, most: int) -> int | None:
     """
     if most >= SEARCHED_BYTES_MOST:
         return None
+    try:
+        return _where_all_meet(data, direction, most, work or Work(WORK_OF_BYTE * len(data)))
+    except WorkExhaustedError:
+        return None
+
+
+def _where_all_meet(data: bytearray, direction: int, most: int, work: Work) -> int | None:
     leads = bytearray(len(data))  # by position: not known yet, or one of those below
     alive = [
         found.start()
         for found in _HEADS.finditer(data, 0, most + 12)
-        if _leads_on(data, found.start(), direction, most, leads)
+        if _leads_on(data, found.start(), direction, most, leads, work)
     ]
     ends = set(alive)  # where each chain stands: the last one goes on until all are one
     while len(ends) > 1:
         at = heappop(alive)  # ascending, so a heap from the start
         ends.discard(at)
-        end = end_of_frame(data, at, direction, most)
+        end = end_of_frame(data, at, direction, most, work)
         if not 0 <= end < len(data):
             return None
         if end not in ends:
@@ -122,7 +163,9 @@ def only_boundary(data: bytearray, direction: int, most: int) -> int | None:
 LEADS_ON, LEADS_NOWHERE = 1, 2
 
 
-def _leads_on(data: bytearray, at: int, direction: int, most: int, leads: bytearray) -> bool:
+def _leads_on(
+    data: bytearray, at: int, direction: int, most: int, leads: bytearray, work: Work
+) -> bool:
     passed = []
     lead = LEADS_ON
     while at < len(data):
@@ -130,7 +173,7 @@ def _leads_on(data: bytearray, at: int, direction: int, most: int, leads: bytear
             lead = leads[at]
             break
         passed.append(at)
-        end = end_of_frame(data, at, direction, most)
+        end = end_of_frame(data, at, direction, most, work)
         if end < 0:
             lead = LEADS_ON if end == NOT_ALL else LEADS_NOWHERE
             break

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from pulsar_doctor.capture.connections import TO_CLIENT
+from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.capture.plausible import only_boundary
-from tests.capture.talks import frames_in_stream
+from tests.capture.packing import START_NS, Talk
+from tests.capture.talks import ACK, BEGINNING, frames_in_stream, heard
 from tests.capture.torn import MARK, Torn, check, marked
-from tests.tap.tapped import frame, message
+from tests.tap.tapped import flow, frame, message
 
 
 def leapfrogging(count: int, pad: int, between: bytes = b"") -> tuple[bytes, set[int], int]:
@@ -77,3 +80,28 @@ def test_a_newer_command_does_not_end_the_true_chain(newer):
         assert at is None or at + begin in boundaries
     plain = b"".join(message(1, b"x", n) for n in range(50))
     assert only_boundary(bytearray(plain + newer + plain), TO_CLIENT, 200) is not None
+
+
+HOSTILE = b"\x00\x4f\xff\x9c\x00\x4f\xff\x98\x08\x0b"  # a command of 5 MB begins at each
+
+
+def test_a_payload_does_not_choose_how_long_a_search_takes_and_others_are_read():
+    hostile = Talk(segment_bytes=60_000).say(TO_BROKER, HOSTILE * 1_100_000)
+    other = Talk(client=(b"\x0a\0\0\x08", 9), now_ns=START_NS).open()
+    for way, data, _ in BEGINNING:
+        other.say(way, data)
+    while other.now_ns < hostile.now_ns:
+        other.wait(0.02).say(TO_BROKER, flow(1))
+    packets = sorted(hostile.packets + other.packets, key=lambda packet: packet.time_ns)
+    began = time.process_time()
+    out, following = heard(packets)
+    assert time.process_time() - began < 4  # with no budget: minutes
+    assert {conn_id for conn_id, _ in out.frames_of} == {0}
+    assert [each[0] for each in out.both[TO_BROKER]].count(11) > 10
+    assert following.totals.unrecognised == 1
+
+
+def test_the_smallest_frames_one_behind_the_other_do_not_exhaust_a_search():
+    most = 200_000
+    stream = bytearray(b"x" + ACK * (3 * most // len(ACK)))
+    assert only_boundary(stream, TO_BROKER, most) is not None
