@@ -74,7 +74,7 @@ def test_while_the_program_is_read_in_it_ends_as_any_program_does(module):
 IN_THE_COMMAND = [
     ("stall-check", "pulsar_doctor.cli.stall_check"),
     ("stall-check", "httpx"),
-    ("tap", "pulsar_doctor.rules"),
+    ("tap", "pulsar_doctor.diagnosis.causes"),
     ("tap", "rich.console"),
     ("consume", "pulsar_doctor.consume.session"),
     ("consume", "pulsar_doctor.tap.relaying"),
@@ -94,7 +94,8 @@ def test_while_a_command_reads_in_what_it_needs_it_is_130_and_nothing_else(comma
 
 @pytest.mark.parametrize("command", ["stall-check", "tap"])
 def test_where_python_would_drop_it_it_is_not_lost(command):
-    run = interrupted("pulsar_doctor.rules", *SUBCOMMANDS[command], how="in a destructor")
+    module = "pulsar_doctor.diagnosis.causes"
+    run = interrupted(module, *SUBCOMMANDS[command], how="in a destructor")
     assert (run.returncode, run.stdout, run.stderr.strip()) == (130, "", "")
 
 

@@ -7,7 +7,7 @@ or two, with a clock or without, a window, internal stats, old brokers' fields, 
 people post when they ask for help, with parts left out. Half of the incidents and scenarios
 fit, the other half judges, so that nothing is judged by what it was fitted to. It prints a
 reliability table, the Brier score, and the share of truths that are named first, and within the
-first three. `--write` also writes pulsar_doctor/suspects/weights.py and diagnosis/certainty.py.
+first three. `--write` also writes pulsar_doctor/diagnosis/fitted.json.
 
 One share of states is one state each: a moment asked in one way. A moment at which several causes
 are true is right with any of them, by name and consumer.
@@ -16,26 +16,18 @@ are true is right with any of them, by name and consumer.
 from __future__ import annotations
 
 import argparse
+import json
 import pickle
 import time
 from pathlib import Path
 
-from pulsar_doctor.diagnosis import certainty
-from pulsar_doctor.suspects.weights import WEIGHTS
+from pulsar_doctor.diagnosis import fitted as kept
 
 from .fitting import Certainties, Fitted, certainties, fitted
 from .judging import judged, wrong
 from .states import collected
 
-PACKAGE = Path(__file__).parents[2] / "pulsar_doctor"
-HEAD = '''"""How much each clue says, in natural logarithms of odds: fitted, not chosen.
-
-Written by `python -m bench.calibration --write`. "": without any clue.
-"""
-
-from __future__ import annotations
-
-'''
+WEAKEST = 0.05  # a clue of less says nothing: take it out of its cause
 
 
 def main() -> None:
@@ -58,8 +50,8 @@ def main() -> None:
             asked.keep.write_bytes(pickle.dumps(states))
     fit = [each for each in states if each.half == 0]
     judging = [each for each in states if each.half == 1]
-    weights: Fitted = {code: dict(own) for code, own in WEIGHTS.items()}
-    sure: Certainties = {c: dict(o) for c, o in certainty.MEASURED.items()}
+    weights: Fitted = {code: dict(own) for code, own in kept.weights().items()}
+    sure: Certainties = {c: dict(o) for c, o in kept.certainty().items()}
     if not asked.as_is:
         weights, sure = fitted(fit), certainties(fit)
     print(f"{len(states):,} states: {len(fit):,} fit, {len(judging):,} judge\n")
@@ -72,17 +64,19 @@ def main() -> None:
 
 
 def write(weights: Fitted, sure: Certainties) -> None:
-    """Keeps what was fitted where the program looks for it."""
-    lines = [*HEAD.splitlines(), "WEIGHTS: dict[str, dict[str, float]] = {"]
-    for code, own in weights.items():
-        told = ", ".join(f'"{key}": {weight:.2f}' for key, weight in own.items())
-        lines.append(f'    "{code}": {{{told}}},')
-    path = PACKAGE / "suspects" / "weights.py"
-    path.write_text("\n".join([*lines, "}"]) + "\n")
-    path = PACKAGE / "diagnosis" / "certainty.py"
-    head = path.read_text().partition("MEASURED: ")[0]
-    body = "".join(f'    "{code}": {by},\n' for code, by in sure.items())
-    path.write_text(f"{head}MEASURED: dict[str, dict[float, float]] = {{\n{body}}}\n")
+    """Keeps what was fitted where the program reads it; names clues that say nothing."""
+    rounded = {c: {k: round(w, 2) for k, w in own.items()} for c, own in sorted(weights.items())}
+    grades = {c: {f"{g:g}": share for g, share in by.items()} for c, by in sorted(sure.items())}
+    parts = {"weights": rounded, "certainty": grades}
+    tables = [
+        f'  "{name}": {{\n' + ",\n".join(f'    "{c}": {json.dumps(o)}' for c, o in part.items())
+        for name, part in parts.items()
+    ]
+    text = f'{{\n  "prior": {kept.prior()},\n' + "\n  },\n".join(tables) + "\n  }\n}\n"
+    kept.FILE.write_text(text, encoding="utf-8")
+    for code, own in rounded.items():
+        if weak := [key for key, weight in own.items() if key and weight < WEAKEST]:
+            print(f"{code}: these clues say nothing, take them out: {', '.join(weak)}")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ranking import UNMEASURED, shares_of
+from pulsar_doctor.diagnosis.fitted import UNMEASURED
+from pulsar_doctor.diagnosis.fitted import prior as unfitted
+from pulsar_doctor.diagnosis.ranking import shares_of
+from tests.incidents.asking import HYPOTHESES
 
 from .state import Best, State, best
 
@@ -24,7 +26,7 @@ Certainties = dict[str, dict[float, float]]
 def prior() -> Fitted:
     """Before anything is measured each clue weighs the same."""
     return {
-        each.code: {"": -2.0, **dict.fromkeys((*each.speaks_for, *each.against), UNMEASURED)}
+        each.code: {"": unfitted(), **dict.fromkeys((*each.speaks_for, *each.against), UNMEASURED)}
         for each in HYPOTHESES
     }
 

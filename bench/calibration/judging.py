@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE
-from pulsar_doctor.suspects.ranking import POSSIBLE, Weights, shares_of
+from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
+from pulsar_doctor.diagnosis.fitted import Weights
+from pulsar_doctor.diagnosis.ranking import POSSIBLE, shares_of
 
 from .fitting import Certainties
 from .state import State, best

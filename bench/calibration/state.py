@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pulsar_doctor.diagnosis.answers import HEALTHY
+from pulsar_doctor.diagnosis.fitted import Weights
+from pulsar_doctor.diagnosis.ranking import cases_of, hidden_cases, total_of
 from pulsar_doctor.diagnosis.weighing import weighed_by
-from pulsar_doctor.evidence.answers import HEALTHY
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.suspects.ranking import Weights, cases_of, hidden_cases, total_of
-from tests.incidents.asking import LIMITS, RULES
+from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
 from tests.incidents.causes import Cause, is_right
 
 True_ = tuple[frozenset[Cause], frozenset[Cause]]  # every cause, and the roots
@@ -54,10 +55,10 @@ def state(
     ]
     groups: list[Group] = []
     if said.status == "healthy":
-        left = hidden_cases(seen, {finding.code for finding in said.findings})
+        left = hidden_cases(seen, HYPOTHESES, {finding.code for finding in said.findings})
     else:
         asked_for = undecided or said.status == "unknown"
-        left = cases_of(seen, undecided) if asked_for else []
+        left = cases_of(seen, HYPOTHESES, undecided) if asked_for else []
     for group in left:
         code = group[0].of.code
         cases = []

@@ -21,7 +21,7 @@ from pulsar_doctor.capture.interface import ANY, PORTS_MOST, Interface
 from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.told import ToldSample
 from pulsar_doctor.capture.writing import TraceWriter
-from pulsar_doctor.diagnosis.recorded import read_trace
+from pulsar_doctor.checkup.recorded import read_trace
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.process.told import TcpConnection

@@ -10,8 +10,8 @@ from pulsar_doctor.printing.gate import complain, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.checkup.result import Checkup, Tally
     from pulsar_doctor.cli._stall_check_options import StallCheckRequest
-    from pulsar_doctor.diagnosis.checkup import Checkup, Tally
 
 
 def streams(asked: StallCheckRequest) -> bool:

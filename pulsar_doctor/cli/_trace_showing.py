@@ -69,7 +69,7 @@ def _filter(
     asked: TraceRequest, since_us: int | None, until_us: int | None
 ) -> Callable[[Row], bool]:
     """Whether a row is asked for."""
-    from pulsar_doctor.report.trace.absent import is_topic
+    from pulsar_doctor.trace.named_rows import is_topic
 
     consumer, topic, names = asked.consumer, asked.topic, set(asked.names)
     tests: list[Callable[[Row], bool]] = []
@@ -90,7 +90,7 @@ def _filter(
 
 def _some(rows: Iterator[Row], trace: Trace, asked: TraceRequest) -> Iterator[Row]:
     """These rows; where there is none, or a command is none, InputError for a wrong name."""
-    from pulsar_doctor.report.trace.absent import is_command, require_named
+    from pulsar_doctor.trace.named_rows import is_command, require_named
 
     first = next(rows, None)
     if first is None or not all(is_command(name) for name in asked.names):

@@ -13,8 +13,8 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.printing.gate import complain, stdout
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.checkup import Checkup, Tally
-    from pulsar_doctor.diagnosis.live import Progress
+    from pulsar_doctor.checkup.live import Progress
+    from pulsar_doctor.checkup.result import Checkup, Tally
 
 Say = Callable[[str], None]
 Check = Callable[[Say, "Progress | None"], "Checkup"]

@@ -168,8 +168,8 @@ def _check(asked: CaptureRequest) -> None:
     if asked.changes and not asked.is_live:
         raise InputError("--set is for what is judged while it passes; `stall-check` takes it, too")
     if asked.changes:
+        from pulsar_doctor.diagnosis.causes import load
         from pulsar_doctor.diagnosis.limits import limits_of
-        from pulsar_doctor.rules import load
 
         limits_of(load(), asked.changes)
     _ = asked.clients

@@ -82,8 +82,8 @@ def command(asked: ConsumeRequest) -> int:
     from secrets import token_hex
 
     from pulsar_doctor.consume import planning
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
-    from pulsar_doctor.rules import load
 
     _end_as_with_ctrl_c()
     planning.check(asked)
@@ -118,11 +118,11 @@ def _end_as_with_ctrl_c() -> None:
 
 
 def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.report.consume.live import LiveLines
     from pulsar_doctor.report.trace.rows import row_json
-    from pulsar_doctor.rules import load
 
     with needing("consume", "attaching consumers"):
         from pulsar_doctor.consume.session import session

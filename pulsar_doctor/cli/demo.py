@@ -83,10 +83,10 @@ class Act:
 
 def _play(where: Settings, receiver_queue_size: int) -> Act:
     from pulsar_doctor.consume.session import session
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.report.consume import story
     from pulsar_doctor.report.consume.live import LiveLines
-    from pulsar_doctor.rules import load
 
     slow, fast = _plans(receiver_queue_size)
     lines = LiveLines(story.wire)

@@ -27,9 +27,9 @@ from pulsar_doctor.printing.gate import stderr, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
-    from pulsar_doctor.diagnosis.checkup import Checkup
-    from pulsar_doctor.diagnosis.in_process import InProcess
-    from pulsar_doctor.diagnosis.judge import Judge
+    from pulsar_doctor.checkup.in_process import InProcess
+    from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.result import Checkup
     from pulsar_doctor.diagnosis.weighing import FailOn
     from pulsar_doctor.process.identity import Process
     from pulsar_doctor.process.looking import Looking
@@ -173,11 +173,11 @@ def _wanted(asked: ExamineRequest, will: str) -> bool:
 
 
 def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
-    from pulsar_doctor.diagnosis.checkup import Checkup
-    from pulsar_doctor.diagnosis.in_process import InProcess
-    from pulsar_doctor.diagnosis.judge import Judge
+    from pulsar_doctor.checkup.in_process import InProcess
+    from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.result import Checkup
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
-    from pulsar_doctor.rules import load
 
     process = InProcess(looking.told(), looking.again)
     judge = Judge(load(), limits_of(load(), asked.changes), wires_by="capture", process=process)
@@ -228,12 +228,12 @@ def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: 
 def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: ExamineRequest) -> Checkup:
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.diagnosis.live import Asking, of_fleet, of_topics
+    from pulsar_doctor.checkup.live import LiveRequest, of_fleet, of_topics
     from pulsar_doctor.report.progress import ProgressBar
 
     plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
     progress = ProgressBar(quiet=told("quiet"))
-    asking = Asking(where, plan, save=asked.save, say=say, progress=progress)
+    asking = LiveRequest(where, plan, save=asked.save, say=say, progress=progress)
     topics = [*process.topics, *_topics(asked)]
     if topics:
         return of_topics(asking, topics, judge)

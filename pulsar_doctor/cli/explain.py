@@ -11,8 +11,8 @@ from pulsar_doctor.cli._options import output_option, talk_options
 from pulsar_doctor.printing.gate import tell, tell_json
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.weighing import Rule
-    from pulsar_doctor.evidence.thresholds import Threshold
+    from pulsar_doctor.diagnosis.cause import Cause
+    from pulsar_doctor.diagnosis.thresholds import Threshold
 
 PERCENTAGES = """\
 What a percentage means: a share of states, measured by bench/calibration on states of which the
@@ -38,7 +38,7 @@ def command(code: str | None, *, output: str) -> None:
     pulsar-doctor explain permits-exhausted
     pulsar-doctor stall-check --trace DIR --set permits-exhausted.refill_wait=2m
     """
-    from pulsar_doctor.rules import load, named
+    from pulsar_doctor.diagnosis.causes import load, named
 
     rules = named([code]) if code else load()
     if output == "json":
@@ -48,7 +48,7 @@ def command(code: str | None, *, output: str) -> None:
         tell(*line.split("\n"))
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Cause) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
@@ -61,11 +61,11 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _title(rule: Rule) -> str:
+def _title(rule: Cause) -> str:
     return rule.text.strip().partition("\n")[0]
 
 
-def _overview(rules: tuple[Rule, ...] | list[Rule]) -> Iterator[str]:
+def _overview(rules: tuple[Cause, ...] | list[Cause]) -> Iterator[str]:
     for rule in rules:
         yield rule.code
         yield f"  {_title(rule)}"
@@ -77,7 +77,7 @@ def _overview(rules: tuple[Rule, ...] | list[Rule]) -> Iterator[str]:
     yield "pulsar-doctor explain CODE tells more; --set RULE.THRESHOLD=VALUE changes a threshold."
 
 
-def _in_full(rule: Rule) -> Iterator[str]:
+def _in_full(rule: Cause) -> Iterator[str]:
     yield rule.code
     yield ""
     yield rule.text.strip()
@@ -92,7 +92,7 @@ def _in_full(rule: Rule) -> Iterator[str]:
     yield PERCENTAGES
 
 
-def _set(rule: Rule, threshold: Threshold) -> str:
+def _set(rule: Cause, threshold: Threshold) -> str:
     value = f"{threshold.default:g}"
     said = f"{value}s" if threshold.unit == "seconds" else f"{value}  ({threshold.unit})"
     return f"{rule.code}.{threshold.name}={said}"

@@ -153,7 +153,7 @@ def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
 
 def _chosen(trace_dir: Path, asked: SimulateRequest) -> tuple[Seen, Sequence[str]]:
     """The one subscription of the trace that is meant; and what is to be told of the trace."""
-    from pulsar_doctor.diagnosis.recorded import open_folder
+    from pulsar_doctor.checkup.recorded import open_folder
     from pulsar_doctor.errors import InputError
     from pulsar_doctor.simulate.replaying import COLUMNS, chosen, seen
 
@@ -171,9 +171,9 @@ def _ns(seconds: float) -> int:
 
 
 def _verdict(simulation: Simulation) -> Any:
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose_wire
-    from pulsar_doctor.rules import load
 
     rules = load()
     return diagnose_wire(simulation.timeline.subscriptions(), rules, limits_of(rules))[0]

@@ -42,10 +42,10 @@ from pulsar_doctor.report.stall_check.formats import FORMATS
 if TYPE_CHECKING:
     from pulsar_doctor.broker.sampling.joining import LastSamples
     from pulsar_doctor.broker.settings import Settings
-    from pulsar_doctor.diagnosis.checkup import Checkup
-    from pulsar_doctor.diagnosis.judge import Judge
-    from pulsar_doctor.diagnosis.live import Progress
-    from pulsar_doctor.diagnosis.recorded import ReadTrace
+    from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.live import Progress
+    from pulsar_doctor.checkup.recorded import ReadTrace
+    from pulsar_doctor.checkup.result import Checkup
 
     Talk = tuple[Callable[[str], None], Progress | None]
 
@@ -191,9 +191,9 @@ def _noted(checkup: Checkup, trace: ReadTrace | None) -> Checkup:
 
 
 def _judge(asked: StallCheckRequest) -> Judge:
-    from pulsar_doctor.diagnosis.judge import Judge
+    from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.diagnosis.causes import load, named
     from pulsar_doctor.diagnosis.limits import limits_of
-    from pulsar_doctor.rules import load, named
 
     left_out = {rule.code for rule in named(asked.skip)}
     limits = limits_of(load(), asked.changes)
@@ -202,20 +202,20 @@ def _judge(asked: StallCheckRequest) -> Judge:
 
 
 def _comparing(judge: Judge, file: str, asked: StallCheckRequest) -> Judge:
-    from pulsar_doctor.diagnosis.recorded import read_earlier
+    from pulsar_doctor.checkup.recorded import read_earlier
 
     return replace(judge, earlier=read_earlier(file, asked.topics, judge))
 
 
 def _trace(asked: StallCheckRequest) -> ReadTrace | None:
-    from pulsar_doctor.diagnosis.recorded import read_trace
+    from pulsar_doctor.checkup.recorded import read_trace
 
     folder = asked.trace_dir
     return None if folder is None else read_trace(folder, say=say, say_more=say_more)
 
 
 def _of_trace(trace: ReadTrace, judge: Judge, asked: StallCheckRequest) -> Checkup:
-    from pulsar_doctor.diagnosis.recorded import of_trace
+    from pulsar_doctor.checkup.recorded import of_trace
 
     return of_trace(trace, asked.topics, judge)
 
@@ -239,7 +239,7 @@ def _of_both(where: Settings, trace: ReadTrace, both: Judge, asked: StallCheckRe
 
 def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:
     from pulsar_doctor.broker.samples import moment_ms
-    from pulsar_doctor.diagnosis.recorded import of_files
+    from pulsar_doctor.checkup.recorded import of_files
 
     return of_files(
         asked.stats_files,
@@ -268,11 +268,11 @@ def _of_broker(
 ) -> Checkup:
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.diagnosis.live import Asking, of_fleet, of_topics
+    from pulsar_doctor.checkup.live import LiveRequest, of_fleet, of_topics
     from pulsar_doctor.report.progress import ProgressBar
 
     tell, progress = talk or (say, None)
-    asking = Asking(
+    asking = LiveRequest(
         where,
         SamplingPlan(asked.window_seconds, asked.interval_seconds),
         asked.concurrency,
@@ -290,8 +290,8 @@ def _of_broker(
 
 def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
     from pulsar_doctor.broker.sampling.joining import LastSamples
+    from pulsar_doctor.checkup.steadying import Steadying
     from pulsar_doctor.cli._watching import shown, watch
-    from pulsar_doctor.diagnosis.steadying import Steadying
 
     kept, steadying = LastSamples(), Steadying()
 

@@ -114,8 +114,8 @@ def command(asked: TapRequest) -> int:
 
     What is null is not known.
     """  # fmt: skip
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
-    from pulsar_doctor.rules import load
     from pulsar_doctor.tap.own_trace import own_trace
 
     limits_of(load(), asked.changes)  # a wrong --set is said before anything starts
@@ -261,7 +261,7 @@ def _judged(
 def _diagnoses(timeline: Timeline, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose
-    from pulsar_doctor.rules import load
+    from pulsar_doctor.diagnosis.causes import load
 
     rules = load()
     limits = limits_of(rules, changes)

@@ -178,9 +178,9 @@ def compact(folder: Path, *, output: str) -> None:
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     """Incarnation -> verdict, of the consumers that `stall-check` would judge."""
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose_wire, verdict_of
-    from pulsar_doctor.rules import load
 
     rules = load()
     verdicts: dict[int, str] = {}
@@ -191,6 +191,6 @@ def _verdicts(timeline: Timeline) -> Mapping[int, str]:
 
 
 def _open(folder: Path) -> Trace:
-    from pulsar_doctor.diagnosis.recorded import open_folder
+    from pulsar_doctor.checkup.recorded import open_folder
 
     return open_folder(folder, say)

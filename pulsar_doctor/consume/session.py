@@ -22,7 +22,8 @@ from pulsar_doctor.consume.planning import PULSAR_CLIENT, WIRE
 from pulsar_doctor.consume.tallies import AckCommands, Handed
 from pulsar_doctor.consume.totals import AckTotals, RunTotals, delay_totals
 from pulsar_doctor.consume.working import Budget, Watcher, Worker
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, diagnose_wire
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, diagnose_wire
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.observer.following import LOCK_WAIT_SECONDS
@@ -161,7 +162,7 @@ class Session(Watcher):
             self.timeline.pass_time(time.time_ns() // 1000, time.monotonic_ns())
             return self.timeline.subscriptions()
 
-    def diagnoses(self, rules: Sequence[Rule], limits: RuleLimits) -> list[Diagnosis]:
+    def diagnoses(self, rules: Sequence[Cause], limits: CauseLimits) -> list[Diagnosis]:
         """The verdict on each subscription."""
         return diagnose_wire(self.subscriptions(), rules, limits)
 

@@ -1,4 +1,5 @@
-"""Asks the rules of all that there is to see of a subscription, and weighs what they answer.
+"""What is wrong with a subscription, how sure that is, and what to do: findings and suspects. Pure.
 
-weighing is pure; live and recorded bring what is judged: brokers, traces and files.
+causes/ has one file for each cause; clues, hypotheses and fitted numbers make suspects where the
+checks do not decide; actions/ are what several causes advise; weighing makes one verdict of it.
 """

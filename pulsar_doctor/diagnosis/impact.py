@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SHARING
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import Finding
+from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import (
     UNACKED_DEFAULTS,

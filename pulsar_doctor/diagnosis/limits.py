@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from pulsar_doctor.diagnosis.weighing import Rule
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.thresholds import Threshold
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.evidence.thresholds import Threshold
 from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.spelling import near
 
 
-def limits_of(rules: Sequence[Rule], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+def limits_of(rules: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
     """The thresholds of the rules. changes: texts `rule.threshold=value`, durations with a unit.
 
     Raises InputError where a change names no rule or threshold, or its value is no number.

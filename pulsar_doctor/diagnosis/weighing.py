@@ -8,38 +8,37 @@ source can never tell is said in `not_told` and makes nothing unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from pulsar_doctor.diagnosis.certainty import sure
-from pulsar_doctor.diagnosis.looks import Look
-from pulsar_doctor.diagnosis.remedied import After
-from pulsar_doctor.diagnosis.telling import consumers_of, remedy_of, told_of
-from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.evidence import by_wire
-from pulsar_doctor.evidence.answers import (
-    HEALTHY,
-    NONE_OF_THESE,
-    PROCESS,
+from pulsar_doctor.diagnosis.answers import (
     SEVERITIES,
-    Answers,
+    CauseAnswer,
     Finding,
-    NotTold,
-    RuleAnswer,
+    NotReported,
     RuledOut,
     Suspect,
     Unknown,
 )
+from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
+from pulsar_doctor.diagnosis.context import consumers_of, remedy_of, with_context
+from pulsar_doctor.diagnosis.decide_step import DecideStep
+from pulsar_doctor.diagnosis.fitted import sure
+from pulsar_doctor.diagnosis.followup import After
+from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
+from pulsar_doctor.diagnosis.ranking import LIKELY, hidden_by_health, suspects_of
+from pulsar_doctor.diagnosis.ruling_out import ruled_out
+from pulsar_doctor.diagnosis.thresholds import Limits
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
-from pulsar_doctor.suspects.ranking import LIKELY, hidden_by_health, suspects_of
-from pulsar_doctor.suspects.ruling_out import ruled_out
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
-ToldBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
+ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
 FailOn = Literal["stalled", "suspect", "warning", "never"]
 FAILS: dict[FailOn, set[Status]] = {
     "stalled": {"stalled"},
@@ -47,26 +46,6 @@ FAILS: dict[FailOn, set[Status]] = {
     "warning": {"stalled", "warning"},
     "never": set(),
 }
-NO_STALL = frozenset(  # what would be a warning, or nothing, if it were decided
-    {"ack-hole", "acks-held-back", "backlog-counter-wrong", "delayed-messages",
-    "dispatch-throttled", "holes-over-limit", "no-consumer", "not-acknowledging", "permits-differ",
-    "redelivery-storm", "paused", "slow-but-progressing", HEALTHY, NONE_OF_THESE} )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One file of rules/. needs: any one of these sources. explains: other codes.
-
-    remedy: where it is the same for everybody.
-    """
-
-    code: str
-    text: str
-    check: Callable[[SubscriptionView, Limits], Answers]
-    needs: frozenset[str]
-    thresholds: tuple[Threshold, ...] = ()
-    explains: frozenset[str] = frozenset()
-    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +85,8 @@ class Diagnosis:
     consumers: tuple[ToldConsumer, ...] | None = None
     suspects: tuple[Suspect, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
-    sources: tuple[ToldBy, ...] = ()
-    looks: tuple[Look, ...] | None = None
+    sources: tuple[ReportedBy, ...] = ()
+    looks: tuple[DecideStep, ...] | None = None
     after: After | None = None
     steady: Steady | None = None
 
@@ -116,24 +95,24 @@ class Diagnosis:
         return consumer.incarnation in self.incarnations
 
 
-RuleLimits = Mapping[str, Limits]  # by code; `limits.limits_of` makes it
+CauseLimits = Mapping[str, Limits]  # by code; `limits.limits_of` makes it
 
 
 @dataclass(frozen=True, slots=True)
 class _Weighed:
-    findings: list[tuple[Rule, Finding]] = field(default_factory=list)
-    unknown: list[tuple[Rule, Unknown]] = field(default_factory=list)
+    findings: list[tuple[Cause, Finding]] = field(default_factory=list)
+    unknown: list[tuple[Cause, Unknown]] = field(default_factory=list)
     undecided: dict[str, list[Unknown]] = field(default_factory=dict)
     not_told: list[str] = field(default_factory=list)
 
-    def add(self, rule: Rule, answers: Iterable[RuleAnswer]) -> None:
+    def add(self, rule: Cause, answers: Iterable[CauseAnswer]) -> None:
         """What one rule found; otherwise the first thing unknown, otherwise the first not told."""
         said = tuple(answers)
         if not said:
             return
         findings = [(rule, answer) for answer in said if isinstance(answer, Finding)]
         unknown = [(rule, answer) for answer in said if isinstance(answer, Unknown)]
-        reasons = [answer.reason for answer in said if isinstance(answer, NotTold)]
+        reasons = [answer.reason for answer in said if isinstance(answer, NotReported)]
         if findings:
             self.findings.extend(findings)
         elif unknown:
@@ -143,25 +122,33 @@ class _Weighed:
             self.not_told.append(f"{rule.code}: {reasons[0]}")
 
 
-def diagnose(view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits) -> Diagnosis:
+def diagnose(view: SubscriptionView, rules: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
     """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
     found, undecided = weighed_by(view, rules, limits)
+    hypotheses = hypotheses_of(rules)
     if found.status == "healthy":
         known = {each.code for each in found.findings}
-        return replace(found, suspects=_advised(view, hidden_by_health(view, known), rules))
+        hidden = hidden_by_health(view, hypotheses, known)
+        return replace(found, suspects=_advised(view, hidden, rules))
     named = {each.code for each in found.findings if each.severity != "info"}
     return replace(
         found,
         findings=tuple(map(_measured, found.findings)),
-        suspects=_advised(view, suspects_of(view, undecided, named), rules)
+        suspects=_advised(view, suspects_of(view, hypotheses, undecided, named), rules)
         if undecided or found.status == "unknown"
         else (),
-        ruled_out=tuple(each for each in ruled_out(view) if each.code not in named),
+        ruled_out=tuple(each for each in ruled_out(view, hypotheses) if each.code not in named),
     )
 
 
+def hypotheses_of(causes: Iterable[Cause]) -> tuple[Hypothesis, ...]:
+    """What each of these causes is suspected by, and that nothing is wrong."""
+    own = (cause.hypothesis for cause in causes)
+    return (*(each for each in own if each is not None), HEALTHY_HYPOTHESIS)
+
+
 def _advised(
-    view: SubscriptionView, suspects: Sequence[Suspect], rules: Iterable[Rule]
+    view: SubscriptionView, suspects: Sequence[Suspect], rules: Iterable[Cause]
 ) -> tuple[Suspect, ...]:
     """Each with what to do if it is that."""
     if not suspects:
@@ -183,14 +170,14 @@ def _measured(finding: Finding) -> Finding:
 
 
 def weighed_by(
-    view: SubscriptionView, rules: Sequence[Rule], limits: RuleLimits
+    view: SubscriptionView, rules: Sequence[Cause], limits: CauseLimits
 ) -> tuple[Diagnosis, dict[str, list[Unknown]]]:
     """The verdict with the rules' own grades, without suspects; and what is undecided, by code."""
     weighed = _Weighed()
     for rule in rules:
         weighed.add(rule, _ask(rule, view, limits[rule.code]))
     decided = sorted(_root_causes(weighed.findings), key=_worst_first)
-    findings = tuple(told_of(view, finding) for finding in decided)
+    findings = tuple(with_context(view, finding) for finding in decided)
     not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
     unknown = (*map(Unknown, view.cannot_be), *(unknown for _, unknown in weighed.unknown))
     found = Diagnosis(
@@ -212,25 +199,25 @@ def weighed_by(
 
 def diagnose_wire(
     subscriptions: Iterable[Subscription],
-    rules: Sequence[Rule],
-    limits: RuleLimits,
-    told_by: ToldBy = "trace",
+    rules: Sequence[Cause],
+    limits: CauseLimits,
+    told_by: ReportedBy = "trace",
 ) -> list[Diagnosis]:
     """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
     views = (by_wire.subscription_view(wire) for wire in subscriptions)
     return [replace(diagnose(view, rules, limits), sources=(told_by,)) for view in views]
 
 
-def _ask(rule: Rule, view: SubscriptionView, limits: Limits) -> Iterable[RuleAnswer]:
+def _ask(rule: Cause, view: SubscriptionView, limits: Limits) -> Iterable[CauseAnswer]:
     if rule.needs == {PROCESS} and PROCESS not in view.sources:
         return []  # of `examine` alone: not a line in every other verdict
     if not rule.needs & view.sources:
-        return [NotTold(f"needs {' or '.join(sorted(rule.needs))}")]
+        return [NotReported(f"needs {' or '.join(sorted(rule.needs))}")]
     missing = view.refused or view.gap
     return [Unknown(missing)] if missing else rule.check(view, limits)
 
 
-def _root_causes(found: Sequence[tuple[Rule, Finding]]) -> Iterator[Finding]:
+def _root_causes(found: Sequence[tuple[Cause, Finding]]) -> Iterator[Finding]:
     """Findings that no other one explains, each as severe as the worst that it explains."""
     for rule, finding in found:
         if any(_explains(other, cause, finding) for other, cause in found):
@@ -240,7 +227,7 @@ def _root_causes(found: Sequence[tuple[Rule, Finding]]) -> Iterator[Finding]:
         yield replace(finding, severity=worst)
 
 
-def _explains(rule: Rule, cause: Finding, finding: Finding) -> bool:
+def _explains(rule: Cause, cause: Finding, finding: Finding) -> bool:
     return (
         finding.code in rule.explains
         and finding.code != cause.code
@@ -286,5 +273,4 @@ def stall_is_likely(diagnosis: Diagnosis) -> bool:
     """Whether one of its suspects would be a stall and is likely; what is healthy is none."""
     if diagnosis.status == "healthy":
         return False
-    likely = (each.code for each in diagnosis.suspects if each.probability >= LIKELY)
-    return any(code not in NO_STALL for code in likely)
+    return any(each.stalls and each.probability >= LIKELY for each in diagnosis.suspects)

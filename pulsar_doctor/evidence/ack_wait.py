@@ -6,14 +6,10 @@ that will be follows from the pace of the window, or from the pace of all a cons
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import Severity, Unknown
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.wording.durations import duration
-
-ROUND = 1000  # messages: limits as large as that are set to whole multiples of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,58 +68,6 @@ class AckWait:
             return self.silence
         ago = f" (last ack or message {self.acks.quiet} ago)" if self.acks.quiet else ""
         return f"in about {duration(self.seconds)}{ago}"
-
-    def _without_clock(self, at_limit: int) -> Severity | None:
-        """Where what is held shows by itself that no ack came, whenever that was; else None.
-
-        So it is where nothing has ever been acknowledged, and where all is held that a large round
-        limit allows: each ack would have taken one off. at_limit: messages.
-        """
-        acks = self.acks
-        if acks.quiet is not None and acks.quiet.exact:
-            return None
-        fits = at_limit >= ROUND and at_limit % ROUND == 0
-        if fits and not (acks.acked or acks.acknowledged):
-            return "stalled"
-        return "warning" if acks.never else None
-
-    def verdict(
-        self, limits: Mapping[str, float], at_limit: int | None = None
-    ) -> Severity | Unknown | None:
-        """By `slow_wait`, `refill_wait` and `just_now`; None: they come soon enough.
-
-        at_limit: messages that are held, where that may show by itself that no ack came.
-        """
-        verdict = self._by_clock(limits)
-        if isinstance(verdict, Unknown) and at_limit is not None:
-            return self._without_clock(at_limit) or verdict
-        return verdict
-
-    def _by_clock(self, limits: Mapping[str, float]) -> Severity | Unknown | None:
-        if self.acks.quiet is not None and self.acks.quiet.ms >= limits["refill_wait"] * 1000:
-            return "stalled"
-        if self.acks.acknowledged:
-            return self._by_pace(limits)
-        if self.acks.quiet is None:
-            return Unknown("since when nothing is acknowledged is not told")
-        if self.acks.quiet.ms < limits["just_now"] * 1000:
-            clock = "" if self.acks.quiet.exact else " by a clock that is not told (see --at)"
-            return Unknown(f"its last ack or message came {self.acks.quiet} ago{clock}: look again")
-        if self.acks.acked and self.acks.acknowledged is None:
-            return Unknown("acks come, but how many is not told")
-        if self.acks.acked and self.acks.batches:
-            return Unknown("acks come, but a batch counts as unacknowledged until the last of it")
-        if self.seconds is None and self.acks.may_fit:
-            return Unknown(f"no ack came for {self.acks.quiet}, which may be as usual: look again")
-        return "stalled" if self.seconds is None else self._by_pace(limits)
-
-    def _by_pace(self, limits: Mapping[str, float]) -> Severity | Unknown | None:
-        seconds = self.seconds
-        if seconds is None:
-            return Unknown("acks come, but the length of the window is not told (see --interval)")
-        if seconds <= limits["slow_wait"]:
-            return None
-        return "warning" if seconds <= limits["refill_wait"] else "stalled"
 
 
 def in_rhythm(quiet_ms: int, pace_seconds: float) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.broker.stats.topic import ConsumerStats
-from pulsar_doctor.evidence.answers import STATS
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.standing import Standing, returned_in_life, standings
 from pulsar_doctor.evidence.starvation import Starving, held_by, quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import acks_of, unacked_limit_of

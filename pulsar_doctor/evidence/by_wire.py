@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
-from pulsar_doctor.evidence.answers import WIRE
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
 from pulsar_doctor.evidence.wire_pace import pace

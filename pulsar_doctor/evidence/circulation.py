@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.age import Age
 
 STEP = 10.0  # seconds that a Recent counts together
 

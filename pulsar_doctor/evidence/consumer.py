@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.functions import FunctionInstance
-from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
-from pulsar_doctor.evidence.answers import Measure
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.keys import Draining
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
 from pulsar_doctor.ledger.balance import Pace

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckHole

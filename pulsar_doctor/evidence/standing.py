@@ -24,8 +24,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.sample import Age, Moment
+from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
 from pulsar_doctor.evidence.standing import Standing, standings
 from pulsar_doctor.evidence.subscription import UnackedLimit

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
-from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS, Age
+from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.evidence.ack_wait import Acks
-from pulsar_doctor.evidence.answers import Measure
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.reading import BrokerReads
-from pulsar_doctor.evidence.thresholds import RECEIVER_QUEUE_SIZE, Limits
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import full_name
@@ -194,17 +193,3 @@ def backlog_measure(of: SubscriptionView) -> Measure:
     positions = backlog.entries is not None and (backlog.wrong or backlog.counter is None)
     name = "backlog_by_positions" if positions else "msg_backlog"
     return Measure(name, backlog.entries, "entries")
-
-
-def starving(view: SubscriptionView, limits: Limits) -> Iterator[ConsumerView]:
-    """Consumers to which the broker may not send though something is not consumed.
-
-    limits: of a rule, which may tell RECEIVER_QUEUE_SIZE. Not those for whom silence is nothing:
-    standbys, readers and other non-durable subscriptions, and where the backlog is empty.
-    """
-    if view.quiet_is_fine:
-        return
-    size = int(limits.get(RECEIVER_QUEUE_SIZE.name, RECEIVER_QUEUE_SIZE.default))
-    for consumer in view.consumers or ():
-        if consumer.without_permits and consumer.active is not False:
-            yield consumer if size < 0 else consumer.sized(size)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.values import Count
 
 

@@ -18,11 +18,11 @@ from pulsar_doctor.acks.persisting import (
 )
 from pulsar_doctor.acks.ranges import Axis, Range
 from pulsar_doctor.acks.written import Written, parse_written
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.fields import Position
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.sample import Age
 from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
 from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.shape import Shape, shape_of

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pulsar_doctor.evidence.answers import Finding, Measure
+from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.report.words import since_words, whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.suspicion import suspect_rows, undecided
 from pulsar_doctor.report.words import culprit, since_words, what_to_do, whereabouts

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pulsar_doctor.diagnosis.answers import NONE_OF_THESE, UNDECIDED, Clue, Probe, RuledOut, Suspect
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import (
-    NONE_OF_THESE,
-    UNDECIDED,
-    Clue,
-    Probe,
-    RuledOut,
-    Suspect,
-)
 from pulsar_doctor.report.words import accused, likelihood, share, whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, printable

@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.checkup.result import STATUSES
+from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, Action, Finding, Suspect
+from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import (
-    HEALTHY,
-    NONE_OF_THESE,
-    Action,
-    Finding,
-    Suspect,
-)
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.suspects.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.wording.printable import printable
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.rules import load
 from pulsar_doctor.trace.folder import Meta
 
 # Findings that say nothing of permits.

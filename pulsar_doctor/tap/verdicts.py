@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, RuleLimits, Status, diagnose
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, Status, diagnose
 from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.broker_told import BrokerTold
@@ -31,7 +32,7 @@ class Change:
 class Verdicts:
     """The verdicts as they stand. Changed in place by `judge`."""
 
-    def __init__(self, rules: Sequence[Rule], limits: RuleLimits) -> None:
+    def __init__(self, rules: Sequence[Cause], limits: CauseLimits) -> None:
         self._rules = rules
         self._limits = limits
         self._todo: deque[tuple[Subscription, bool]] = deque()  # and whether anybody is left

@@ -21,9 +21,9 @@ from pulsar_doctor.acks.doubts import (
 from pulsar_doctor.acks.entries import PAGE
 from pulsar_doctor.acks.ranges import Axis, Range
 from pulsar_doctor.acks.subscription import Acknowledgements
-from pulsar_doctor.diagnosis.trace_certain import certain_of
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.shape import shape_of
+from pulsar_doctor.holes.trace_bounds import certain_of
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, Row
 from pulsar_doctor.wire.commands import rows_of

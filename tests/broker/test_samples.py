@@ -21,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.broker.samples import ReadSamples, Recorder, StatsAnswer, moment_ms, read
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import ClusterLimits
 from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
-from pulsar_doctor.broker.stats.sample import Age, Sample
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.errors import DoctorError, InputError
 from tests.broker.recorded import NAMES, internal_of, recording, sample_of, stats_of
 

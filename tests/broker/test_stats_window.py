@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
-from pulsar_doctor.broker.stats.sample import Age, Sample
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import (
     ConsumerStats,
     PublisherStats,

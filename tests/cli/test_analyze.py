@@ -16,10 +16,10 @@ from urllib.parse import quote
 import pytest
 
 from pulsar_doctor.cli import run
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.rules import load
 from pulsar_doctor.spark.reading import look, read_traces
 from pulsar_doctor.trace.folder import META, segment_name
 from pulsar_doctor.trace.sealing import open_trace

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.diagnosis.certainty import sure
+from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.fitted import sure
+from pulsar_doctor.diagnosis.ranking import LIKELY
 from pulsar_doctor.report.words import POSSIBLE
-from pulsar_doctor.rules import load
-from pulsar_doctor.suspects.ranking import LIKELY
 from pulsar_doctor.wire.columns import TO_BROKER
 from tests.support.command_line import environment, pulsar_doctor
 from tests.support.documented import MOMENT, NOT_TOLD, Like

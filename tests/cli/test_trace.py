@@ -15,10 +15,10 @@ import pytest
 from pulsar_doctor import cli
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.report.trace.absent import require_named
 from pulsar_doctor.report.trace.consumers import sizes, summary_json, summary_lines
 from pulsar_doctor.report.trace.rows import SHOWN, fitting, seconds
 from pulsar_doctor.trace import verifying
+from pulsar_doctor.trace.named_rows import require_named
 from pulsar_doctor.trace.ring import Ring, RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import TO_BROKER, Row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.diagnosis.briefly import key_of, place, said, suspected
-from pulsar_doctor.evidence.answers import Suspect
+from pulsar_doctor.diagnosis.answers import Suspect
+from pulsar_doctor.diagnosis.short_form import in_short, key_of, place, suspected
 from tests.report.checkups import ORDERS, verdict
 
 
@@ -24,7 +24,7 @@ def test_whose_it_is() -> None:
     ],
 )
 def test_what_it_came_to(status: str, words: str) -> None:
-    assert said(verdict(status)) == words  # type: ignore[arg-type]
+    assert in_short(verdict(status)) == words  # type: ignore[arg-type]
 
 
 def test_what_is_suspected_where_it_came_to_nothing() -> None:

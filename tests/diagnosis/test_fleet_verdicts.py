@@ -11,13 +11,15 @@ import pytest
 from pulsar_doctor.broker.fleet import Scope
 from pulsar_doctor.broker.sampling import SamplingPlan
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.diagnosis.judge import Judge
-from pulsar_doctor.diagnosis.live import AT_ONCE, Asking, of_fleet
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule
+from pulsar_doctor.checkup.judge import Judge
+from pulsar_doctor.checkup.live import AT_ONCE, LiveRequest, of_fleet
+from pulsar_doctor.diagnosis.answers import Answers
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.thresholds import Limits
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.evidence.answers import STATS, Answers
+from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.thresholds import Limits
 from tests.broker.replayed import HEALTHY, cluster, states
 
 
@@ -35,14 +37,14 @@ class Asked:
         return iter(())
 
     def judge(self) -> Judge:
-        rule = Rule("asked", "", self.check, frozenset({STATS}))
+        rule = Cause("asked", "", self.check, frozenset({STATS}))
         return Judge([rule], {"asked": {}})
 
 
 def checkup(topics: Mapping[str, Sequence[Any]], asked: Asked) -> tuple[list[Diagnosis], list[str]]:
     """The verdicts in their order, and the reasons why anything could not be read."""
     with cluster(topics) as broker:
-        asking = Asking(Settings(admin_url=broker.url), SamplingPlan(0.0))
+        asking = LiveRequest(Settings(admin_url=broker.url), SamplingPlan(0.0))
         found = of_fleet(asking, Scope(), asked.judge())
         return list(found.examined()), [reason for _, reason in found.unreachable]
 

@@ -16,10 +16,10 @@ from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.evidence import by_stats
-from pulsar_doctor.rules import load
 from tests.scenarios import SCENARIOS
 from tests.scenarios.table import HEALTHY, stalled
 

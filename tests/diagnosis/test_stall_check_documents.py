@@ -15,11 +15,11 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_stats
-from pulsar_doctor.rules import load
 from tests.broker.recorded import NAMES, recording
 
 RULES = load()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_doctor.diagnosis.steadying import Steadying
+from pulsar_doctor.checkup.steadying import Steadying
 from pulsar_doctor.diagnosis.weighing import Status
 from tests.report.checkups import AT, STATUSES, checkup, verdict
 

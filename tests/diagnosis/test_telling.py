@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.samples import read
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.diagnosis.judge import Judge
+from pulsar_doctor.checkup.judge import Judge
+from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
+from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.context import consumers_of, with_context
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.telling import consumers_of, told_of
 from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.ack_wait import Acks
-from pulsar_doctor.evidence.answers import HEALTHY, STATS, Finding, Measure
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_least, exactly
-from pulsar_doctor.rules import load
-from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from tests.incidents.asking import LIMITS, RULES
+from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
 from tests.rules.stats_script import observed
 
 STATES = Path(__file__).parent.parent / "states" / "4.0.8"
@@ -61,11 +61,11 @@ def finding(summary: str = SAID, *evidence: Measure, **told: Any) -> Finding:
 
 
 def impact(of: SubscriptionView, found: Finding | None = None) -> str | None:
-    return told_of(of, found or finding()).impact
+    return with_context(of, found or finding()).impact
 
 
 def test_where_is_that_of_the_consumer_that_is_named() -> None:
-    told = told_of(view(IDLE, WORKER), finding())
+    told = with_context(view(IDLE, WORKER), finding())
     assert told.where == Whereabouts(
         "/10.0.3.7:51494", "Pulsar-Java-v4.0.8", "2026-05-01T10:00:00Z", TWO_HOURS
     )
@@ -75,26 +75,26 @@ def test_of_two_with_one_name_it_is_the_one_whose_address_the_rule_tells() -> No
     newer = replace(WORKER, address="/10.0.3.7:60000")
     both = view(WORKER, newer)
     said = Measure("address", "/10.0.3.7:60000", "")
-    assert told_of(both, finding()).where is None
-    where = told_of(both, finding(SAID, said)).where
+    assert with_context(both, finding()).where is None
+    where = with_context(both, finding(SAID, said)).where
     assert where is not None
     assert where.address == "/10.0.3.7:60000"
 
 
 @pytest.mark.parametrize("found", [finding(consumer=None), finding(consumer="has-left")])
 def test_where_nobody_that_is_there_is_named_there_is_no_place(found: Finding) -> None:
-    assert told_of(view(WORKER), found).where is None
+    assert with_context(view(WORKER), found).where is None
 
 
 def test_a_source_that_tells_no_place_gives_none() -> None:
-    assert told_of(view(ConsumerView(label="worker-3")), finding()).where is None
+    assert with_context(view(ConsumerView(label="worker-3")), finding()).where is None
 
 
 def test_since_is_the_moment_less_the_age_of_the_trouble() -> None:
-    told = told_of(view(WORKER), finding())
+    told = with_context(view(WORKER), finding())
     assert told.since == "2026-05-01T11:48:00.000Z"
     gap = finding(SAID, Measure("mark_delete_stood", 60, "seconds"), consumer=None)
-    assert told_of(view(WORKER), gap).since == "2026-05-01T11:59:00.000Z"
+    assert with_context(view(WORKER), gap).since == "2026-05-01T11:59:00.000Z"
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_since_is_the_moment_less_the_age_of_the_trouble() -> None:
 def test_since_is_not_told_without_a_moment_or_of_a_silence_in_its_rhythm(
     of: SubscriptionView,
 ) -> None:
-    assert told_of(of, finding()).since is None
+    assert with_context(of, finding()).since is None
 
 
 def test_since_is_not_told_where_no_number_of_the_finding_is_an_age() -> None:
-    assert told_of(view(WORKER), finding(SAID, Measure("backlog", 3, "entries"))).since is None
+    assert with_context(view(WORKER), finding(SAID, Measure("backlog", 3, "entries"))).since is None
 
 
 @pytest.mark.parametrize(

@@ -8,37 +8,37 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.diagnosis.checkup import Checkup
-from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import (
-    NO_STALL,
-    Diagnosis,
-    FailOn,
-    Rule,
-    Status,
-    diagnose,
-    exit_code,
-    verdict_of,
-)
-from pulsar_doctor.errors import InputError
-from pulsar_doctor.evidence import by_wire
-from pulsar_doctor.evidence.answers import (
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     NONE_OF_THESE,
-    WIRE,
     Answers,
+    CauseAnswer,
     Finding,
-    NotTold,
-    RuleAnswer,
+    NotReported,
     Severity,
     Suspect,
     Unknown,
 )
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.causes import load, named
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.weighing import (
+    Diagnosis,
+    FailOn,
+    Status,
+    diagnose,
+    exit_code,
+    hypotheses_of,
+    verdict_of,
+)
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.thresholds import Limits, Threshold
 from pulsar_doctor.ledger.balance import Forecast, Pace
 from pulsar_doctor.ledger.consumers import Subscription
-from pulsar_doctor.rules import load, named
 from pulsar_doctor.wording.durations import duration
 from tests.rules.test_rules import CASES
 from tests.rules.wire_script import played
@@ -51,9 +51,9 @@ def finding(code: str, severity: Severity, consumer: str | None, sure: float = 0
     return Finding(code, severity, sure, consumer, f"{code} of {consumer}", (), "wait")
 
 
-def rule(code: str, said: Sequence[RuleAnswer], *explains: str, **more: Any) -> Rule:
+def rule(code: str, said: Sequence[CauseAnswer], *explains: str, **more: Any) -> Cause:
     values = {"needs": frozenset({WIRE}), "explains": frozenset(explains), **more}
-    return Rule(code, code, lambda evidence, limits: iter(said), **values)
+    return Cause(code, code, lambda evidence, limits: iter(said), **values)
 
 
 def wire(*lines: str, at: str = "1s") -> Subscription:
@@ -61,7 +61,7 @@ def wire(*lines: str, at: str = "1s") -> Subscription:
     return subscription
 
 
-def judge(*rules: Rule, subscription: Subscription | None = None) -> Diagnosis:
+def judge(*rules: Cause, subscription: Subscription | None = None) -> Diagnosis:
     return diagnose(by_wire.subscription_view(subscription or wire()), rules, limits_of(rules))
 
 
@@ -83,7 +83,7 @@ def of(status: Status) -> Diagnosis:
     ],
 )
 def test_the_status_is_the_worst_severity_or_unknown(
-    said: list[list[RuleAnswer]], status: Status
+    said: list[list[CauseAnswer]], status: Status
 ) -> None:
     rules = [rule(f"rule-{number}", answers) for number, answers in enumerate(said)]
     assert judge(*rules).status == status
@@ -209,7 +209,11 @@ def test_exit_code(statuses: list[Status], fail_on: FailOn, code: int) -> None:
 def test_a_likely_stall_fails_where_a_suspicion_is_to_fail(
     status: Status, code: str, probability: float, fail_on: FailOn, exits: int
 ) -> None:
-    suspects = (Suspect(code, "w", probability, ""), Suspect("x", None, 1 - probability, ""))
+    stalls = {each.code for each in hypotheses_of(load()) if each.stalls}
+    suspects = (
+        Suspect(code, "w", probability, "", stalls=code in stalls),
+        Suspect("x", None, 1 - probability, ""),
+    )
     judged = replace(of(status), suspects=suspects)
     assert exit_code([of("healthy"), judged], fail_on) == exits
     checkup = Checkup("broker", [of("healthy"), judged])
@@ -223,9 +227,10 @@ def test_what_is_no_stall_is_a_rule_of_which_no_case_finds_one() -> None:
         for code, cases in CASES.items()
         if any(case.get("finds", {}).get("severity") == "stalled" for case in cases)
     }
-    assert {rule.code for rule in load()} - stalling == NO_STALL - {
-        HEALTHY, NONE_OF_THESE, "no-consumer",  # of which a stall is seen coming, never suspected
-    }  # fmt: skip
+    never = {each.code for each in hypotheses_of(load()) if not each.stalls} - {HEALTHY}
+    suspected = {each.code for each in hypotheses_of(load())}
+    # That the last consumer has left is seen as a stall, and never suspected.
+    assert suspected - stalling - {HEALTHY} == never - {"no-consumer"}
 
 
 @pytest.mark.parametrize(
@@ -283,7 +288,7 @@ def test_a_rule_gets_its_own_thresholds() -> None:
         return iter(())
 
     waits = Threshold("wait", 5.0, "seconds", "how long")
-    rules = [Rule("x", "x", check, frozenset({WIRE}), (waits,))]
+    rules = [Cause("x", "x", check, frozenset({WIRE}), (waits,))]
     diagnose(by_wire.subscription_view(wire()), rules, limits_of(rules, ["x.wait=9s"]))
     assert seen == [{"wait": 9.0}]
 
@@ -333,13 +338,14 @@ def test_a_length_of_time_as_a_person_says_it(seconds: float, text: str) -> None
 
 
 def test_what_a_source_can_never_tell_makes_nothing_unknown() -> None:
-    verdict = judge(rule("rule", [NotTold("this broker does not write it")]))
+    verdict = judge(rule("rule", [NotReported("this broker does not write it")]))
     assert verdict.status == "healthy"
     assert verdict.not_told == ("rule: this broker does not write it",)
 
 
 def test_of_many_answers_a_finding_counts_first_then_doubt_then_what_is_not_told() -> None:
-    cause, doubt, silence = finding("cause", "stalled", None), Unknown("doubt"), NotTold("silence")
+    cause = finding("cause", "stalled", None)
+    doubt, silence = Unknown("doubt"), NotReported("silence")
     verdict = judge(rule("x", [silence, doubt, cause]))
     assert (verdict.findings, verdict.not_told) == ((cause,), ())
     assert judge(rule("x", [silence, doubt, doubt])).not_told == ("x: doubt",)

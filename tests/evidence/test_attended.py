@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pulsar_doctor.broker.stats.backlog import Backlog
+from pulsar_doctor.diagnosis.answers import NotReported
+from pulsar_doctor.diagnosis.causes import no_consumer
 from pulsar_doctor.evidence import by_wire
-from pulsar_doctor.evidence.answers import STATS, NotTold
+from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.rules import no_consumer
 from tests.rules.wire_script import played
 
 LINES = ["0s subscribe w Exclusive", "0s flow w 10", "1s message w 10 singles"]
@@ -37,4 +38,4 @@ def test_one_of_the_trace_has_left_and_nobody_tells_who_came_since() -> None:
     assert view.consumers
     assert view.attended is None
     [answer] = no_consumer.check(view, {"reconnect_wait": 5})
-    assert isinstance(answer, NotTold)
+    assert isinstance(answer, NotReported)

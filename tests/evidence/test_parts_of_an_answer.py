@@ -9,11 +9,11 @@ import pytest
 
 from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import plain_stats, plain_windows
+from pulsar_doctor.diagnosis.actions.limits import raised_limit
+from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.evidence.by_stats import subscription_view
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.remedies.limits import raised_limit
-from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ruling_out import ruled_out
+from tests.incidents.asking import HYPOTHESES
 
 
 def view_of(part: Any) -> SubscriptionView:
@@ -69,8 +69,8 @@ def test_what_is_counted_on_shared_alone_is_no_failover() -> None:
 def test_who_is_left_out_may_be_the_one(code: str) -> None:
     whole = {"type": "Shared", "msgBacklog": 900, "unackedMessages": 88, "consumers": [BUSY]}
     short = view_of(cut(BUSY, unackedMessages=88))
-    assert code in {each.code for each in ruled_out(view_of(whole))}
-    assert code not in {each.code for each in ruled_out(short)}
+    assert code in {each.code for each in ruled_out(view_of(whole), HYPOTHESES)}
+    assert code not in {each.code for each in ruled_out(short, HYPOTHESES)}
     assert excluded(short, "no-consumer") == "at least 1 consumer is attached"
 
 

@@ -15,13 +15,13 @@ from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, hypotheses_of
 from pulsar_doctor.evidence import by_stats, by_wire
-from pulsar_doctor.evidence.answers import STATS, WIRE
+from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.rules import load
 from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TOPIC
 from tests.incidents.documents import of_version
 from tests.incidents.moments import Moment, Taken, taken_ms
@@ -30,6 +30,7 @@ from tests.incidents.script import SECOND
 Sources = frozenset[str]  # of "wire", "stats" and "internal"
 RULES = load()
 LIMITS = limits_of(RULES)
+HYPOTHESES = hypotheses_of(RULES)
 CODES = frozenset(rule.code for rule in RULES)
 NEEDS = {rule.code: rule.needs for rule in RULES}
 PART = {"wire": WIRE, "stats": STATS, "internal": STATS}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.evidence.answers import HEALTHY
-from pulsar_doctor.rules import load
+from pulsar_doctor.diagnosis.answers import HEALTHY
+from pulsar_doctor.diagnosis.causes import load
 from tests.incidents.moments import Moment, OfConsumer
 from tests.incidents.script import SECOND
 from tests.incidents.truth import MANY, REFILL_WAIT_NS, SLOW_WAIT_NS

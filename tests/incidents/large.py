@@ -12,7 +12,7 @@ from math import ceil
 from random import Random
 from typing import Any, Literal
 
-from pulsar_doctor.evidence.answers import HEALTHY
+from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TYPES
 from tests.incidents.causes import EXPLAINS, Cause
 from tests.incidents.documents import THROTTLED, Document, iso

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from pulsar_doctor.evidence.answers import Finding, Measure
+from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.values import Count
 from tests.incidents.asking import CODES, untellable
 from tests.incidents.moments import Moment, OfConsumer

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from pulsar_doctor.evidence.answers import Finding
+from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.simulate.clients import refill_threshold
 from pulsar_doctor.simulate.scenario import ProducedEntry
 from tests.incidents.asking import Samples

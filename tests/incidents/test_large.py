@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.evidence import by_stats
-from pulsar_doctor.evidence.answers import HEALTHY
 from tests.incidents.documents import Document
 from tests.incidents.large import KINDS, RANGES, Large, large
 from tests.incidents.moments import Taken

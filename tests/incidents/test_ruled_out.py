@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bench.calibration.states import QUESTIONS
-from pulsar_doctor.evidence.answers import HEALTHY
-from pulsar_doctor.suspects.ruling_out import ruled_out
-from tests.incidents.asking import view
+from pulsar_doctor.diagnosis.answers import HEALTHY
+from pulsar_doctor.diagnosis.ruling_out import ruled_out
+from tests.incidents.asking import HYPOTHESES, view
 from tests.incidents.causes import FACTS, causes
 from tests.incidents.moments import Incident, Moment, incident, played
 from tests.incidents.more import made_more
@@ -43,7 +43,7 @@ def said(moment: Moment) -> Iterator[tuple[str, str, str]]:
             continue
         cut = replace(samples, offsets=tuple(o for o in samples.offsets if o in there))
         seen = view(sources, moment, cut)
-        for each in ruled_out(seen) if seen is not None else ():
+        for each in ruled_out(seen, HYPOTHESES) if seen is not None else ():
             yield asked, each.code, each.because
 
 

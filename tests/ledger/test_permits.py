@@ -660,7 +660,7 @@ def takes_until(client: Client, goal: str) -> int:
     return len(ahead.hand)
 
 
-Rule = Callable[[int], int]
+Cause = Callable[[int], int]
 
 
 def half(size: int) -> int:
@@ -686,7 +686,7 @@ STEPS += [Client.settle, Client.give_back]
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 11)), min_size=30, max_size=90),
 )
 def test_the_ledger_holds_against_any_client_that_loses_nothing(
-    size: int, tells: bool, credits: bool, known: bool, rule: Rule, steps: list[tuple[Any, int]]
+    size: int, tells: bool, credits: bool, known: bool, rule: Cause, steps: list[tuple[Any, int]]
 ) -> None:
     client, ledger = (
         Client(size, rule(size), tells, credits),

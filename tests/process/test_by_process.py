@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_doctor.diagnosis.in_process import InProcess
+from pulsar_doctor.checkup.in_process import InProcess
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.evidence.by_process import full_topic, looked_into, subscription_views
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -14,7 +15,6 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.process.told import ClientConsumer, Inspection, ProcessTold, Sitting
-from pulsar_doctor.rules import load
 from tests.rules.wire_script import played
 
 ORDERS = "persistent://public/default/orders"

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import Action
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.actions.activity import activity_of
+from pulsar_doctor.diagnosis.actions.consumers import look, smaller_queue, treatment
+from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.ledger.balance import Pace
-from pulsar_doctor.remedies.consumers import look, smaller_queue, treatment
-from pulsar_doctor.remedies.going import going
 from tests.remedies.test_lines import view
 
 ONE = ConsumerView(
@@ -46,7 +46,7 @@ def texts(actions: tuple[Action, ...]) -> str:
 def test_hanging_and_slow_are_told_apart_where_the_view_does(
     consumer: ConsumerView, how: str
 ) -> None:
-    assert going(consumer) == how
+    assert activity_of(consumer) == how
 
 
 def test_what_hangs_is_looked_at_and_restarted_and_gets_no_smaller_queue() -> None:

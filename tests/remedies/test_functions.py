@@ -13,9 +13,9 @@ from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.samples.reading import StatsAnswer
 from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
 from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.diagnosis.actions.consumers import restart, treatment
+from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.remedies.consumers import restart, treatment
-from pulsar_doctor.remedies.sentence import remedy
 from tests.broker.test_samples import ORDERS, lines, save
 from tests.remedies.shell import assert_taken, plain_words
 from tests.remedies.test_going import ONE

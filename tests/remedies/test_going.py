@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.actions.activity import activity_of, state, verdict
+from pulsar_doctor.diagnosis.actions.keys import waiting_for
+from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 from pulsar_doctor.ledger.balance import Pace
-from pulsar_doctor.remedies.going import going, state, verdict
-from pulsar_doctor.remedies.keys import waiting_for
-from pulsar_doctor.remedies.sentence import remedy
 from tests.remedies.test_lines import view
 
 ONE = ConsumerView(
@@ -54,7 +54,7 @@ TAKER = replace(
     ],
 )
 def test_each_is_told_from_the_others(consumer: ConsumerView, how: str) -> None:
-    assert going(consumer) == how
+    assert activity_of(consumer) == how
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_each_is_told_from_the_others(consumer: ConsumerView, how: str) -> None:
     ],
 )
 def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: ConsumerView) -> None:
-    assert going(no_taker) != "keeps"
+    assert activity_of(no_taker) != "keeps"
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pulsar_doctor.diagnosis.actions.process import resting, unstuck
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.process.told import Sitting
-from pulsar_doctor.remedies.inside import resting, unstuck
 from tests.remedies.test_lines import view
 
 CHARGE = "com.acme.Billing.charge (Billing.java:88)"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.remedies.lines import (
+from pulsar_doctor.diagnosis.actions.commands import (
     admin,
     check,
     holes,
@@ -16,6 +15,7 @@ from pulsar_doctor.remedies.lines import (
     quoted,
     subscription_admin,
 )
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.remedies.shell import assert_taken, plain_words, words
 from tests.report.checkups import HOSTILE, pieces
 

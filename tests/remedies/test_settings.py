@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.remedies.settings import (
+from pulsar_doctor.diagnosis.actions.settings import (
     ACK_TIMEOUT,
     BATCHING_OFF,
     DEAD_LETTERS,

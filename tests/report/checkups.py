@@ -10,25 +10,25 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.diagnosis.checkup import Checkup
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import (
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.diagnosis.actions.commands import quoted
+from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     NONE_OF_THESE,
     Action,
     Clue,
     Finding,
-    Measure,
     Probe,
     RuledOut,
     Severity,
     Suspect,
     Unknown,
 )
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.remedies.lines import quoted
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from tests.support import schemas

@@ -24,10 +24,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pulsar_doctor.checkup.result import Cluster, Tally
 from pulsar_doctor.cli import stall_check
-from pulsar_doctor.diagnosis.checkup import Cluster, Tally
+from pulsar_doctor.diagnosis.answers import Severity
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
-from pulsar_doctor.evidence.answers import Severity
 from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.formats import FORMATS, write
 from pulsar_doctor.report.words import full_topic

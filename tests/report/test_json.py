@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.diagnosis.checkup import Cluster
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.evidence.values import Count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pulsar_doctor.diagnosis.checkup import Cluster
+from pulsar_doctor.checkup.result import Cluster
 from tests.report.checkups import ORDERS, checkup, verdict, written
 
 HEAD = ("checked_at", "source", "sources", "cluster")

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from tests.report.checkups import (
     actions_on,
     assert_actions_in_order,

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pulsar_doctor.diagnosis.checkup import Tally
+from pulsar_doctor.checkup.result import Tally
 from pulsar_doctor.diagnosis.weighing import Status
 from pulsar_doctor.report.stall_check.formats.nagios import exit_code
 from tests.report.checkups import caused, checkup, verdict, written

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.report.paper import Unpadded, console_on
 from pulsar_doctor.report.stall_check.formats import write
-from pulsar_doctor.rules import load
 from tests.report.checkups import checkup, finding, verdict
 from tests.support.command_line import environment
 from tests.trace.journals import TOPIC, Wire, slow_consumer, write_trace

@@ -22,7 +22,7 @@ import pyte
 import pytest
 from rich.console import Console
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Status
 from pulsar_doctor.report.stall_check.round_lines import RoundLines
 from pulsar_doctor.report.stall_check.round_screen import RoundScreen

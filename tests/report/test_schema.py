@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.evidence.answers import Measure
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.report.stall_check.formats import write
 from tests.report.checkups import actions_on, checkup, located, verdict
 from tests.report.test_json import HELD

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pulsar_doctor.diagnosis.answers import NONE_OF_THESE, Clue, Probe, RuledOut, Suspect, Unknown
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import NONE_OF_THESE, Clue, Probe, RuledOut, Suspect, Unknown
 from pulsar_doctor.report.words import cause
 from tests.report.checkups import (
     ANOTHER,

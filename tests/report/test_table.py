@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.diagnosis.checkup import Cluster, Taken
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.checkup.result import Cluster, Taken
+from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Measure, Unknown
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.report.words import whereabouts
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.evidence.answers import WHENS, Action, Finding
-from pulsar_doctor.remedies.settings import clients_of
+from pulsar_doctor.diagnosis.actions.settings import clients_of
+from pulsar_doctor.diagnosis.answers import WHENS, Action, Finding
 from tests.remedies.shell import assert_taken, plain_words
 from tests.rules.test_rules import CASES, RULES, each_case, judged, views_of
 

@@ -23,18 +23,20 @@ from typing import Any
 import pytest
 import yaml
 
+from pulsar_doctor.diagnosis.answers import SEVERITIES
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Rule, weighed_by
+from pulsar_doctor.diagnosis.weighing import Diagnosis, weighed_by
 from pulsar_doctor.evidence import by_stats, by_wire
-from pulsar_doctor.evidence.answers import PROCESS, SEVERITIES
 from pulsar_doctor.evidence.by_process import looked_into
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.process.told import Sitting
-from pulsar_doctor.rules import load
 from tests.rules.broker_script import told_by_broker
 from tests.rules.stats_script import observed
 from tests.rules.wire_script import played
@@ -78,7 +80,7 @@ def each_case() -> list[Any]:
     ]
 
 
-def judged(case: dict[str, Any], view: SubscriptionView, rules: list[Rule]) -> Diagnosis:
+def judged(case: dict[str, Any], view: SubscriptionView, rules: list[Cause]) -> Diagnosis:
     return weighed_by(view, rules, limits_of([*RULES.values()], case.get("set", ())))[0]
 
 
@@ -271,7 +273,7 @@ def test_what_a_rule_explains_is_a_rule_and_never_its_own_cause() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
-def test_each_rule_can_be_explained(rule: Rule) -> None:
+def test_each_rule_can_be_explained(rule: Cause) -> None:
     first, rest = rule.text.strip().split("\n", 1)
     assert first.endswith(".")
     assert "Source: " in rest or "Nothing is wrong with the broker" in rest

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.ledger.balance import Starvation
-from pulsar_doctor.rules import load
 from pulsar_doctor.simulate import formulas
 from pulsar_doctor.simulate.clients import CLIENTS, refill_threshold
 from pulsar_doctor.simulate.outcome import QUEUES, impossible, outcome

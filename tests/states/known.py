@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.evidence.answers import HEALTHY
+from pulsar_doctor.diagnosis.answers import HEALTHY
 from tests.scenarios import SCENARIOS
 
 Cause = tuple[str, str | None]

@@ -54,7 +54,7 @@ MOMENT = Like(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z")
 NUMBER, WHOLE = Like(float), Like(int)
 
 
-class NotTold:
+class NotReported:
     """What the rules could not judge: `code: why`, a line for each; new rules may add theirs."""
 
     def __eq__(self, other: object) -> bool:
@@ -65,7 +65,7 @@ class NotTold:
     __hash__ = None  # type: ignore[assignment]
 
 
-NOT_TOLD = NotTold()
+NOT_TOLD = NotReported()
 
 BOUNDED = ("mark_delete", "ranges", "acknowledged_entries", "holes", "hole_entries")
 

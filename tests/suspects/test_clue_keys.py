@@ -9,13 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from pulsar_doctor.suspects import clues_of_consumer, clues_of_subscription
-from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ranking import SUMMED, SUMMED_ALL
-from pulsar_doctor.suspects.weights import WEIGHTS
+from pulsar_doctor.diagnosis import consumer_clues, subscription_clues
+from pulsar_doctor.diagnosis.fitted import weights
+from pulsar_doctor.diagnosis.healthy import ANY_CONSUMER, EVERY_CONSUMER
+from tests.incidents.asking import HYPOTHESES
 
 BY_RULES = {"undecided", "settled"}  # what the rules have said, and no look at a view
-OF_ALL = {**SUMMED, **SUMMED_ALL}
+OF_ALL = {**ANY_CONSUMER, **EVERY_CONSUMER}
 pytestmark = pytest.mark.pure
 
 
@@ -32,7 +32,7 @@ def keys_of(module: ModuleType) -> Iterator[set[str]]:
 
 
 def seen() -> set[str]:
-    of_each, of_all = list(keys_of(clues_of_consumer)), list(keys_of(clues_of_subscription))
+    of_each, of_all = list(keys_of(consumer_clues)), list(keys_of(subscription_clues))
     assert all(of_each)
     assert all(of_all)
     assert len(of_each) > 30
@@ -55,8 +55,9 @@ def test_what_counts_is_a_clue_that_there_is() -> None:
     assert {key for keys in OF_ALL.values() for key in keys} <= seen()
 
 
-def test_every_clue_of_a_hypothesis_has_a_weight_and_speaks_one_way() -> None:
+def test_every_clue_of_a_fitted_cause_has_a_weight_and_speaks_one_way() -> None:
+    assert weights().keys() <= {each.code for each in HYPOTHESES}
     for each in HYPOTHESES:
         keys = (*each.speaks_for, *each.against)
         assert len(set(keys)) == len(keys), each.code
-        assert WEIGHTS[each.code].keys() == {"", *keys}, each.code
+        assert weights().get(each.code, {"": 0, **dict.fromkeys(keys, 0)}).keys() == {"", *keys}

@@ -11,10 +11,10 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.diagnosis.answers import Clue
+from pulsar_doctor.diagnosis.consumer_clues import of_consumers
+from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
-from pulsar_doctor.evidence.answers import Clue
-from pulsar_doctor.suspects.clues_of_consumer import of_consumers
-from pulsar_doctor.suspects.clues_of_subscription import of_subscription
 from tests.rules.stats_script import observed
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.diagnosis.fitted import weights
+from pulsar_doctor.diagnosis.ranking import cases_of, suspects_of
+from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.suspects.clues_of_subscription import of_subscription
-from pulsar_doctor.suspects.ranking import cases_of
-from pulsar_doctor.suspects.weights import WEIGHTS
+from tests.incidents.asking import HYPOTHESES
 from tests.rules.stats_script import observed
 
 NOTHING_ELSE = {
@@ -77,13 +78,19 @@ def test_one_gap_that_holds_very_many_entries_back_is_seen() -> None:
 
 
 def total(view: SubscriptionView, code: str) -> float:
-    [case] = [case for group in cases_of(view, {}) for case in group if case.of.code == code]
-    return case.total(WEIGHTS)
+    cases = [case for group in cases_of(view, HYPOTHESES, {}) for case in group]
+    [case] = [case for case in cases if case.of.code == code]
+    return case.total(weights())
+
+
+def share(view: SubscriptionView, code: str) -> float:
+    suspects = suspects_of(view, HYPOTHESES, {})
+    return next(each.probability for each in suspects if each.code == code)
 
 
 def test_they_speak_for_their_causes() -> None:
     wide, narrow = held_back(89_900), held_back(400)
-    assert total(wide, "ack-hole") > total(narrow, "ack-hole")
+    assert share(wide, "ack-hole") > share(narrow, "ack-hole")
     assert total(wide, "healthy") < total(narrow, "healthy")
     untold = {"entriesAddedCounter": None, "lastConfirmedEntry": None}
     below = view_of({**STANDS, "messagesConsumedCounter": -4000}, **untold)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.missing import OF_CONSUMER, OF_SUBSCRIPTION, missing_of
-from pulsar_doctor.suspects.ranking import suspects_of
+from pulsar_doctor.diagnosis.missing import OF_CONSUMER, OF_SUBSCRIPTION, missing_of
+from pulsar_doctor.diagnosis.ranking import suspects_of
+from tests.incidents.asking import HYPOTHESES
 from tests.suspects.test_rates import view_of
 
 
@@ -24,5 +24,6 @@ def test_what_is_told_is_not_missing() -> None:
 
 def test_without_consumers_they_are_what_is_missing() -> None:
     view = view_of({"msgRateOut": 0.0})
-    [stuck] = [each for each in suspects_of(view, {}) if each.code == "permits-exhausted"]
+    suspects = suspects_of(view, HYPOTHESES, {})
+    [stuck] = [each for each in suspects if each.code == "permits-exhausted"]
     assert stuck.missing == ("consumers",)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.evidence.answers import STATS
+from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import exactly
-from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ruling_out import ruled_out
+from tests.incidents.asking import HYPOTHESES
 
 A, B = ConsumerView(label="a"), ConsumerView(label="b")
 BARE = SubscriptionView(
@@ -27,7 +27,7 @@ BARE = SubscriptionView(
 
 
 def out(view: SubscriptionView) -> set[str]:
-    return {each.code for each in ruled_out(view)}
+    return {each.code for each in ruled_out(view, HYPOTHESES)}
 
 
 def beside(one: dict[str, Any], other: dict[str, Any], **more: Any) -> SubscriptionView:

@@ -8,15 +8,16 @@ from functools import cache
 
 import pytest
 
-from pulsar_doctor.diagnosis.certainty import MEASURED, sure
+from pulsar_doctor.diagnosis import fitted
+from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.fitted import sure
+from pulsar_doctor.diagnosis.ranking import shares_of, suspects_of, total_of
+from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, weighed_by
-from pulsar_doctor.evidence.answers import HEALTHY, NONE_OF_THESE, PROCESS
+from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.suspects.hypotheses import HYPOTHESES
-from pulsar_doctor.suspects.ranking import shares_of
-from pulsar_doctor.suspects.ruling_out import ruled_out
-from pulsar_doctor.suspects.weights import WEIGHTS
-from tests.incidents.asking import CODES, LIMITS, RULES, Samples, view
+from tests.incidents.asking import CODES, HYPOTHESES, LIMITS, RULES, Samples, view
 from tests.incidents.causes import causes, is_right
 from tests.incidents.moments import Moment, incident
 from tests.incidents.questions import ALL, BOTH_STATS, INTERNAL, STATS, WIRE
@@ -67,7 +68,7 @@ def test_nothing_that_is_true_is_ruled_out() -> None:
     seen_codes = set()
     for moment, seen in views():
         true = causes(moment)
-        for excluded in ruled_out(seen):
+        for excluded in ruled_out(seen, HYPOTHESES):
             seen_codes.add(excluded.code)
             told = f"{moment.incident.script.seed}: {excluded.because}"
             assert not is_right((excluded.code, None), true), told
@@ -97,7 +98,7 @@ def test_unknown_is_never_bare_and_shares_sum_to_one() -> None:
 
 def test_more_for_a_suspect_makes_it_likelier() -> None:
     for hypothesis in HYPOTHESES:
-        own = WEIGHTS[hypothesis.code]
+        own = fitted.weights().get(hypothesis.code, {})
         assert all(weight >= 0 for key, weight in own.items() if key), hypothesis.code
     low, high = shares_of([-1.0, 0.5])[0], shares_of([0.0, 0.5])[0]
     assert low < high
@@ -111,8 +112,8 @@ def test_every_rule_is_a_hypothesis_and_every_hypothesis_a_rule() -> None:
 
 
 def test_grades_become_what_was_measured_and_never_certainty() -> None:
-    assert all(0 < share < 1 for by in MEASURED.values() for share in by.values())
-    for by in MEASURED.values():
+    assert all(0 < share < 1 for by in fitted.certainty().values() for share in by.values())
+    for by in fitted.certainty().values():
         assert list(by.values()) == sorted(by.values()), "surer rules are not less often right"
     for (_, seen), said in zip(views(), diagnoses(), strict=True):
         found, _ = weighed_by(seen, RULES, LIMITS)
@@ -120,3 +121,25 @@ def test_grades_become_what_was_measured_and_never_certainty() -> None:
             graded = rule.severity != "info"
             expected = sure(rule.code, rule.confidence) if graded else rule.confidence
             assert (shown.code, shown.confidence) == (rule.code, expected)
+
+
+def test_a_cause_that_is_not_fitted_yet_is_ranked_by_its_prior() -> None:
+    new = Hypothesis("something new", speaks_for=("waits",), code="new-cause")
+    assert "new-cause" not in fitted.weights()
+    expected = fitted.prior() + fitted.UNMEASURED
+    assert total_of("new-cause", [("waits", 1)], fitted.weights()) == expected
+    ranked = [suspects_of(seen, (*HYPOTHESES, new), {}) for _, seen in views()[::20]]
+    assert any(suspect.code == "new-cause" for suspects in ranked for suspect in suspects)
+    for suspects in ranked:
+        assert sum(each.probability for each in suspects) == pytest.approx(
+            bool(suspects), abs=0.005
+        )
+
+
+@pytest.mark.parametrize("skipped", ["permits-exhausted", "not-acknowledging", "redelivery-storm"])
+def test_a_skipped_cause_is_neither_suspected_nor_ruled_out(skipped: str) -> None:
+    rest = [rule for rule in RULES if rule.code != skipped]
+    for _, seen in views()[::5]:
+        said = diagnose(seen, rest, LIMITS)
+        assert skipped not in {each.code for each in (*said.suspects, *said.ruled_out)}
+    assert any(skipped in {each.code for each in said.suspects} for said in diagnoses()[::5])

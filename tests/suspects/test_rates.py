@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.diagnosis.ranking import cases_of, suspects_of
+from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.suspects.clues_of_subscription import of_subscription
-from pulsar_doctor.suspects.ranking import cases_of, suspects_of
+from tests.incidents.asking import HYPOTHESES
 from tests.rules.stats_script import observed
 
 NOBODY_TOLD = {"samples": ["0s"], "clock": "not told", "consumers": "not told"}
@@ -47,7 +48,7 @@ def test_where_several_tell_their_own_the_sum_says_nothing() -> None:
 
 
 def shares(view: SubscriptionView) -> dict[str, float]:
-    return {each.code: each.probability for each in suspects_of(view, {})}
+    return {each.code: each.probability for each in suspects_of(view, HYPOTHESES, {})}
 
 
 def test_messages_that_go_out_speak_for_health_and_what_comes_back_for_a_storm() -> None:
@@ -60,6 +61,6 @@ def test_messages_that_go_out_speak_for_health_and_what_comes_back_for_a_storm()
 
 def test_a_clue_that_was_not_measured_yet_has_the_weight_1() -> None:
     view = view_of({"msgRateOut": 1200.0})
-    for case in (case for group in cases_of(view, {}) for case in group):
+    for case in (case for group in cases_of(view, HYPOTHESES, {}) for case in group):
         bare = {case.of.code: {"": -0.5}}
         assert case.total(bare) == pytest.approx(-0.5 + sum(sign for _, sign in case.signs))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.rules import load
 from pulsar_doctor.tap.broker_told import BrokerAnswer, BrokerTold
 from pulsar_doctor.tap.verdicts import Verdicts
 from tests.rules.wire_script import START_US, SUBSCRIPTION, TOPIC, Script

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.evidence.answers import Measure
+from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.tap.broker_told import BrokerAnswer
 from pulsar_doctor.tap.observer.events import (
     ASKS,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.diagnosis.certainty import sure
+from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.report.tap.document import SCHEMA
 from pulsar_doctor.report.trace.consumers import refusal_lines
 from pulsar_doctor.tap.events import now_us

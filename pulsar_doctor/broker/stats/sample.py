@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
-from pulsar_doctor.wording.durations import duration
 
 Moment = Literal[
     "last_acked_timestamp_ms",
@@ -25,30 +25,7 @@ Moment = Literal[
     "last_expire_timestamp_ms",
 ]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
-A_SECOND_MS = 1000
 CLOCK_SLACK_MS = 2000  # a Date is cut to the second and may be cached for one more
-
-
-@dataclass(frozen=True, slots=True)
-class Age:
-    """How long ago. exact: to the second; otherwise it is at least that long."""
-
-    ms: int
-    exact: bool
-
-    @property
-    def seconds(self) -> float:
-        """The same in seconds."""
-        return self.ms / 1000
-
-    @property
-    def says_nothing(self) -> bool:
-        """Whether it is at least no time at all."""
-        return not self.exact and self.ms < A_SECOND_MS
-
-    def __str__(self) -> str:
-        """As a person says it: `at least 12 s`."""
-        return f"{'' if self.exact else 'at least '}{duration(self.ms / 1000)}"
 
 
 @dataclass(frozen=True, slots=True)

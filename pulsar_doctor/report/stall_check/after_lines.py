@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.briefly import key_of, place
-from pulsar_doctor.diagnosis.remedied import After
+from pulsar_doctor.diagnosis.followup import After
+from pulsar_doctor.diagnosis.short_form import key_of, place
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.wording.printable import printable
 

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Finding, Suspect
 from pulsar_doctor.report.stall_check.block import Pen, indented
 from pulsar_doctor.report.stall_check.folding import Alike
 from pulsar_doctor.report.stall_check.grouping import Group

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.report.words import client, full_topic

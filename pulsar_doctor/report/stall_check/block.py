@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any
 
-from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.checkup.result import STATUSES
+from pulsar_doctor.diagnosis.answers import Severity
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Severity
 
 NAMED_MOST = 10
 KEPT_MOST = 10 * NAMED_MOST  # before the smallest are left out
 
 
 @dataclass(slots=True)
-class Cause:
+class CauseSummary:
     """All subscriptions whose first cause it is, each partition apart.
 
     severity: None where it is suspected only. backlog: entries, of those that tell; None: nobody
@@ -58,17 +58,17 @@ class Cause:
 class Causes:
     """Of verdicts that go by."""
 
-    _known: dict[tuple[str, Severity | None], Cause] = field(default_factory=dict)
+    _known: dict[tuple[str, Severity | None], CauseSummary] = field(default_factory=dict)
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts."""
         for diagnosis in diagnoses:
             key = first_cause(diagnosis)
             if key is not None:
-                self._known.setdefault(key, Cause(*key)).add(diagnosis)
+                self._known.setdefault(key, CauseSummary(*key)).add(diagnosis)
             yield diagnosis
 
-    def ordered(self) -> list[Cause]:
+    def ordered(self) -> list[CauseSummary]:
         """The worst first, and of those as bad what costs most."""
         return sorted(self._known.values(), key=_costliest_first)
 
@@ -82,7 +82,7 @@ def first_cause(diagnosis: Diagnosis) -> tuple[str, Severity | None] | None:
     return None
 
 
-def _costliest_first(cause: Cause) -> tuple[int, int, int]:
+def _costliest_first(cause: CauseSummary) -> tuple[int, int, int]:
     status = STATUSES.index(cause.severity or "unknown")  # what is information is no cause
     return status, -(cause.backlog or 0), -(cause.backlog_change or 0)
 

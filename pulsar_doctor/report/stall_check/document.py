@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any
 
-from pulsar_doctor.broker.stats.sample import Age
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.answers import Finding
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.stall_check.causes import first_cause

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.checkup import Checkup, Cluster
+from pulsar_doctor.checkup.result import Checkup, Cluster
 from pulsar_doctor.wording.durations import duration, moment_of
 from pulsar_doctor.wording.printable import listed, many, printable
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.printing.gate import gated
 from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.rounds import (

@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.stall_check.block import STYLES, Pen
 from pulsar_doctor.report.stall_check.round_lines import stamp
 from pulsar_doctor.report.stall_check.round_rows import RoundRows, StyledLine, cut, signs, whole

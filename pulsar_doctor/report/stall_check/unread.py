@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.wording.printable import printable
 
 SAID_MOST = 5

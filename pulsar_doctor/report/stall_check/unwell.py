@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.report.stall_check.folding import Alike, FoldedFleet
 from pulsar_doctor.report.stall_check.grouping import grouped

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.printing.gate import stdout
 from pulsar_doctor.report.paper import console_on

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.sample import Age
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import moved

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.checkup import STATUSES
+from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor.diagnosis.weighing import Rule
-from pulsar_doctor.rules import named
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.causes import named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def _microseconds(rule: Rule, name: str) -> int:
+def _microseconds(rule: Cause, name: str) -> int:
     """A threshold of a rule, as it is by default."""
     (default,) = (each.default for each in rule.thresholds if each.name == name)
     return int(default * 1e6)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.printing.gate import warn
-from pulsar_doctor.rules import load
 from pulsar_doctor.tap.observer.channel import Channel
 from pulsar_doctor.tap.observer.events import (
     ASKS,

@@ -13,7 +13,7 @@ import pkgutil
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.checkup import Checkup, Tally
+    from pulsar_doctor.checkup.result import Checkup, Tally
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
 FIRST = ("table", "json", "jsonl", "junit")  # what most people want, the default before all

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from pulsar_doctor.diagnosis.checkup import Checkup, Tally
+from pulsar_doctor.checkup.result import Checkup, Tally
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import fold
 from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of

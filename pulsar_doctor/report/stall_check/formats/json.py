@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.examine.document import process_json
 from pulsar_doctor.report.stall_check.causes import Causes
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from pulsar_doctor.diagnosis.checkup import Checkup
-from pulsar_doctor.diagnosis.weighing import ToldBy
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.diagnosis.weighing import ReportedBy
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
@@ -27,7 +27,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
         out.write(json_text(_head(checkup) | _unread(topic, reason)) + "\n")
 
 
-def _head(checkup: Checkup, sources: Sequence[ToldBy] = ()) -> dict[str, Any]:
+def _head(checkup: Checkup, sources: Sequence[ReportedBy] = ()) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "checked_at": moment_json(checkup),

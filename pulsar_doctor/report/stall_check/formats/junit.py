@@ -18,7 +18,7 @@ from tempfile import SpooledTemporaryFile
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.spool import pour, spool

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TextIO
 
-from pulsar_doctor.diagnosis.checkup import Checkup, Tally
+from pulsar_doctor.checkup.result import Checkup, Tally
 from pulsar_doctor.diagnosis.weighing import Status
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import fold

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import TextIO
 
-from pulsar_doctor.diagnosis.checkup import STATUSES, Checkup
+from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.spool import pour, spool
 from pulsar_doctor.report.stall_check.wanted import Wanted

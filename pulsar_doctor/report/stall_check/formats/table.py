@@ -6,7 +6,7 @@ from typing import TextIO
 
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.checkup import Checkup
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.after_lines import AfterLines
 from pulsar_doctor.report.stall_check.attached import ConsumerTables

@@ -1,0 +1,31 @@
+"""How long ago something happened, exactly or at least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.wording.durations import duration
+
+A_SECOND_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How long ago. exact: to the second; otherwise it is at least that long."""
+
+    ms: int
+    exact: bool
+
+    @property
+    def seconds(self) -> float:
+        """The same in seconds."""
+        return self.ms / 1000
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it is at least no time at all."""
+        return not self.exact and self.ms < A_SECOND_MS
+
+    def __str__(self) -> str:
+        """As a person says it: `at least 12 s`."""
+        return f"{'' if self.exact else 'at least '}{duration(self.ms / 1000)}"

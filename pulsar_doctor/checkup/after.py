@@ -1,0 +1,175 @@
+"""Whether a remedy has worked: what an earlier reading showed, against what is there now.
+
+Verdicts are compared, and beside them the numbers that moved. A consumer that connected anew is
+another one to the broker: its counters began again, which is said and never taken for progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.samples.plain import UNKNOWN, consumer_fell
+from pulsar_doctor.broker.samples.reading import is_called
+from pulsar_doctor.broker.stats.observed import SHARING, Observed
+from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.diagnosis.followup import After, Became, ConsumerAfter, Outcome, Shift
+from pulsar_doctor.diagnosis.short_form import in_short, place
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence.standing import returned_in_life
+from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.wording.printable import listed, printable
+
+RANKS = {"healthy": 0, "warning": 1, "stalled": 2}
+NAMED_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a file kept, judged. file: its name; known: by topic or partition and subscription."""
+
+    file: str
+    known: Mapping[tuple[str, str], tuple[Observed, Diagnosis]]
+
+    def after(self, observed: Observed, now: Diagnosis) -> After:
+        """What became of a subscription since."""
+        found = self._of(observed)
+        if found is None:
+            why = f"{self.file} has no subscription {printable(now.subscription)} of this topic"
+            return After("cannot be compared", why)
+        return compared(*found, observed, now, file=self.file)
+
+    def gone(
+        self, there: Sequence[Observed], topics: Iterable[str], subscription: str | None
+    ) -> Iterator[tuple[str, str]]:
+        """What it has of these topics and is not there any more: the topic, and a sentence.
+
+        subscription: only this one. Raises InputError where it has none of these topics.
+        """
+        found = {self._topic(topic) for topic in topics} - {None}
+        if not found:
+            has = listed(sorted({topic for topic, _ in self.known}), NAMED_MOST)
+            raise InputError(
+                f"{self.file} is of other topics ({printable(has)}); --after takes a file of what "
+                "is judged now"
+            )
+        now = {(self._topic(full_name(o.topic, o.partition)), o.subscription) for o in there}
+        for topic, name in self.known:
+            if topic in found and (topic, name) not in now and subscription in (None, name):
+                yield topic, f"{place((topic, name))} was in {self.file} and is not there any more"
+
+    def _of(self, observed: Observed) -> tuple[Observed, Diagnosis] | None:
+        topic = self._topic(full_name(observed.topic, observed.partition))
+        return None if topic is None else self.known.get((topic, observed.subscription))
+
+    def _topic(self, full: str) -> str | None:
+        """What it calls a topic or partition; it may not name it whole, or at all."""
+        named = {topic for topic, _ in self.known}
+        if full in named or len(named) != 1:
+            return full if full in named else None
+        [topic] = named
+        unnamed = UNKNOWN in (topic, full)
+        return topic if unnamed or is_called(full, topic) or is_called(topic, full) else None
+
+
+def compared(
+    was: Observed, before: Diagnosis, observed: Observed, now: Diagnosis, *, file: str
+) -> After:
+    """What became of one subscription. file: which told what was before."""
+    seconds = _seconds(was, observed)
+    why_not = _incomparable(was, observed, seconds, file)
+    if why_not:
+        return After("cannot be compared", why_not, before.status)
+    outcome, why = _outcome(before, now, file)
+    shift = Shift("backlog", before.backlog, now.backlog)
+    shifts = (shift,) if shift.before is not None or shift.now is not None else ()
+    consumers = tuple(_consumers(was, observed))
+    return After(outcome, why, before.status, seconds, shifts, consumers)
+
+
+def _outcome(before: Diagnosis, now: Diagnosis, file: str) -> tuple[Outcome, str]:
+    turned = f"{in_short(before)} -> {in_short(now)}"
+    if now.status == "unknown":
+        return "cannot be compared", f"{turned}: {_reason(now)}"
+    if before.status == "unknown":
+        return "cannot be compared", f"{turned}, by {file} alone: {_reason(before)}"
+    was, is_ = RANKS[before.status], RANKS[now.status]
+    if is_ > was:
+        return "worse", turned
+    if is_ == 0:
+        return ("worked", turned) if was else ("was well", "healthy before and now")
+    return "not yet", f"still {in_short(now)}" if in_short(before) == in_short(now) else turned
+
+
+def _reason(diagnosis: Diagnosis) -> str:
+    return printable(diagnosis.not_told[0]) if diagnosis.not_told else "not decided"
+
+
+def _incomparable(
+    was: Observed, observed: Observed, seconds: float | None, file: str
+) -> str | None:
+    """Why nothing can be said; None where both are readings of one thing in their order."""
+    earlier, later = was.window.last, observed.window.last
+    if earlier.topic == later.topic and not seconds:
+        return f"{file} holds the very reading that is judged; take another one"
+    if (seconds is not None and seconds < 0) or consumer_fell(earlier, later):
+        return f"{file} was taken later than what is judged; --after takes the earlier one"
+    return None
+
+
+def _seconds(was: Observed, observed: Observed) -> float | None:
+    earlier, later = was.window.last, observed.window.last
+    if not (earlier.now_told and later.now_told) or earlier.now_ms is None or later.now_ms is None:
+        return None
+    return (later.now_ms - earlier.now_ms) / 1000
+
+
+def _consumers(was: Observed, observed: Observed) -> Iterator[ConsumerAfter]:
+    """Everybody of now, in the broker's order, then those that have gone."""
+    counted = observed.type in SHARING
+    before = {_identity(each): each for each in was.now.consumers or ()}
+    now = {_identity(each): each for each in observed.now.consumers or ()}
+    left = {key: each for key, each in before.items() if key not in now}
+    for key, consumer in now.items():
+        again = None if key in before else next((k for k in left if k[0] and k[0] == key[0]), None)
+        earlier = before.get(key) or (left.pop(again) if again is not None else None)
+        yield _became(key in before, earlier, consumer, counted=counted)
+    for consumer in left.values():
+        yield ConsumerAfter(_label(consumer), "gone")
+
+
+def _became(
+    same: bool, earlier: ConsumerStats | None, now: ConsumerStats, *, counted: bool
+) -> ConsumerAfter:
+    began = earlier if same else None  # where counters began again, they began at 0
+    permits = earlier.available_permits if earlier else None
+    shifts = [Shift("permits", permits, now.available_permits)]
+    if counted:
+        held = earlier.unacked_messages if earlier else None
+        shifts.append(Shift("holds", held, now.unacked_messages))
+    became: Became = "same" if same else "reconnected" if earlier else "new"
+    returned = _returned(began, now) if counted else None
+    return ConsumerAfter(_label(now), became, tuple(shifts), returned, _acked(began, now))
+
+
+def _returned(began: ConsumerStats | None, now: ConsumerStats) -> int | None:
+    then, since = (returned_in_life(began) if began else 0), returned_in_life(now)
+    return None if then is None or since is None else max(0, since - then)
+
+
+def _acked(began: ConsumerStats | None, now: ConsumerStats) -> bool | None:
+    if now.last_acked_timestamp_ms is None:
+        return False if "last_acked_timestamp_ms" in now.never else None
+    if began is None or "last_acked_timestamp_ms" in began.never:
+        return True
+    then = began.last_acked_timestamp_ms
+    return None if then is None else now.last_acked_timestamp_ms > then
+
+
+def _identity(consumer: ConsumerStats) -> tuple[str | None, str | None, str | None]:
+    return consumer.consumer_name, consumer.connected_since or None, consumer.address
+
+
+def _label(consumer: ConsumerStats) -> str:
+    return printable(consumer.consumer_name or consumer.address or "a consumer")

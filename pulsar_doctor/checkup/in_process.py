@@ -1,0 +1,104 @@
+"""The consumers of one process among all that a broker tells of, and what it tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
+from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_views
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.consumers import Subscription, full_name
+from pulsar_doctor.process.told import ProcessTold
+from pulsar_doctor.wording.addresses import shown
+
+
+@dataclass(slots=True)
+class InProcess:
+    """One process. begun: what it told at first; finish: looks again, and tells all.
+
+    captured: ends the capture of its connections, and what it has shown; not_captured: why it has
+    shown nothing. Both end when the first verdict is asked for: the broker's window is over then.
+    """
+
+    begun: ProcessTold
+    finish: Callable[[], ProcessTold]
+    captured: Callable[[], Sequence[Subscription]] = tuple
+    not_captured: list[str] = field(default_factory=list)
+    _told: ProcessTold | None = field(default=None, init=False)
+    _wires: Sequence[Subscription] = field(default=(), init=False)
+    _views: list[SubscriptionView] = field(default_factory=list, init=False)
+    _told_of: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _on: frozenset[tuple[str, str]] = field(default=frozenset(), init=False)
+    _addresses: frozenset[str] = field(default=frozenset(), init=False)
+
+    def __post_init__(self) -> None:
+        self._on = frozenset(map(_place, subscription_views(self.begun)))
+        ends = (each.local for each in self.begun.connections or ())
+        self._addresses = frozenset(f"/{shown(each)}" for each in ends)
+
+    @property
+    def told(self) -> ProcessTold:
+        """All that it has told, both looks."""
+        if self._told is None:
+            self._wires = self.captured()
+            told = self.finish()
+            self._told = replace(told, not_told=(*told.not_told, *self.not_captured))
+            self._views = subscription_views(self._told)
+        return self._told
+
+    @property
+    def wires(self) -> Sequence[Subscription]:
+        """What went over its connections while it was looked at."""
+        assert self.told is not None
+        return self._wires
+
+    @property
+    def topics(self) -> list[str]:
+        """Full names of topics and partitions that its consumers are on, as it told at first."""
+        return list(dict.fromkeys(map(_topic, subscription_views(self.begun))))
+
+    def concerns(self, observed: Observed) -> bool:
+        """Whether one of its consumers is on this subscription: by its name, or by address."""
+        if (full_name(observed.topic, observed.partition), observed.subscription) in self._on:
+            return True
+        return any(each.address in self._addresses for each in observed.now.consumers or ())
+
+    def joined(self, view: SubscriptionView) -> SubscriptionView:
+        """A view by other sources with what it tells; the same view where it tells nothing."""
+        told, at = self.told, _place(view)
+        self._told_of.add(at)
+        for inside in self._views:
+            if _place(inside) == at:
+                return looked_into(view, inside)
+        return view if told.looks else seated(view, told, self._addresses)
+
+    def alone(self, rules: Sequence[Cause], limits: CauseLimits) -> list[Diagnosis]:
+        """The verdicts by itself and its packets alone, on what no broker has told of."""
+        captured = {_place(view): view for view in map(by_wire.subscription_view, self.wires)}
+        inside = {_place(view): view for view in self._views}
+        found = []
+        for at in dict.fromkeys([*inside, *captured]):
+            if at in self._told_of:
+                continue
+            views: dict[ReportedBy, SubscriptionView] = {}
+            if at in captured:
+                views["capture"] = captured[at]
+            if at in inside:
+                views["process"] = inside[at]
+            view, *more = views.values()
+            if more:
+                view = looked_into(view, *more)
+            found.append(replace(diagnose(view, rules, limits), sources=tuple(views)))
+        return found
+
+
+def _topic(view: SubscriptionView) -> str:
+    return full_name(view.topic, view.partition)
+
+
+def _place(view: SubscriptionView) -> tuple[str, str]:
+    return _topic(view), view.subscription

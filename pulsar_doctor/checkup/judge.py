@@ -1,0 +1,180 @@
+"""The rules asked of every subscription of a topic's window, and when they have said enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from pulsar_doctor.broker.samples.reading import is_called
+from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
+from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.checkup.after import Earlier
+from pulsar_doctor.checkup.in_process import InProcess
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
+from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.measures import PROCESS
+from pulsar_doctor.evidence.merge import merged
+from pulsar_doctor.ledger.consumers import Subscription, full_name
+
+NOTHING = SubscriptionStats()  # of a topic whose internal stats alone were given
+NAMED_MOST = 10  # of what is there, where something else was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Asks the rules. subscription: only this one; None: all.
+
+    wires: what a trace has shown, or a capture; joined with what the broker tells of the same
+    subscription. earlier: what a file kept, to say what became of it. process: only what its
+    consumers are on, with what it tells itself, and what was captured of it.
+    """
+
+    rules: Sequence[Cause]
+    limits: CauseLimits
+    subscription: str | None = None
+    wires: Sequence[Subscription] = ()
+    wires_by: ReportedBy = "trace"
+    earlier: Earlier | None = None
+    process: InProcess | None = None
+
+    def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
+        """On each subscription of a topic or partition that is asked for."""
+        return map(self._verdict, self._asked(window))
+
+    def is_decided(self, windows: Sequence[TopicWindow]) -> bool:
+        """Whether the broker's own flags have said enough: more samples would not change it.
+
+        A flag alone is not enough: one that has just been set needs the rest of the window.
+        """
+        if self.process is not None:
+            return False  # which is looked at again when the window is over
+        asked = [observed for window in windows for observed in self._asked(window)]
+        return bool(asked) and all(
+            is_blocked(observed) and self._verdict(observed).status == "stalled"
+            for observed in asked
+        )
+
+    def missing(self, windows: Sequence[TopicWindow]) -> str | None:
+        """What to say where there are windows and none has the subscription that is asked for."""
+        if self.subscription is None or not windows:
+            return None
+        if any(map(self.has, windows)):
+            return None
+        there = [observed for window in windows for observed in window.subscriptions()]
+        has = f"there is {named(there)}" if there else "there is none at all"
+        return f"nothing that was read has a subscription {self.subscription!r}; {has}"
+
+    def gone(self, windows: Sequence[TopicWindow]) -> Iterator[tuple[str, str]]:
+        """Subscriptions that the earlier file has and their topic has not any more: a note each.
+
+        Raises InputError where there is such a file, and it has nothing of what was read.
+        """
+        if self.earlier is None or not windows:
+            return
+        there = [observed for window in windows for observed in window.subscriptions()]
+        yield from self.earlier.gone(there, map(full, windows), self.subscription)
+
+    def has(self, window: TopicWindow) -> bool:
+        """Whether one of its subscriptions is asked for."""
+        return any(True for _ in self._asked(window))
+
+    def _asked(self, window: TopicWindow) -> Iterator[Observed]:
+        for observed in window.subscriptions():
+            if self.process is not None and not self.process.concerns(observed):
+                continue
+            if self.subscription in (None, observed.subscription):
+                yield observed
+
+    def _verdict(self, observed: Observed) -> Diagnosis:
+        view, wire = by_stats.subscription_view(observed), self._wire(observed)
+        if wire is not None:
+            view = merged(view, by_wire.subscription_view(wire))
+        sources: list[ReportedBy] = [*_reported_by(observed)]
+        sources += [] if wire is None else [self.wires_by]
+        if self.process is not None:
+            view = self.process.joined(view)
+            sources += ["process"] if PROCESS in view.sources else []
+        diagnosis = replace(diagnose(view, self.rules, self.limits), sources=tuple(sources))
+        if self.earlier is None:
+            return diagnosis
+        return replace(diagnosis, after=self.earlier.after(observed, diagnosis))
+
+    def judged(self, windows: Iterable[TopicWindow]) -> Iterator[tuple[Observed, Diagnosis]]:
+        """Each subscription that is asked for, with its verdict."""
+        for window in windows:
+            for observed in self._asked(window):
+                yield observed, self._verdict(observed)
+
+    def _wire(self, observed: Observed) -> Subscription | None:
+        """The same subscription in the trace; a file may not name its topic whole, or at all."""
+        wires = self.wires if self.process is None else self.process.wires
+        named = [wire for wire in wires if wire.subscription == observed.subscription]
+        called = [wire for wire in named if is_called(full(wire), full(observed))]
+        if observed.persistent is None and len(named) == 1:
+            return named[0]
+        return called[0] if len(called) == 1 else None
+
+
+@dataclass(slots=True)
+class Triage:
+    """Tells which topics are quiet, and keeps the newest one's verdicts: they are asked for next.
+
+    Most topics of a fleet are quiet, and the rules are what takes its time.
+    """
+
+    judge: Judge
+    _window: TopicWindow | None = field(default=None, init=False)
+    _verdicts: list[Diagnosis] = field(default_factory=list, init=False)
+
+    def is_healthy(self, window: TopicWindow) -> bool:
+        """Whether nothing is wrong or in doubt with any of its subscriptions.
+
+        Of one process all are looked at as long as it is: no first glance is enough.
+        """
+        if self.judge.process is not None:
+            return not self.judge.has(window)
+        self._window, self._verdicts = window, list(self.judge.verdicts(window))
+        return all(diagnosis.status == "healthy" for diagnosis in self._verdicts)
+
+    def verdicts(self, window: TopicWindow) -> list[Diagnosis]:
+        """On each subscription that is asked for."""
+        return self._verdicts if window is self._window else list(self.judge.verdicts(window))
+
+
+def _reported_by(observed: Observed) -> Iterator[ReportedBy]:
+    """Which of the broker's documents told something of it."""
+    if any(stats not in (None, NOTHING) for stats in observed.course.values):
+        yield "stats"
+    if any(cursor is not None for cursor in observed.cursor.values):
+        yield "internal-stats"
+
+
+def is_blocked(observed: Observed) -> bool:
+    """Whether the limit of unacknowledged messages held it in every sample, and nothing moved."""
+    course = observed.course
+    if course.broken or course.growth(lambda s: s.msg_out_counter) != 0:
+        return False
+    return all(
+        stats is not None
+        and (
+            stats.blocked_subscription_on_unacked_msgs
+            or (
+                bool(stats.consumers)
+                and all(c.blocked_consumer_on_unacked_msgs for c in stats.consumers or ())
+            )
+        )
+        for stats in course.values
+    )
+
+
+def named(those: Sequence[Subscription | Observed]) -> str:
+    """The first of them, and how many more there are."""
+    names = [f"{each.subscription} on {full(each)}" for each in those]
+    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+    return f"{', '.join(names[:NAMED_MOST])}{more}"
+
+
+def full(of: Subscription | Observed | TopicWindow) -> str:
+    """The full name of its topic or partition."""
+    return full_name(of.topic, of.partition)

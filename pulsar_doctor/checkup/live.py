@@ -1,0 +1,283 @@
+"""Verdicts on a live broker: topics by name over one window, or a whole fleet, one by one.
+
+A fleet's verdicts are handed out as they come, so that ten thousand subscriptions need no more
+memory than one wave of those that look suspicious.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pulsar_doctor.broker.admin import Admin, topic_name
+from pulsar_doctor.broker.admin.topics import namespace_path
+from pulsar_doctor.broker.fleet import Fleet, Scope
+from pulsar_doctor.broker.samples import Recorder
+from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
+from pulsar_doctor.broker.sampling.joining import LastSamples
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.checkup.deciding import Deciding, Patience
+from pulsar_doctor.checkup.identity import identified
+from pulsar_doctor.checkup.judge import Judge, Triage, full
+from pulsar_doctor.checkup.named_topics import kinds, sample_named
+from pulsar_doctor.checkup.result import Checkup, Cluster, Source
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.errors import DoctorError
+
+Result = TypeVar("Result")
+
+AT_ONCE = 256  # verdicts of a fleet: to enter the event loop takes as long as to judge
+REST = "(the rest)"  # of a fleet, in place of a topic's name
+
+Say = Callable[[str], None]
+
+
+class Progress(Protocol):
+    """Is told how many are done, how many are planned, and of what."""
+
+    def __call__(self, done: int, planned: int, what: str) -> None:
+        """One step."""
+
+    def stop(self) -> None:
+        """No more steps will come; safe to be called twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRequest:
+    """How a live broker is asked. save: keep the readings there.
+
+    decide_seconds: look again at what is not decided, until so long after the beginning. kept: of
+    the rounds before this one.
+    """
+
+    settings: Settings
+    plan: SamplingPlan
+    concurrency: int = 32
+    save: Path | None = None
+    say: Say = field(default=lambda _: None)
+    progress: Progress | None = None
+    decide_seconds: float | None = None
+    kept: LastSamples | None = None
+
+    def admin(self) -> Admin:
+        """The broker's REST API."""
+        return Admin(self.settings, concurrency=self.concurrency)
+
+    def of_samples(self, done: int, planned: int) -> None:
+        """Tells how many samples there are."""
+        if self.progress:
+            self.progress(done, planned, "samples")
+
+    def no_more_progress(self) -> None:
+        """Takes the bar away, also after an error: what follows needs the terminal."""
+        if self.progress:
+            self.progress.stop()
+
+
+def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Checkup:
+    """The verdicts on topics of a live broker, sampled over one window.
+
+    What could not be read is in `unreachable`. Raises DoctorError where all could be read and none
+    has the subscription that is asked for, InputError for what is no name.
+    """
+    admin, _ = request.admin(), [topic_name(topic) for topic in topics]  # before a file is replaced
+    with ExitStack() as stack:
+        recorder = stack.enter_context(Recorder(request.save)) if request.save else None
+        stack.callback(request.no_more_progress)
+        keep = recorder.add if recorder else None
+        watch = Watch(keep, judge.is_decided, request.of_samples)
+        sampled, decided, cluster = _run(_sample(admin, topics, request, judge, watch))
+        if recorder:
+            for window in sampled.windows:
+                recorder.limits(full(window), window.limits)
+    if request.kept is not None:
+        sampled = replace(sampled, windows=tuple(map(request.kept.window, sampled.windows)))
+    for note in sampled.notes:
+        request.say(note)
+    _say_missing(judge.missing(sampled.windows), request, alone=not sampled.unread)
+    checkup = _checkup(sampled, decided or list(_verdicts(sampled, judge)), judge)
+    checkup.cluster = cluster
+    checkup.not_loaded += sampled.not_loaded
+    checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
+    checkup.notes += kinds(sampled)
+    checkup.notes += judge.gone(sampled.windows)
+    return checkup
+
+
+def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:
+    """The verdicts on whole namespaces, as they come; what could not be read is told by the end.
+
+    Raises DoctorError where nothing can be known of the cluster, or where all could be read and no
+    topic has the subscription that is asked for. InputError for what is no namespace.
+    """
+    plan, _ = request.plan, [namespace_path(each) for each in scope.namespaces]
+    checkup = Checkup("broker", (), plan.window_seconds, plan.samples)
+    diagnoses = _of_fleet(request, scope, judge, checkup)
+    first = list(islice(diagnoses, 1))  # what is refused is refused before a report begins
+    checkup.diagnoses = chain(first, _to_the_end(diagnoses, checkup)) if first else []
+    return checkup
+
+
+def _of_fleet(
+    request: LiveRequest, scope: Scope, judge: Judge, checkup: Checkup
+) -> Iterator[Diagnosis]:
+    found, admin = False, request.admin()  # wrong credentials are told before a file is replaced
+    with ExitStack() as stack:
+        recorder = stack.enter_context(Recorder(request.save)) if request.save else None
+        stack.callback(request.no_more_progress)
+        triage, keep = Triage(judge), recorder.add if recorder else None
+        fleet = Fleet(admin, scope, triage.is_healthy, request.plan, keep, request.progress)
+        for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder, checkup, request)):
+            found = True
+            yield diagnosis
+    for note in fleet.notes:
+        request.say(note)
+    checkup.not_loaded += fleet.not_loaded
+    checkup.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
+    if judge.subscription is not None and not found:
+        _say_missing(_nowhere(judge.subscription, fleet), request, alone=not fleet.unread)
+
+
+def _nowhere(subscription: str, fleet: Fleet) -> str:
+    asleep = len(fleet.not_loaded)
+    not_read = f"; {asleep} that no broker has loaded were not read (see --load-topics)"
+    missing = f"no topic that was read has a subscription {subscription!r}"
+    return missing + not_read if asleep else missing
+
+
+def _to_the_end(diagnoses: Iterator[Diagnosis], checkup: Checkup) -> Iterator[Diagnosis]:
+    """The verdicts; what fails on the way is told in the report, which must come to its end."""
+    try:
+        yield from diagnoses
+    except DoctorError as error:
+        checkup.unreachable.append((REST, str(error)))
+
+
+def _say_missing(missing: str | None, request: LiveRequest, *, alone: bool) -> None:
+    """Raises DoctorError with it where that is all there is to say.
+
+    alone: nothing was unreadable; otherwise what could not be read may have the subscription.
+    """
+    if missing and alone:
+        raise DoctorError(missing)
+    if missing:
+        request.say(missing)
+
+
+async def _judged(
+    fleet: Fleet, triage: Triage, recorder: Recorder | None, checkup: Checkup, request: LiveRequest
+) -> AsyncGenerator[Diagnosis, None]:
+    async with (
+        fleet.admin,
+        identified(fleet.admin) as identify,
+        aclosing(fleet.windows()) as windows,
+    ):
+        watch = Watch(fleet.keep, progress=request.of_samples)
+        deciding = request.decide_seconds and _deciding(request, fleet.admin, triage.judge, watch)
+        async for window in windows:
+            if checkup.cluster is None:
+                checkup.cluster = await identify()  # each line of a report may name it
+            if recorder:
+                recorder.limits(full(window), window.limits)
+            if request.kept is not None and window.window.last.taken_ms is not None:
+                window = request.kept.window(window)  # noqa: PLW2901
+            verdicts = triage.verdicts(window)
+            if deciding and any(each.status == "unknown" for each in verdicts):
+                deciding.windows.append(window)
+                continue
+            for diagnosis in verdicts:
+                yield replace(diagnosis, looks=()) if deciding else diagnosis
+        if deciding and deciding.windows:
+            await deciding.run()
+            for diagnosis in deciding.verdicts():
+                yield diagnosis
+            spans = [each.window.span_ms or 0 for each in deciding.windows]
+            checkup.window_seconds = max(checkup.window_seconds, max(spans) / 1000)
+        checkup.cluster = await identify()
+
+
+def _out_of_the_loop(coming: AsyncGenerator[Diagnosis, None]) -> Iterator[Diagnosis]:
+    """What an event loop gives, outside of it; Ctrl-C ends both."""
+    with asyncio.Runner() as runner:
+        try:
+            error: DoctorError | None = None
+            while error is None:
+                some, error = runner.run(_some(coming))
+                yield from some
+                if not some:
+                    break
+        finally:
+            runner.run(coming.aclose())
+    if error is not None:
+        raise error
+
+
+async def _some(
+    coming: AsyncIterator[Diagnosis],
+) -> tuple[list[Diagnosis], DoctorError | None]:
+    """The next few, none at the end; and what came instead of another one."""
+    some: list[Diagnosis] = []
+    try:
+        async for diagnosis in coming:
+            some.append(diagnosis)
+            if len(some) == AT_ONCE:
+                break
+    except DoctorError as error:
+        return some, error
+    return some, None
+
+
+def _run(work: Coroutine[None, None, Result]) -> Result:
+    """Runs it to its end.
+
+    Its task ends with nothing: asyncio writes the result of a task into a text when it gives
+    SIGINT back, which takes seconds for thousands of subscriptions.
+    """
+    results: list[Result] = []
+
+    async def kept() -> None:
+        results.append(await work)
+
+    asyncio.run(kept())
+    return results[0]
+
+
+async def _sample(
+    admin: Admin, topics: Sequence[str], request: LiveRequest, judge: Judge, watch: Watch
+) -> tuple[Sampled, list[Diagnosis], Cluster]:
+    """What was read, the verdicts where it was looked again, and who was asked."""
+    async with admin, identified(admin) as identify:
+        if request.decide_seconds is None:
+            return await sample_named(admin, topics, request.plan, watch), [], await identify()
+        deciding = _deciding(request, admin, judge, watch)
+        with deciding.stopping.window() as enough:
+            watch = replace(watch, enough=enough)
+            sampled = await sample_named(admin, topics, request.plan, watch)
+        deciding.windows = list(sampled.windows)
+        await deciding.run()
+        sampled = replace(sampled, windows=tuple(deciding.windows))
+        return sampled, list(deciding.verdicts()), await identify()
+
+
+def _deciding(request: LiveRequest, admin: Admin, judge: Judge, watch: Watch) -> Deciding:
+    assert request.decide_seconds is not None
+    patience = Patience(request.decide_seconds, request.say, watch.progress, watch.keep)
+    began = asyncio.get_running_loop().time()
+    return Deciding(admin, judge, request.plan, patience, [], began)
+
+
+def _verdicts(sampled: Sampled, judge: Judge) -> Iterator[Diagnosis]:
+    return (diagnosis for window in sampled.windows for diagnosis in judge.verdicts(window))
+
+
+def _checkup(sampled: Sampled, diagnoses: list[Diagnosis], judge: Judge) -> Checkup:
+    windows = sampled.windows
+    samples = max((len(each.window.samples) for each in windows), default=0)
+    spans = [each.window.span_ms or 0 for each in windows]
+    source: Source = "broker and trace" if judge.wires else "broker"
+    return Checkup(source, diagnoses, max(spans, default=0) / 1000, samples)

@@ -1,0 +1,147 @@
+"""Verdicts on what was recorded: a trace of the wire, or files of a broker's stats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pulsar_doctor.broker.samples import read as read_files
+from pulsar_doctor.broker.samples.files import called
+from pulsar_doctor.broker.samples.reading import is_called
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.checkup.after import Earlier
+from pulsar_doctor.checkup.judge import Judge, full, named
+from pulsar_doctor.checkup.result import Checkup, Source, Taken
+from pulsar_doctor.diagnosis.weighing import ReportedBy, diagnose_wire
+from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.ledger.consumers import Subscription
+
+if TYPE_CHECKING:
+    from pulsar_doctor.trace.reading import Trace
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTrace:
+    """What a trace has shown of each subscription, until when, and over how many seconds.
+
+    notes: what it lacks, and what else is to be told of it.
+    """
+
+    folder: Path
+    wires: Sequence[Subscription]
+    until_ms: int
+    seconds: float
+    told_by: ReportedBy = "trace"
+    notes: Sequence[str] = ()
+
+
+def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
+    """A trace as it stands, read once. Raises MissingExtra, TraceError."""
+    trace = open_folder(folder, say)
+    timeline = trace.timeline()
+    say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
+    began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
+    seconds = max(0, timeline.now_ns - began_ns) / 1e9
+    told_by: ReportedBy = "capture" if trace.meta.capture else "trace"
+    until_ms, notes = timeline.now_us // 1000, tuple(trace.notes)
+    return ReadTrace(folder, timeline.subscriptions(), until_ms, seconds, told_by, notes)
+
+
+def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
+    """The verdicts on what went over the wire. Raises DoctorError for what is not there."""
+    wires = _asked_for(read.folder, read.wires, topics, judge.subscription)
+    diagnoses = diagnose_wire(wires, judge.rules, judge.limits, read.told_by)
+    began_ms = read.until_ms - round(read.seconds * 1000)
+    taken = Taken(began_ms, read.until_ms, exact=True)
+    return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)
+
+
+def open_folder(folder: Path, say: Say) -> Trace:
+    """A trace, to be read. say: takes what is missing from it, as soon as it is known.
+
+    Raises MissingExtra, TraceError.
+    """
+    with needing("trace", "reading a trace"):
+        from pulsar_doctor.trace.sealing import open_trace
+    return open_trace(folder, lambda note: say(f"pulsar-doctor: {note}"))
+
+
+def _asked_for(
+    folder: Path, wires: Sequence[Subscription], topics: Sequence[str], subscription: str | None
+) -> list[Subscription]:
+    """What the arguments name; DoctorError where one of them names nothing."""
+    if not wires:
+        raise DoctorError(f"{folder} has no consumer: nothing to judge; was its client on the tap?")
+    of_topics = [w for w in wires if not topics or any(is_called(full(w), t) for t in topics)]
+    found = [wire for wire in of_topics if subscription in (None, wire.subscription)]
+    strange = [repr(t) for t in topics if not any(is_called(full(w), t) for w in wires)]
+    if not strange and found:
+        return found
+    what = f"topic {', '.join(strange)}" if strange else f"subscription {subscription!r}"
+    where = " of this topic" if topics and not strange else ""
+    raise DoctorError(f"{folder} has no {what}{where}; it has {named(wires)}")
+
+
+def of_files(
+    stats_files: Sequence[str],
+    internal_files: Sequence[str],
+    judge: Judge,
+    *,
+    topics: Sequence[str],
+    at_ms: int | None,
+    interval_seconds: float | None,
+    say: Say,
+) -> Checkup:
+    """The verdicts on what files hold. Raises InputError, and DoctorError where it is not there."""
+    read = read_files(
+        stats_files,
+        internal_files,
+        topics=topics,
+        at_ms=at_ms,
+        interval_seconds=interval_seconds,
+    )
+    for note in read.notes:
+        say(note)
+    missing = judge.missing(read.windows)
+    if missing:
+        raise DoctorError(missing)
+    diagnoses = [each for window in read.windows for each in judge.verdicts(window)]
+    source: Source = "files and trace" if judge.wires else "files"
+    names = tuple(called(name) for name in (*stats_files, *internal_files))
+    checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples, files=names)
+    checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
+    checkup.notes += judge.gone(read.windows)
+    return checkup
+
+
+def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
+    """What a file kept, to be compared with what is there now. topics: as they were asked for.
+
+    Raises InputError where it cannot be read, or has nothing of what is asked for.
+    """
+    try:
+        kept = read_files([file], topics=topics)
+        missing = judge.missing(kept.windows)
+    except InputError:
+        raise
+    except DoctorError as error:
+        raise InputError(f"nothing to compare with: {error}") from None
+    if missing:
+        raise InputError(f"nothing to compare with in {called(file)}: {missing}")
+    known = {
+        (full(observed), observed.subscription): (observed, diagnosis)
+        for observed, diagnosis in judge.judged(kept.windows)
+    }
+    return Earlier(called(file), known)
+
+
+def _taken(windows: Sequence[TopicWindow]) -> Taken | None:
+    samples = [sample for each in windows for sample in each.window.samples]
+    moments = [sample.now_ms for sample in samples if sample.now_ms is not None]
+    if not moments:
+        return None
+    return Taken(min(moments), max(moments), all(sample.now_told for sample in samples))

@@ -1,0 +1,125 @@
+"""What one run of stall-check examined, and how many of each verdict it came to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, get_args
+
+from pulsar_doctor.diagnosis.weighing import (
+    FAILS,
+    Diagnosis,
+    FailOn,
+    ReportedBy,
+    Status,
+    stall_is_likely,
+)
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.process.told import ProcessTold
+
+Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
+STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Who was asked. admin_url: without credentials; name, broker_version: None: not told."""
+
+    name: str | None
+    admin_url: str
+    broker_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """When files were taken, epoch ms by the broker's clock. exact: False: no sooner than that."""
+
+    first_ms: int
+    last_ms: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many subscriptions have which verdict, each partition apart, and what was not read.
+
+    suspected: of how many, whatever their verdict, a stall is likely.
+    """
+
+    counts: Mapping[Status, int]
+    unreachable: int = 0
+    not_loaded: int = 0
+    suspected: int = 0
+
+    def fails(self, fail_on: FailOn) -> bool:
+        """Whether one of them is as bad as that or worse."""
+        found = any(self.counts[status] for status in FAILS[fail_on])
+        return found or (fail_on == "suspect" and self.suspected > 0)
+
+    def exit_code(self, fail_on: FailOn) -> int:
+        """1 where one of them fails; else 3 where something is not known or not read; else 0."""
+        if self.fails(fail_on):
+            return 1
+        return DoctorError.exit_code if self.counts["unknown"] or self.unreachable else 0
+
+    @property
+    def subscriptions(self) -> int:
+        """All that were judged."""
+        return sum(self.counts.values())
+
+
+@dataclass(slots=True)
+class Checkup:
+    """One run. The verdicts are read once, through `examined`; the rest is whole after that.
+
+    not_loaded: full names of topics. unreachable: (full name, reason). samples: 0 for a trace.
+    notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
+    trace_notes: sentences on a trace as a whole, above all what is missing from it.
+    cluster: None where none was asked. files: names of what was read; taken: None: not told.
+    guess_ms: when they may have been taken, by the last one's own time.
+    process: what was looked at, of `examine`.
+    """
+
+    source: Source
+    diagnoses: Iterable[Diagnosis]  # may be a generator over very many
+    window_seconds: float = 0.0
+    samples: int = 0
+    not_loaded: list[str] = field(default_factory=list)
+    unreachable: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    trace_notes: Sequence[str] = ()
+    checked_at: datetime = field(default_factory=_now)
+    cluster: Cluster | None = None
+    files: tuple[str, ...] = ()
+    taken: Taken | None = None
+    guess_ms: int | None = None
+    process: ProcessTold | None = None
+    _counts: Counter[Status] = field(default_factory=Counter)
+    _suspected: int = 0
+    _sources: set[ReportedBy] = field(default_factory=set)
+
+    def examined(self) -> Iterator[Diagnosis]:
+        """The verdicts, one by one, each counted as it goes by; in a watch, the steady ones."""
+        for diagnosis in self.diagnoses:
+            steady = diagnosis.steady
+            self._counts[diagnosis.status if steady is None else steady.status] += 1
+            self._suspected += stall_is_likely(diagnosis)
+            self._sources.update(diagnosis.sources)
+            yield diagnosis
+
+    @property
+    def sources(self) -> list[ReportedBy]:
+        """What told something of the verdicts up to now, always in the same order."""
+        return [each for each in get_args(ReportedBy) if each in self._sources]
+
+    @property
+    def tally(self) -> Tally:
+        """What was seen up to now."""
+        counts = {status: self._counts[status] for status in STATUSES}
+        return Tally(counts, len(self.unreachable), len(self.not_loaded), self._suspected)

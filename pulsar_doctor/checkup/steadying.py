@@ -1,0 +1,96 @@
+"""Verdicts of a watch that do not flip back and forth: worse at once, better after two rounds.
+
+What is shown is the worse of this round's verdict and the one before it. So something new is told
+at once, and it goes when two rounds in a row do not find it. What is unknown takes nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.diagnosis.short_form import VerdictKey, in_short, key_of, place
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Status, Steady
+
+# What nobody could decide is better than what was found, and worse than what is well.
+WORST_FIRST: tuple[Status, ...] = ("stalled", "warning", "unknown", "healthy")
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyChange:
+    """A verdict shown that turned. before: None where the subscription is new."""
+
+    at: datetime
+    key: VerdictKey
+    before: Status | None
+    now: Diagnosis
+
+    def __str__(self) -> str:
+        """`12:03:10 billing on public/default/orders: healthy -> stalled permits-exhausted …`."""
+        turned = f"{self.before or 'new'} -> {in_short(self.now)}"
+        return f"{self.at:%H:%M:%S} {place(self.key)}: {turned}"
+
+
+class Steadying:
+    """Keeps what the last round said of whatever was not healthy. Changes in place.
+
+    changes: of the newest round, whole once its verdicts are read.
+    """
+
+    def __init__(self) -> None:
+        self.changes: list[SteadyChange] = []
+        self._last: dict[VerdictKey, Diagnosis] = {}  # what was not healthy
+        self._shown: dict[VerdictKey, Status] = {}
+        self._first = True
+
+    def through(self, checkup: Checkup, *, alone: bool) -> Checkup:
+        """The same checkup with steady verdicts; alone: with the round's own, and `steady` beside.
+
+        To be read to its end.
+        """
+        self.changes = []
+        checkup.diagnoses = self._steady(checkup.diagnoses, checkup, alone)
+        return checkup
+
+    def _steady(
+        self, diagnoses: Iterable[Diagnosis], checkup: Checkup, alone: bool
+    ) -> Iterator[Diagnosis]:
+        last, shown = dict[VerdictKey, Diagnosis](), dict[VerdictKey, Status]()
+        for diagnosis in diagnoses:
+            key = key_of(diagnosis)
+            if diagnosis.status != "healthy":
+                last[key] = diagnosis
+            worse = worse_of(self._last.get(key), diagnosis)
+            steady = Steady(worse.status, self._shown.get(key), diagnosis.status)
+            shown[key] = worse.status
+            if steady.before != steady.status and self._is_news(steady):
+                change = SteadyChange(checkup.checked_at, key, steady.before, worse)
+                self.changes.append(change)
+            yield replace(diagnosis if alone else worse, steady=steady)
+        unread = bool(checkup.unreachable)  # what could not be read has not gone
+        self._last = (self._last if unread else {}) | last
+        for key in shown.keys() - last.keys():
+            self._last.pop(key, None)
+        self._shown = (self._shown if unread else {}) | shown
+        self._first = False
+
+    def _is_news(self, steady: Steady) -> bool:
+        """The first round is none, nor is a new subscription that is well."""
+        return not self._first and (steady.before is not None or steady.status != "healthy")
+
+
+def worse_of(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
+    """What is shown after this round. before: of the round before it; None where it was well.
+
+    Numbers beside the findings are those of now.
+    """
+    if before is None or WORST_FIRST.index(now.status) <= WORST_FIRST.index(before.status):
+        return now
+    return replace(
+        before,
+        backlog=now.backlog,
+        backlog_change=now.backlog_change,
+        consumers=now.consumers,
+    )

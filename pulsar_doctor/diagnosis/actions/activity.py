@@ -1,0 +1,141 @@
+"""How one consumer goes, in plain words: it hangs, it is slow, it keeps what it takes, or unclear.
+
+They look alike from afar and need different things, so whoever speaks of one says which it is, and
+by what that is known. It is slow where acks come, however far apart. It keeps what it takes where
+it asks for more and more and has never acknowledged any. It hangs where nothing comes that should
+have. Where nothing tells, both are possible, and what separates them is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, HANGS_AFTER_SECONDS
+from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
+from pulsar_doctor.evidence.values import least, most
+
+Activity = Literal["slow", "keeps", "hangs", "unclear"]
+
+
+def activity_of(consumer: ConsumerView) -> Activity:
+    """Whether it works slowly or not at all, as far as the view tells."""
+    if _keeps(consumer):
+        return "keeps"
+    if consumer.works or consumer.acked or _in_its_rhythm(consumer):
+        return "slow"
+    silent = consumer.quiet_for(HANGS_AFTER_SECONDS) and not consumer.asked
+    if silent and (consumer.never_acked or consumer.works is False):
+        return "hangs"
+    return "unclear"
+
+
+def _in_its_rhythm(consumer: ConsumerView) -> bool:
+    """Whether its pace is known, and its silence is no longer than two of its messages take."""
+    pace, quiet = consumer.pace, consumer.quiet
+    return pace is not None and quiet is not None and quiet.seconds <= 2 * pace.seconds
+
+
+def _keeps(consumer: ConsumerView) -> bool:
+    """Whether it asks for more than its first FLOW, holds many, and never acknowledged any.
+
+    One that goes on taking has permits, unless a limit holds it. They are no more than its queue,
+    of which half has to be taken before it asks again.
+    """
+    if not consumer.never_acked or (least(consumer.held) or 0) < FORGETS_FROM:
+        return False
+    if consumer.asked or least(consumer.refilled):
+        return True
+    if consumer.without_permits and not consumer.blocked:
+        return False
+    half_taken = 2 * (most(consumer.sent) or 0) >= (least(consumer.permits) or 0)
+    return half_taken and consumer.asked_again
+
+
+def state(consumer: ConsumerView) -> str:
+    """What it does, by which number, and which of them that is: `has … for 7 min: it hangs …`."""
+    return STATES[activity_of(consumer)](consumer)
+
+
+def verdict(consumer: ConsumerView) -> str:
+    """Which of them it is, without its numbers.
+
+    One whose queue is full has not taken half of it, so it cannot have forgotten to acknowledge.
+    """
+    if consumer.never_acked and not consumer.without_permits:
+        return MAY_HAVE_TAKEN_ALL.get(activity_of(consumer), VERDICTS[activity_of(consumer)])
+    return VERDICTS[activity_of(consumer)]
+
+
+def _slow(consumer: ConsumerView) -> str:
+    return f"works{_on(consumer)} slowly{_last_ack(consumer)}"
+
+
+def _hangs(consumer: ConsumerView) -> str:
+    return f"{_none(consumer)}{_silence(consumer)} and asks for no more: {verdict(consumer)}"
+
+
+def _keeping(consumer: ConsumerView) -> str:
+    return f"takes messages and has never acknowledged any of {_number(consumer)}: {FORGETS}"
+
+
+def _unclear(consumer: ConsumerView) -> str:
+    return f"{_none(consumer)}{_silence(consumer)}: {verdict(consumer)}"
+
+
+FORGETS = "it forgets to, or its acks fail"
+STATES: dict[Activity, Callable[[ConsumerView], str]] = {
+    "slow": _slow,
+    "hangs": _hangs,
+    "keeps": _keeping,
+    "unclear": _unclear,
+}
+VERDICTS: dict[Activity, str] = {
+    "slow": "it is slow, not stuck",
+    "hangs": "it hangs or is paused",
+    "keeps": f"it takes messages and has never acknowledged one: {FORGETS}",
+    "unclear": "it hangs, or one message takes it longer; the next ack tells",
+}
+MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
+    "hangs": "it hangs, is paused, or forgets to acknowledge",
+    "unclear": (
+        "it hangs, forgets to acknowledge, or one message takes it longer; the next ack tells"
+    ),
+}
+
+
+def _none(consumer: ConsumerView) -> str:
+    number = _number(consumer)
+    if not number:
+        return "has acknowledged nothing"
+    return f"has acknowledged none of {number}"
+
+
+def _number(consumer: ConsumerView) -> str:
+    """`its 10 messages`, with bounds; empty where nothing tells how many."""
+    held = consumer.held
+    if held is None or held.most == 0 or (held.exact is None and not held.least):
+        return ""
+    if held.exact is None:
+        return f"at least {held.least} messages"
+    return "its message" if held.exact == 1 else f"its {held.exact} messages"
+
+
+def _on(consumer: ConsumerView) -> str:
+    number = _number(consumer)
+    return f" on {number}" if number else ""
+
+
+def _silence(consumer: ConsumerView) -> str:
+    quiet = consumer.quiet
+    return "" if quiet is None or quiet.says_nothing else f" for {quiet}"
+
+
+def _last_ack(consumer: ConsumerView) -> str:
+    """By which number it is known to go on: acks of the window, or the last one."""
+    acks, since = consumer.acks, consumer.since_ack
+    if acks.acknowledged and acks.span_ms:
+        return f" ({acks.acknowledged} acknowledged in {acks.span_ms / 1000:.0f} s)"
+    if since is not None and since.ms >= JUST_NOW_MS:
+        return f" (last ack {since} ago)"
+    return ""

@@ -1,0 +1,227 @@
+"""What to do with one consumer: look what it does, restart it, give it less to hold.
+
+Of one that is slow, less may wait in its queue, or more workers are needed. Of one that hangs, a
+dump of its threads tells why, and only a new process helps. One that keeps what it takes has to
+acknowledge. Where the view does not tell which it is, the dump comes first: it harms nothing.
+
+No line of pulsar-admin closes one consumer. Its process can be restarted, or the topic unloaded,
+which disconnects everybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from pulsar_doctor.diagnosis.actions.activity import activity_of
+from pulsar_doctor.diagnosis.actions.changes import TAKE_OUT, SettingChange
+from pulsar_doctor.diagnosis.actions.commands import admin, check, restarted
+from pulsar_doctor.diagnosis.actions.settings import (
+    ACK_TIMEOUT,
+    DOTNET,
+    FUNCTIONS,
+    GO,
+    JAVA,
+    PYTHON,
+    RECEIVER_QUEUE,
+    RUST,
+    SINKS,
+    clients_of,
+)
+from pulsar_doctor.diagnosis.answers import WHENS, Action
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+AN_HOUR = SettingChange(
+    ACK_TIMEOUT,
+    3600,
+    "Let it give back what it does not acknowledge in an hour",
+    "longer work is delivered twice: keep it well above the longest message",
+    "its silence stays below an hour",
+    TAKE_OUT,
+)
+PORT = re.compile(r":(\d{1,5})$")
+DUMPS = {
+    JAVA: "jcmd's Thread.print",
+    PYTHON: "py-spy dump for Python, gdb for C++",
+    GO: "its pprof page of goroutines",
+    RUST: "gdb",
+    DOTNET: "dotnet-stack report",
+    FUNCTIONS: "jcmd for Java, py-spy for Python",
+    SINKS: "jcmd's Thread.print",
+}
+AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
+ELSEWHERE = "its messages go to the other consumers at once, or to it when it is back"
+ALONE = "its messages come again when it is back"
+TAKEN_OVER = {
+    "Exclusive": ALONE,
+    "Failover": "a standby takes over at once and gets its messages",
+    "Key_Shared": "its keys and messages go to the others at once, or to it when it is back",
+}
+UNREACHABLE = "If that process cannot be reached, unload"
+NO_MORE = "no such finding any more"
+ITS_SHARE = "no such finding, or it is back and holds its share only"
+
+
+def treatment(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
+    """All of it, in order: for one that is slow, hangs or keeps all, and where nobody can tell."""
+    return tuple(TREATMENTS[activity_of(consumer)](view, consumer))
+
+
+def slow(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one whose acks come, far apart."""
+    yield from smaller_queue(view, consumer)
+    yield more_workers(view)
+
+
+def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one of which nothing comes."""
+    yield look(view, consumer)
+    yield restart(view, consumer)
+    yield unload(view)
+    yield from ack_timeout(view, consumer)
+    yield Action(
+        "later",
+        "Give each step of the work a time limit of its own, so that it fails instead of hanging.",
+        check=check(view, NO_MORE),
+    )
+
+
+def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one that may hang or be slow."""
+    yield look(view, consumer)
+    yield restart(view, consumer)
+    yield unload(view)
+    yield from smaller_queue(view, consumer, "If the dump shows that it works, only slowly: ")
+    yield more_workers(view)
+
+
+def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Of one that takes messages and has never acknowledged any."""
+    yield from acknowledging(view, consumer)
+    yield restart(view, consumer)
+    yield unload(view)
+
+
+def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """The mistake in the application itself, where it has never acknowledged any."""
+    if consumer.never_acked:
+        yield Action(
+            "now",
+            f"See in the application {place(consumer)} that each message is acknowledged when its "
+            "work is done, and in its log whether acks fail: not one has come.",
+            check=check(view, "it has acknowledged, and holds fewer"),
+        )
+
+
+TREATMENTS = {"slow": slow, "hangs": hangs, "keeps": keeps, "unclear": unclear}
+
+
+def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """What frees it first, then settings, then design."""
+    return tuple(sorted(actions, key=lambda action: WHENS.index(action.when)))
+
+
+def freeing(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
+    """What gives its messages to others now; of one that may hang, after a look at it."""
+    how = activity_of(consumer)
+    first = {"slow": (), "keeps": acknowledging(view, consumer)}.get(how, (look(view, consumer),))
+    return (*first, restart(view, consumer), unload(view))
+
+
+def anew(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
+    """Of one whose permits are lost: only a new SUBSCRIBE counts from the beginning."""
+    version = consumer.client_version
+    which = f"its client, {version}, " if version else "its client "
+    return (
+        restart(view, consumer),
+        unload(view),
+        Action(
+            "later",
+            f"Update {which}and if it happens again, report the trace to that client's project.",
+            check=check(view, NO_MORE),
+        ),
+    )
+
+
+def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
+    """Finds its process; says how its threads are dumped."""
+    clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
+    dump = next(DUMPS[each] for each in clients if each in DUMPS)
+    where = "; on that host this line tells which process it is" if port else ""
+    return Action(
+        "now",
+        f"See what the process {place(consumer)} does, by a dump of its threads ({dump}){where}.",
+        command=f"ss -tnp 'sport = :{port[1]}'" if port else None,
+        check=check(view, "while it hangs, its numbers stay and its silence grows"),
+    )
+
+
+def restart(view: SubscriptionView, consumer: ConsumerView, how: str = "") -> Action:
+    """What frees it; there is a line for it only where Pulsar itself runs it. how: `, with …`."""
+    return Action(
+        "now",
+        f"Restart the process {place(consumer)}{how}: {others(view)}.",
+        command=None if consumer.function is None else restarted(consumer.function),
+        side_effect=AGAIN,
+        check=check(view, NO_MORE),
+    )
+
+
+def unload(view: SubscriptionView, why: str = UNREACHABLE, expect: str = ITS_SHARE) -> Action:
+    """Disconnects everybody; with a line."""
+    return Action(
+        "now",
+        f"{why} the topic: all its consumers and producers are disconnected and come back.",
+        command=admin(view, "topics unload"),
+        side_effect="what any of its consumers holds unacknowledged is delivered again, and a "
+        "client that comes back as it was takes its share of it again",
+        check=check(view, expect),
+    )
+
+
+def smaller_queue(
+    view: SubscriptionView, consumer: ConsumerView, condition: str = ""
+) -> Iterator[Action]:
+    """A queue of 1, which takes batches too; nothing where it has that, or no such setting."""
+    if consumer.asks_singly:
+        return
+    give = "give" if condition else "Give"
+    text = f"{condition}{give} this consumer a receiver queue of 1, so that little waits behind it"
+    effect = "one round trip for each message: too slow for messages that take milliseconds"
+    if GO in clients_of(consumer.client):
+        effect += "; Go's client still asks for ten more ahead"
+    if RUST in clients_of(consumer.client):
+        effect += "; pulsar-rs holds 1000 all the same unless with_receiver_queue_size says 1 too"
+    expect = "it holds few messages, and nobody idles beside it"
+    yield from SettingChange(RECEIVER_QUEUE, 1, text, effect, expect).on(view, consumer.client)
+
+
+def ack_timeout(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """What lets messages go on without it; nothing where its client has no such setting."""
+    yield from AN_HOUR.on(view, consumer.client)
+
+
+def more_workers(view: SubscriptionView) -> Action:
+    """Where the work itself takes so long."""
+    text = "Shorten the work of one message, or add consumers until they keep up with what comes."
+    if view.type in ("Exclusive", "Failover"):
+        text = (
+            "Shorten the work of one message: on this type one consumer does all of it; on Shared "
+            "or Key_Shared, or with more partitions, several do."
+        )
+    return Action("later", text, check=check(view, "the backlog falls"))
+
+
+def place(consumer: ConsumerView) -> str:
+    """`at 10.0.3.7:51494`, or who it is where no address is told."""
+    address = (consumer.address or "").lstrip("/")
+    who = f" ({consumer.function})" if consumer.function else ""
+    return f"at {address}{who}" if address else f"of {consumer.label} (its address is not told)"
+
+
+def others(view: SubscriptionView) -> str:
+    """Who gets its messages when it is gone; it itself, where nobody else is there."""
+    if view.consumers is not None and len(view.consumers) == 1:
+        return ALONE
+    return TAKEN_OVER.get(view.type or "", ELSEWHERE)

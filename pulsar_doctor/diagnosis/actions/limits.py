@@ -1,0 +1,90 @@
+"""Settings of brokers that can be moved: limits of unacknowledged messages, rates, healing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pulsar_doctor.diagnosis.actions.commands import check, checked, namespace_admin, policy_admin
+from pulsar_doctor.diagnosis.answers import Action
+from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
+
+ONLY_IF = "only if so many messages are really in work at once"
+RATES = {"subscription": "subscription-dispatch-rate", "topic": "dispatch-rate"}
+BROKER_RATES = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
+UNBLOCK = "unblockStuckSubscriptionEnabled"
+DYNAMIC = "pulsar-admin brokers {}-dynamic-config --config {}"
+
+
+def raised_limit(
+    view: SubscriptionView,
+    of: Literal["consumer", "subscription"],
+    limit: int | None,
+    held: int | None = None,
+) -> Action:
+    """Twice the limit of unacknowledged messages.
+
+    limit: of now; None: not told, and that of broker.conf unless what is held at it is less.
+    """
+    name, default = f"max-unacked-messages-per-{of}", UNACKED_DEFAULTS[of]
+    below = limit is None and held is not None and 0 < held < default
+    now = held if below and held else limit or default
+    today = f"about {now} by what is held" if below else f"{now} today"
+    get = namespace_admin(view, f"get-{name}")
+    remove = namespace_admin(view, f"remove-{name}")
+    return Action(
+        "today",
+        f"Raise the limit, {today}, {ONLY_IF}.",
+        command=namespace_admin(view, f"set-{name}", "-c", str(2 * now)),
+        side_effect=f"it holds for every {of} of the namespace, and so many more are delivered "
+        "again where one breaks",
+        undo=f"{remove}, or set the number that was there" if remove else None,
+        check=checked(get, f"it prints {2 * now}"),
+    )
+
+
+def raised_rate(view: SubscriptionView, whose: str) -> Iterator[Action]:
+    """What the dispatch rate limit is and how it is lifted. whose: subscription, topic, broker."""
+    if whose == "broker":
+        yield from _raised_rate_of_brokers(view)
+        return
+    name = RATES[whose]
+    yield Action(
+        "now",
+        f"See which limit of the {whose} holds reads back, and who wanted it.",
+        command=policy_admin(view, f"get-{name}", "-ap"),
+    )
+    yield Action(
+        "today",
+        "If nobody needs the limit, lift it for this topic.",
+        command=policy_admin(view, f"set-{name}", "-md", "-1", "-bd", "-1"),
+        side_effect="consumers that catch up may take all that the broker can read and send",
+        undo=policy_admin(view, f"remove-{name}"),
+        check=check(view, "healthy, and the backlog falls"),
+    )
+
+
+def _raised_rate_of_brokers(view: SubscriptionView) -> Iterator[Action]:
+    for name in BROKER_RATES:
+        yield Action(
+            "today",
+            f"If nobody needs the brokers' limit {name}, lift it.",
+            command=f"{DYNAMIC.format('update', name)} --value 0",
+            side_effect="it holds for all topics of the cluster, at once",
+            undo=f"{DYNAMIC.format('delete', name)}, and broker.conf holds again",
+            check=check(view, "healthy, and the backlog falls"),
+        )
+
+
+def healing(view: SubscriptionView) -> Action:
+    """The broker's own remedy for a dispatcher that does not read."""
+    return Action(
+        "today",
+        "Let brokers unblock such a subscription themselves, where no read is pending.",
+        command=f"{DYNAMIC.format('update', UNBLOCK)} --value true",
+        side_effect="brokers look at all subscriptions every few minutes",
+        undo=DYNAMIC.format("delete", UNBLOCK),
+        check=checked(
+            "pulsar-admin brokers get-all-dynamic-config", f"it lists {UNBLOCK} with true"
+        ),
+    )

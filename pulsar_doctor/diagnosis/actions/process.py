@@ -1,0 +1,107 @@
+"""What to do with a consumer whose process has told why it stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pulsar_doctor.diagnosis.actions.commands import check
+from pulsar_doctor.diagnosis.actions.consumers import restart
+from pulsar_doctor.diagnosis.answers import Action
+from pulsar_doctor.diagnosis.thresholds import Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.process.told import Sitting
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
+
+CONSEQUENCES = frozenset(
+    {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
+     "ack-hole"}
+)  # fmt: skip
+STUCK_FOR = Threshold("stuck_for", 10.0, "seconds", "a thread that sits somewhere for less works")
+NAMED_MOST = 3  # threads in one sentence
+GONE = "no such finding any more"
+
+
+def numbers(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
+    """Both ledgers, and what waits between them."""
+    permits = consumer.permits.exact if consumer.permits else None
+    return (
+        Measure("available_permits", permits, "permits"),
+        Measure("unsent_permits", own.unsent, "permits"),
+        Measure("receiver_queue_size", own.queue_size, "messages"),
+        Measure("next_flow_after", own.until_flow, "messages"),
+        Measure("queued", own.waiting, "messages"),
+        Measure("with_listener", own.handed, "messages"),
+    )
+
+
+def lasted(consumer: ConsumerView, own: Inside) -> float:
+    """For how many seconds it has taken nothing, at least: by its threads, or by any sign of it."""
+    quiet = consumer.quiet.seconds if consumer.quiet and not consumer.moved else 0.0
+    return max(own.stood, quiet)
+
+
+def resting(own: Inside) -> tuple[Sitting, ...]:
+    """Those of its threads that sat where they sat: each may be the one that hangs, no other.
+
+    All of them where none did, or nobody tells.
+    """
+    return tuple(each for each in own.sits if each.seconds is not None) or own.sits
+
+
+def sitting(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
+    """Where the threads sit that may be the one that hangs, as evidence: `a; b`."""
+    rest = resting(own)[:NAMED_MOST]
+    return (
+        Measure("stood_for", round(lasted(consumer, own), 1), "seconds", "at least"),
+        Measure("thread", "; ".join(each.thread for each in rest) or None, ""),
+        Measure("sits_in", "; ".join(each.where for each in rest) or None, ""),
+    )
+
+
+def both_ledgers(consumer: ConsumerView, own: Inside) -> str:
+    """The broker's number and the client's, in one clause."""
+    permits = consumer.permits.exact if consumer.permits else None
+    if permits is None:
+        return own.ledger
+    return f"the broker may send it {max(0, permits)}, and {own.ledger}"
+
+
+def has_sat(thread: Sitting) -> str:
+    """`x has sat in … under … for 41 s`; `x sits in …` where it ran just now, or nobody tells."""
+    if thread.seconds is None:
+        return f"{thread.thread} sits in {thread.where}"
+    return f"{thread.thread} has sat in {thread.where} for {duration(thread.seconds)}"
+
+
+def all_have_sat(own: Inside, what: str) -> str:
+    """`its thread x has sat in …`; of several, which nobody tells apart, the first few."""
+    who = f"its {what}" if len(own.sits) == 1 else f"of its {len(own.sits)} {what}s"
+    return f"{who} {', '.join(map(has_sat, own.sits[:NAMED_MOST]))}"
+
+
+def unstuck(
+    view: SubscriptionView, consumer: ConsumerView, threads: Sequence[Sitting]
+) -> tuple[Action, ...]:
+    """A restart now, and a time limit for the very step in which it sits.
+
+    threads: those that may be the one that hangs.
+    """
+    return (
+        restart(view, consumer),
+        Action(
+            "later",
+            f"Give {_step(threads)} a time limit of its own, so that it fails instead of hanging.",
+            check=check(view, GONE),
+        ),
+    )
+
+
+def _step(threads: Sequence[Sitting]) -> str:
+    places = list(dict.fromkeys(each.line or each.where for each in threads))
+    if not places:
+        return "each step of the work"
+    return places[0] if len(places) == 1 else f"what hangs of {listed(places, NAMED_MOST)}"

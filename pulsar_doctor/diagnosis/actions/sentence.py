@@ -1,0 +1,57 @@
+"""What to do with one consumer in one sentence, for formats that have no room for more."""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.activity import activity_of
+from pulsar_doctor.diagnosis.actions.consumers import others, place
+from pulsar_doctor.diagnosis.actions.settings import RECEIVER_QUEUE, setting
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+
+def remedy(view: SubscriptionView, consumer: ConsumerView) -> str:
+    """For one that is slow, hangs or keeps all, and where nobody can tell."""
+    return SENTENCES[activity_of(consumer)](view, consumer)
+
+
+def _slow(view: SubscriptionView, consumer: ConsumerView) -> str:
+    queue = _queue_of_one(consumer)
+    if queue is None:
+        return "Add workers, or shorten the work of one message."
+    return (
+        f"Give it {queue}, so that nothing waits behind slow work; add workers, or shorten the "
+        "work of one message."
+    )
+
+
+def _hangs(view: SubscriptionView, consumer: ConsumerView) -> str:
+    return (
+        f"{_look(consumer)}, and restart it: {others(view)}; a smaller receiver queue does not "
+        "help one that takes nothing."
+    )
+
+
+def _keeps(view: SubscriptionView, consumer: ConsumerView) -> str:
+    return (
+        f"See in the application {place(consumer)} that it acknowledges each message when its work "
+        f"is done; restart it to free what it holds: {others(view)}."
+    )
+
+
+def _unclear(view: SubscriptionView, consumer: ConsumerView) -> str:
+    queue = _queue_of_one(consumer)
+    slow = "" if queue is None else f"; if it is only slow, give it {queue}"
+    return f"{_look(consumer)}: if it hangs, restart it, and {others(view)}{slow}."
+
+
+SENTENCES = {"slow": _slow, "hangs": _hangs, "keeps": _keeps, "unclear": _unclear}
+
+
+def _look(consumer: ConsumerView) -> str:
+    return f"See by a dump of its threads what the process {place(consumer)} does"
+
+
+def _queue_of_one(consumer: ConsumerView) -> str | None:
+    """None where it has that, or its client has no such setting."""
+    known = None if consumer.asks_singly else setting(consumer.client, RECEIVER_QUEUE, 1)
+    return None if known is None else f"a receiver queue of 1 ({known})"

@@ -1,0 +1,61 @@
+"""One cause: everything that its file in causes/ defines, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pulsar_doctor.diagnosis.answers import Answers, Probe
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+OfSubscription = Callable[[SubscriptionView], str | None]
+OfConsumer = Callable[[SubscriptionView, ConsumerView], str | None]
+MakesProbe = Callable[[SubscriptionView, ConsumerView | None], Probe | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A cause as a suspect, where its check could not decide."""
+
+    # One sentence without its full stop; `{who}` is replaced by the consumer.
+    says: str
+    # Keys of clues. How much each of them says is fitted: see fitted.json.
+    speaks_for: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    # Why the subscription as a whole rules it out; None: it does not.
+    excluded: OfSubscription | None = None
+    # Where the cause concerns one consumer: why that consumer rules it out.
+    not_by: OfConsumer | None = None
+    # Names of numbers that would help to decide.
+    missing: tuple[str, ...] = ()
+    # Whether it can be a stall; otherwise it is a warning at most.
+    stalls: bool = True
+    # Whether the check finds it as soon as it is so: then a healthy verdict cannot hide it.
+    found_at_once: bool = False
+    # What another sample shows if it is this cause.
+    confirmed: str = "if none of its numbers moves, it is this; if they move, it works"
+    # A cheaper way to decide than another sample; None: another sample.
+    probe: MakesProbe | None = None
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One file of causes/."""
+
+    # The file's name with hyphens.
+    code: str
+    # What `pulsar-doctor explain CODE` prints.
+    text: str
+    check: Callable[[SubscriptionView, Limits], Answers]
+    # Any one of these sources lets the check decide.
+    needs: frozenset[str]
+    thresholds: tuple[Threshold, ...] = ()
+    # Codes of causes that are consequences of this one.
+    explains: frozenset[str] = frozenset()
+    # What to do, where that is the same for everybody.
+    remedy: str | None = None
+    # None: it is never suspected, only found.
+    hypothesis: Hypothesis | None = None

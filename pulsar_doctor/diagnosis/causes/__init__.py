@@ -1,0 +1,46 @@
+"""The causes: one file each, registered by its presence.
+
+A file has the docstring that `pulsar-doctor explain CODE` prints, THRESHOLDS, NEEDS, `check(view,
+limits)`, and where they apply EXPLAINS (codes of its consequences), REMEDY (the same for everybody)
+and HYPOTHESIS (how the cause is suspected and ruled out).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.spelling import near
+
+
+def load() -> tuple[Cause, ...]:
+    """All causes, by code."""
+    return tuple(_cause(module.name) for module in pkgutil.iter_modules(__path__))
+
+
+def named(codes: Sequence[str]) -> list[Cause]:
+    """The causes of these codes; InputError, with those that are written alike, for any other."""
+    known = {rule.code: rule for rule in load()}
+    for code in codes:
+        if code not in known:
+            raise InputError(f"there is no rule {code!r}; {near(code, known)}")
+    return [known[code] for code in codes]
+
+
+def _cause(name: str) -> Cause:
+    module = importlib.import_module(f"{__name__}.{name}")
+    code, hypothesis = name.replace("_", "-"), getattr(module, "HYPOTHESIS", None)
+    return Cause(
+        code=code,
+        text=module.__doc__ or "",
+        check=module.check,
+        needs=module.NEEDS,
+        thresholds=module.THRESHOLDS,
+        explains=getattr(module, "EXPLAINS", frozenset()),
+        remedy=getattr(module, "REMEDY", None),
+        hypothesis=hypothesis and replace(hypothesis, code=code),
+    )

@@ -1,0 +1,198 @@
+"""Single unacknowledged entries hold mark-delete back while later ones are acknowledged.
+
+Everything up to mark-delete is consumed and may be deleted. One entry that nobody acknowledges
+stops it: what is acknowledged after that entry stays in ranges, the ledgers are kept, the backlog
+never gets to 0, and after a load of the topic the broker remembers only so many ranges.
+
+On Shared and Key_Shared acknowledgements out of order are ordinary, and so are ranges for as long
+as a message takes. The rule speaks where mark-delete has stood still for `hole_after` with a
+consumer connected all that time, and where the gap is as old as that: nothing has been acknowledged
+for as long either, so the ranges are at least so old; or the acknowledgements went on for so long
+after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace
+in the window shows that all of them have come in less time than that (a burst after a quiet night),
+it is silent. Where the broker has not moved mark-delete since it loaded the topic, the time counts
+from the oldest consumer's connection. A trace tells of an entry that was delivered `hole_after` ago
+and is not acknowledged, while others that came later are.
+
+A younger gap is told as information, where acknowledgements of later entries have gone on for
+`young_after`: the message that they passed over may be in work, or forgotten.
+
+It is silent while delayed messages are in the backlog: these are gaps, too, until they are due. A
+message that takes longer than `hole_after`, or one that is given back again and again, does hold
+mark-delete back and is told. Partially acknowledged batches are in no range (before they are done).
+A small backlog that pins much storage is told with its size, but the size alone decides nothing:
+without ranges it is an ordinary backlog.
+
+Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMarkDeleteAdvanced….
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.actions.changes import TAKE_OUT, SettingChange
+from pulsar_doctor.diagnosis.actions.commands import admin
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import AGAIN
+from pulsar_doctor.diagnosis.actions.settings import DEAD_LETTERS
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.probes import read_positions
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
+
+POSITION = re.compile(r"\d+:-?\d+")
+TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
+
+THRESHOLDS = (
+    Threshold("hole_after", 300.0, "seconds", "a gap that has stood for less is ordinary"),
+    Threshold("young_after", 5.0, "seconds", "a gap that has stood for so long is told, as info"),
+)
+NEEDS = frozenset({STATS, WIRE})
+REMEDY = (
+    "Find the entry after mark-delete (`pulsar-admin topics get-message-by-id`) and the consumer "
+    "that holds it: acknowledge it, restart that consumer so that it comes again, or give the "
+    "subscription an ack timeout and a dead-letter policy."
+)
+PUT_AWAY = SettingChange(
+    DEAD_LETTERS,
+    10,
+    "Put away what fails again and again",
+    "somebody has to look at the topic where it goes",
+    "mark-delete has moved on",
+    TAKE_OUT,
+)
+WAIT = "Wait for as long as one message may take; if it stays, somebody forgot to acknowledge it."
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where mark-delete has stood for long while acknowledgements went on."""
+    hole = view.hole
+    if view.durable is False or view.persistent is False:
+        return
+    if view.backlog is not None and view.backlog.empty:
+        return
+    if hole is None:
+        yield NotReported("this source does not tell acknowledged ranges")
+        return
+    if hole.ranges <= 0 or hole.moved or hole.delayed or not view.consumers:
+        return
+    stood, confidence = hole.stood, _sure(hole, limits["hole_after"])
+    if stood is not None and stood.seconds >= limits["hole_after"]:
+        if confidence is not None:
+            yield _finding(view, hole, stood, "warning", confidence)
+    elif (stood is None or not stood.exact) and hole.passed_in_window:
+        yield Unknown(
+            f"mark-delete stood still in the window while later entries were acknowledged "
+            f"({hole.ranges} ranges), but for how long is not told: give the time of the stats "
+            "(--at)"
+        )
+    elif stood is not None and _is_young(hole, stood.seconds, limits["young_after"]):
+        yield _finding(view, hole, stood, "info", 0.9)
+
+
+def _is_young(hole: AckHole, stood: float, young_after: float) -> bool:
+    """Whether later entries have been acknowledged for so long already."""
+    lasted = hole.acks_lasted_ms is not None and hole.acks_lasted_ms >= young_after * 1000
+    return stood >= young_after and (hole.proven or lasted)
+
+
+def _sure(hole: AckHole, hole_after: float) -> float | None:
+    """How sure it is that the gap is as old as mark-delete's standstill; None where it is not."""
+    acked, after_ms = hole.acked, hole.acks_lasted_ms
+    if hole.proven:
+        return 0.8
+    if acked is None or after_ms is None:
+        return None
+    together = TOGETHER_MS if hole.markers else -TOGETHER_MS
+    if acked.seconds >= hole_after and after_ms >= together:
+        return 0.8
+    younger = hole.all_acked_in is not None and hole.all_acked_in < hole_after
+    if after_ms < hole_after * 1000 or younger:
+        return None
+    return 0.7 if hole.passed_in_window else 0.5
+
+
+def _finding(
+    view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity, confidence: float
+) -> Finding:
+    return Finding(
+        code="ack-hole",
+        severity=severity,
+        confidence=confidence,
+        consumer=None,
+        summary=_summary(view, hole, stood, severity),
+        evidence=(
+            Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),
+            Measure("non_contiguous_deleted_messages_ranges", hole.ranges, "ranges"),
+            backlog_measure(view),
+            Measure("backlog_size", hole.backlog_bytes, "bytes"),
+            Measure("unacked_messages", _unacked(view), "messages"),
+            Measure("mark_delete_position", hole.position, ""),
+        ),
+        remedy=WAIT if severity == "info" else REMEDY,
+        actions=tuple(_actions(view, hole.position)),
+    )
+
+
+def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity) -> str:
+    """What was passed over and for how long, what that may be, then where and how many ranges."""
+    ranges, entries = hole.ranges, view.backlog.entries if view.backlog else None
+    size = "" if not hole.backlog_bytes else f", which pins {hole.backlog_bytes} bytes"
+    backlog = "" if entries is None else f" in a backlog of {entries} entries{size}"
+    lasts, means = f"for {duration(stood.seconds)}", "nothing after it can be deleted"
+    if severity == "info":
+        lasts = f"for up to {duration(stood.seconds)}"
+        means = "it may be in work, or forgotten, and while it stays nothing after it is deleted"
+    where = "" if hole.position is None else f" at {hole.position}"
+    return (
+        f"a message has not been acknowledged {lasts} while later ones were; "
+        f"{means}: mark-delete stands still before it{where}, with {ranges} acknowledged "
+        f"{'range' if ranges == 1 else 'ranges'} behind{backlog}"
+    )
+
+
+def _actions(view: SubscriptionView, mark_delete: str | None) -> Iterator[Action]:
+    if mark_delete is not None and POSITION.fullmatch(mark_delete):
+        ledger, entry = mark_delete.split(":")
+        where = ("-l", ledger, "-e", str(int(entry) + 1))
+        yield Action(
+            "now",
+            "See the message that nobody has acknowledged, to know whose work it is.",
+            command=admin(view, "topics get-message-by-id", *where),
+        )
+    yield Action(
+        "now",
+        "Restart the consumer that holds it, so that it comes again; see who holds something.",
+        command=admin(view, "topics stats"),
+        side_effect=AGAIN,
+        check=check_line(view, "mark-delete has moved on"),
+    )
+    yield from PUT_AWAY.on(view, view.consumers[0].client if view.consumers else None)
+
+
+def _unacked(view: SubscriptionView) -> int | None:
+    return view.unacked.exact if view.unacked else None
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """Ranges that are told, and are none."""
+    ranges = view.ranges
+    return "no acknowledged range lies behind mark-delete" if ranges and not ranges.count else None
+
+
+HYPOTHESIS = Hypothesis(
+    "single messages that are not acknowledged hold mark-delete back",
+    speaks_for=("undecided", "hole", "hole_old", "many_ranges", "somebody_acks"),
+    excluded=_excluded,
+    missing=("acknowledged_ranges",),
+    stalls=False,
+    found_at_once=True,
+    confirmed="if mark-delete stands while acknowledgements come, it is this",
+    probe=read_positions,
+)

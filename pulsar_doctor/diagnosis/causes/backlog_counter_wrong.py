@@ -1,0 +1,121 @@
+"""The broker's counter of the backlog is wrong: it does not tell how much is not acknowledged.
+
+`msgBacklog` is counted (entries added less entries consumed), not measured, and nothing mends the
+counter as long as the topic stays loaded. A seek back after single acknowledgements makes it too
+low: the broker forgets these, and the counter keeps them. So a subscription can tell a backlog of 0
+while messages wait, or a backlog where everything is acknowledged. Alarms, quotas and autoscalers
+that read it are misled by it; the messages themselves are safe.
+
+What is right is told by positions: the entries from mark-delete to the last one, less those in
+acknowledged ranges (`pulsar-admin topics stats --get-precise-backlog` tells that number). The rule
+speaks where the two cannot be reconciled: a counter below 0 in every sample, a counter of 0 beside
+acknowledged ranges in every sample (before a range lies an entry that is not acknowledged), or a
+difference of `least` entries or more that is larger, in two samples or more with internal stats,
+than what moved from one of them to the next. Both count markers and delayed messages, so these make
+no difference. All other rules go by the positions then.
+
+Readers, other non-durable subscriptions and the cursor of compaction are not judged. A counter that
+fell below 0 and that the broker replaces by the right number is not told either.
+
+Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; apache/pulsar #5202,
+#25047.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import admin
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, unload
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.probes import read_positions
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Unload the topic (`pulsar-admin topics unload`): the counter is computed anew when it "
+    "is loaded. All its consumers and producers reconnect, and what was sent and not acknowledged "
+    "is sent again. Until then ask for the precise backlog (--get-precise-backlog)."
+)
+SURE = {1: 0.6, 2: 0.8}  # by samples that show it; with more of them it is certain
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for a subscription whose counter and positions cannot both be right."""
+    backlog = view.backlog
+    if view.keeps_nothing or backlog is None or backlog.off < limits["least"]:
+        return
+    if backlog.wrong:
+        yield _finding(view)
+    elif backlog.doubtful and not view.watched:
+        yield NotReported(
+            f"the backlog's counter says {backlog.counter} and the positions {backlog.positions}; "
+            "one sample does not show whether it is wrong, or was read at another moment"
+        )
+
+
+def _finding(view: SubscriptionView) -> Finding:
+    backlog = view.backlog
+    assert backlog is not None
+    return Finding(
+        code="backlog-counter-wrong",
+        severity="warning",
+        confidence=SURE.get(backlog.shown_wrong, 0.95),
+        consumer=None,
+        summary=(
+            f"the broker's counter tells a backlog of {backlog.counter} entries, "
+            f"{_really(backlog.positions, backlog.ranges)}"
+        ),
+        evidence=(
+            Measure("msg_backlog", backlog.counter, "entries"),
+            Measure("backlog_by_positions", backlog.positions, "entries"),
+            Measure("non_contiguous_deleted_messages_ranges", backlog.ranges, "ranges"),
+            Measure("samples", backlog.shown_wrong, "samples"),
+        ),
+        remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                "Ask for the backlog by positions, which is right, before anybody acts on it.",
+                command=admin(view, "topics stats", "--get-precise-backlog"),
+                side_effect="the broker looks through its ledgers: not every second",
+                check=check_line(view, "backlog tells the same number"),
+            ),
+            unload(view, "When it can be afforded, unload", NO_MORE),
+        ),
+    )
+
+
+def _really(positions: int | None, ranges: int | None) -> str:
+    if positions is not None:
+        return f"and by the positions {positions} are not acknowledged"
+    if ranges:
+        return f"and {ranges} acknowledged ranges lie behind entries that are not acknowledged"
+    return "which cannot be"
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """Two counts that agree."""
+    backlog = view.backlog
+    if backlog is None or backlog.counter is None or backlog.positions is None:
+        return None
+    same = backlog.counter == backlog.positions and not backlog.wrong
+    return f"counter and positions both say {backlog.counter} entries" if same else None
+
+
+HYPOTHESIS = Hypothesis(
+    "the broker miscounts the backlog: less waits than it says, or nothing",
+    speaks_for=(
+        "undecided", "counter_differs", "counted_far", "consumed_negative", "nobody_holds",
+        "read_asleep", "somebody_ready",
+    ),
+    against=("delivers", "just_delivered"),
+    excluded=_excluded,
+    missing=("backlog_by_positions",),
+    stalls=False,
+    confirmed="if nothing moves though nothing waits by positions, it is this",
+    probe=read_positions,
+)  # fmt: skip

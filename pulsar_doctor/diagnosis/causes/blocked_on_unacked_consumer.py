@@ -1,0 +1,173 @@
+"""A consumer has reached the limit of unacknowledged messages; the broker sends it nothing more.
+
+On Shared and Key_Shared the broker stops a consumer that holds maxUnackedMessagesPerConsumer
+messages without an ack, whatever permits it has, and sets its further FLOWs aside. It goes on when
+acks have brought it down to half the limit, or when the consumer gives messages back.
+
+A consumer that works at its limit is blocked and released all the time. So the rule asks when the
+release comes: at the pace of the window's acks, after at most half of what it holds. Nearer than
+`slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack in the
+window it is a stall too, unless the last one fits the rhythm of its whole life; where it is not
+much older than that, or may fit by a clock that is not told, it is unknown. What was sent or
+acknowledged less than `just_now` ago decides nothing yet. No clock is needed where it has never
+acknowledged any (a warning), nor where it holds whole thousands: all that such a limit allows.
+
+The broker's flag can stay behind: on a consumer that holds nothing, or far less than half the
+limit, it is not trusted, and where messages still arrive it holds nothing up. A trace of the wire
+tells this too, where the limit is told.
+
+Source: Consumer.incrementUnackedMessages and updateBlockedConsumerOnUnackedMsgs in the broker.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.broker.stats.observed import SHARING
+from pulsar_doctor.diagnosis.actions.activity import verdict
+from pulsar_doctor.diagnosis.actions.commands import namespace_admin
+from pulsar_doctor.diagnosis.actions.consumers import freeing, more_workers
+from pulsar_doctor.diagnosis.actions.limits import ONLY_IF, raised_limit
+from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Probe, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.release import release_verdict
+from pulsar_doctor.diagnosis.thresholds import RELEASE_WAITS, Limits
+from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import told
+
+THRESHOLDS = RELEASE_WAITS
+NEEDS = frozenset({STATS, WIRE})
+EXPLAINS = frozenset(
+    {
+        "permits-exhausted",
+        "slow-but-progressing",
+        "prefetch-hogging",
+        "not-acknowledging",
+        "ack-hole",
+    }
+)
+NO_LIMIT = "the limit of unacknowledged messages is no part of the wire"
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer at its limit whose release is far away or not in sight."""
+    if view.type not in SHARING:
+        return
+    for consumer in view.consumers or ():
+        yield from _answers(view, consumer, limits)
+
+
+def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
+    held, limit = told(consumer.held), consumer.unacked_limit
+    if consumer.blocked is None and held != 0 and not consumer.delivered:
+        yield _not_told(view, consumer)
+    if not consumer.blocked:
+        return
+    if held is None:
+        yield _unknown(consumer, "it is said to be blocked, its unacked_messages are not told")
+    elif _flows(consumer, limits):
+        return
+    elif held <= 0 or (limit is not None and held <= limit // 2):
+        yield from _stale(view, consumer, held)
+    else:
+        wait = consumer.acks.until(acks_to_release(held, limit))
+        verdict = release_verdict(wait, limits, None if consumer.works else held)
+        if isinstance(verdict, Unknown):
+            yield _unknown(consumer, f"it is blocked with {held} unacked; {verdict.reason}")
+        elif verdict is not None:
+            yield _finding(view, consumer, wait, verdict)
+
+
+def _not_told(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotReported:
+    if view.unacked_limit is None:
+        return NotReported(NO_LIMIT)
+    return _unknown(consumer, "blocked_consumer_on_unacked_msgs is not told")
+
+
+def _flows(consumer: ConsumerView, limits: Limits) -> bool:
+    """Whether messages reach it although every sample says that it is blocked."""
+    quiet = consumer.quiet
+    lately = quiet is None or quiet.seconds < limits["refill_wait"]
+    return bool(consumer.delivered) and consumer.blocked_throughout and lately
+
+
+def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Answers:
+    """Of a flag that does not fit what the consumer holds."""
+    if view.left is not None and view.left.most == 0:
+        return
+    limit = consumer.unacked_limit
+    of = "" if limit is None else f" of a limit of {limit or 'none'}"
+    yield _unknown(
+        consumer,
+        f"it is said to be blocked with {held} unacked{of}: the flag may have stayed behind; if "
+        "nothing arrives, restart this consumer",
+    )
+
+
+def _unknown(consumer: ConsumerView, why: str) -> Unknown:
+    return Unknown(f"{consumer.label}: {why}", consumer.label)
+
+
+def _finding(
+    view: SubscriptionView, consumer: ConsumerView, wait: AckWait, severity: Severity
+) -> Finding:
+    quiet, held = wait.acks.quiet, told(consumer.held)
+    at, link = ("", ", and") if wait.seconds is None else (" most of the time", ",")
+    more = f"it goes on after at most {wait.needed} more acks{link} {wait.outlook}"
+    return Finding(
+        code="blocked-on-unacked-consumer",
+        severity=severity,
+        confidence=consumer.sure(0.9),
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} holds {held} unacknowledged messages, its limit, so the broker "
+            f"sends it nothing more{at}: {verdict(consumer)}; {more}"
+        ),
+        evidence=(
+            Measure("unacked_messages", held, "messages"),
+            Measure("max_unacked_messages_per_consumer", consumer.unacked_limit, "messages"),
+            Measure("release_after", wait.needed, "acks"),
+            Measure("release_in", wait.seconds, "seconds"),
+            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
+            Measure("blocked_consumer_on_unacked_msgs", "true", ""),
+            measured("available_permits", consumer.permits, "permits"),
+            measured("parked_permits", consumer.parked, "permits"),
+            Measure("acknowledged", wait.acks.acknowledged, "messages"),
+        ),
+        remedy=f"{remedy(view, consumer).removesuffix('.')}; raise the limit {ONLY_IF}.",
+        actions=(
+            *freeing(view, consumer),
+            raised_limit(view, "consumer", consumer.unacked_limit, held),
+            more_workers(view),
+        ),
+    )
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """The broker's own flag."""
+    return (
+        f"the broker says that {each.label} is not at its limit" if each.blocked is False else None
+    )
+
+
+def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
+    return Probe(
+        "Ask for the limit: if it holds so many messages, it is this; otherwise it is not.",
+        namespace_admin(view, "get-max-unacked-messages-per-consumer"),
+        2,
+    )
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} holds as many unacknowledged messages as its limit allows",
+    speaks_for=(
+        "undecided", "flag_blocked", "near_limit", "never_acked_many", "still", "quiet_long",
+        "neighbour_later", "rate_none",
+    ),
+    against=("holds_nothing", "holds_one", "rate_acks"),
+    not_by=_not_by,
+    missing=("blocked_consumer_on_unacked_msgs",),
+    probe=_probe,
+)  # fmt: skip

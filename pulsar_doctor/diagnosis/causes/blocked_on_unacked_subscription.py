@@ -1,0 +1,169 @@
+"""The subscription has reached its limit of unacknowledged messages; nobody gets a new one.
+
+On Shared and Key_Shared the broker stops reading new messages for a subscription whose consumers
+together hold maxUnackedMessagesPerSubscription without an ack, whatever permits they have. Messages
+that were given back are still sent again. It goes on below half the limit. A broker at its own
+limit (maxUnackedMessagesPerBroker) stops the subscriptions that hold most in the same way.
+
+A subscription that works at its limit is blocked and released all the time. So the rule asks when
+the release comes, at the pace of all acks of the window. Nearer than `slow_wait` is healthy, within
+`refill_wait` a warning, further away a stall. Without any ack in the window it is a stall too,
+unless the last ones fit the rhythm of their consumers, or may fit it: that is unknown. What was
+sent or acknowledged less than `just_now` ago decides nothing yet. A flag on a subscription that
+holds nothing, or less than half of the limit, is not trusted. No clock is needed where nobody has
+ever acknowledged any (a warning), nor where whole thousands are held: all that such a limit allows.
+
+Where a consumer is at a limit of its own too, this speaks for both: it names who holds how much.
+
+Source: PersistentDispatcherMultipleConsumers.addUnAckedMessages and readMoreEntries;
+BrokerService.checkUnAckMessageDispatching.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.activity import verdict
+from pulsar_doctor.diagnosis.actions.consumers import freeing, more_workers
+from pulsar_doctor.diagnosis.actions.limits import ONLY_IF, raised_limit
+from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.release import release_verdict
+from pulsar_doctor.diagnosis.thresholds import RELEASE_WAITS, Limits
+from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
+from pulsar_doctor.evidence.values import least, told
+
+THRESHOLDS = RELEASE_WAITS
+NEEDS = frozenset({STATS})
+EXPLAINS = frozenset(
+    {
+        "permits-exhausted",
+        "slow-but-progressing",
+        "prefetch-hogging",
+        "ack-hole",
+        "blocked-on-unacked-consumer",
+    }
+)
+NAMED_MOST = 3
+REMEDY = f"Make consumers acknowledge what they have finished; raise the limit {ONLY_IF}."
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for the subscription as a whole, where its release is far away or not in sight."""
+    limit, unacked = view.unacked_limit, told(view.unacked)
+    if limit is None:
+        return
+    if limit.blocked is None and unacked != 0 and not limit.delivered:
+        yield Unknown("blocked_subscription_on_unacked_msgs is not told")
+    if not limit.blocked or view.consumers == ():
+        return
+    if unacked is None or view.consumers is None:
+        missing = "unacked_messages" if unacked is None else "consumers"
+        yield Unknown(f"the subscription is said to be blocked, its {missing} are not told")
+    elif limit.flows and not _long(limit, limits):
+        return
+    elif unacked <= 0 or (limit.most is not None and unacked < limit.most // 2):
+        yield from _stale(view, limit, unacked)
+    else:
+        wait = limit.acks.until(acks_to_release(unacked, limit.most))
+        works = any(each.works for each in view.consumers)
+        verdict = release_verdict(wait, limits, None if works else unacked)
+        if isinstance(verdict, Unknown):
+            yield Unknown(f"the subscription is blocked with {unacked} unacked; {verdict.reason}")
+        elif verdict is not None:
+            yield _finding(view, limit, wait, verdict)
+
+
+def _long(limit: UnackedLimit, limits: Limits) -> bool:
+    quiet = limit.acks.quiet
+    return quiet is not None and quiet.seconds >= limits["refill_wait"]
+
+
+def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Answers:
+    """Of a flag that does not fit what the subscription holds."""
+    if view.left is not None and view.left.most == 0:
+        return
+    of = "" if limit.most is None else f" of a limit of {limit.most or 'none'}"
+    yield Unknown(
+        f"the subscription is said to be blocked with {unacked} unacked{of}: the flag may have "
+        "stayed behind, or the broker is at maxUnackedMessagesPerBroker; if nothing arrives, "
+        "unload the topic"
+    )
+
+
+def _finding(
+    view: SubscriptionView, limit: UnackedLimit, wait: AckWait, severity: Severity
+) -> Finding:
+    quiet, unacked = wait.acks.quiet, told(view.unacked)
+    more = f"it goes on after at most {wait.needed} more acks"
+    return Finding(
+        code="blocked-on-unacked-subscription",
+        severity=severity,
+        confidence=0.9 if limit.watched else 0.7,
+        consumer=None,
+        summary=(
+            f"nobody gets a new message: the subscription's limit is reached by {unacked} "
+            f"unacknowledged ones, held by {_holders(view)}{_worst(view)}; {more}, {wait.outlook}"
+        ),
+        evidence=(
+            Measure("blocked_subscription_on_unacked_msgs", "true", ""),
+            Measure("unacked_messages", unacked, "messages"),
+            Measure("max_unacked_messages_per_subscription", limit.most, "messages"),
+            backlog_measure(view),
+            Measure("acknowledged", wait.acks.acknowledged, "messages"),
+            Measure("release_after", wait.needed, "acks"),
+            Measure("release_in", wait.seconds, "seconds"),
+            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
+        ),
+        remedy=_remedy(view),
+        actions=(
+            *(action for worst in _most_first(view)[:1] for action in freeing(view, worst)),
+            raised_limit(view, "subscription", limit.most),
+            more_workers(view),
+        ),
+    )
+
+
+def _worst(view: SubscriptionView) -> str:
+    """How the one goes that holds most of them."""
+    return "".join(f" ({each.label}: {verdict(each)})" for each in _most_first(view)[:1])
+
+
+def _remedy(view: SubscriptionView) -> str:
+    worst = "".join(remedy(view, each).removesuffix(".") for each in _most_first(view)[:1])
+    return f"{worst}; raise the limit {ONLY_IF}." if worst else REMEDY
+
+
+def _holds(consumer: ConsumerView) -> int:
+    return least(consumer.held) or 0
+
+
+def _most_first(view: SubscriptionView) -> list[ConsumerView]:
+    return sorted(view.consumers or (), key=_holds, reverse=True)
+
+
+def _holders(view: SubscriptionView) -> str:
+    most_first = _most_first(view)
+    named = [f"{consumer.label} ({_holds(consumer)})" for consumer in most_first[:NAMED_MOST]]
+    others = len(most_first) - len(named)
+    return ", ".join(named) + (f" and {others} more" if others else "")
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """The broker's own flag of the subscription."""
+    limit = view.unacked_limit
+    said = "the broker says that the subscription is not at its limit"
+    return said if limit is not None and limit.blocked is False else None
+
+
+HYPOTHESIS = Hypothesis(
+    "the consumers together hold as many messages as the subscription's limit allows",
+    speaks_for=(
+        "undecided", "flag_all_blocked", "delivers_none", "delivered_long_ago", "rate_none",
+    ),
+    against=("somebody_acks", "delivers", "nobody_holds", "rate_out", "rate_acks"),
+    excluded=_excluded,
+    missing=("blocked_subscription_on_unacked_msgs",),
+)  # fmt: skip

@@ -1,0 +1,391 @@
+"""A consumer has permits, there is something to send it, and the broker does not read: its fault.
+
+The dispatcher reads entries from the ledger for its consumers, one read at a time, and the end of a
+read starts the next one. If that chain breaks, nothing moves although everybody waits. The internal
+stats (`pulsar-admin topics stats-internal`) show the broken chain in three ways:
+- no read is pending, neither of new entries nor of a replay, though both could be (what the
+  broker's own checkAndUnblockIfStuck looks for);
+- a read is marked as pending, and the cursor neither reads nor waits for new entries;
+- the cursor waits for new entries, and there are some beyond its read position.
+
+A healthy reader passes through each of these flags, and one sample can be stale. So the rule wants
+`samples` or more with the same picture, over at least `still_for`, in each of which a consumer
+could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
+was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Where
+nobody is told who could receive, a rate above 0 says that messages go out. Acks
+of what was delivered before do not count as movement, where the read position is told. A consumer
+that connected or asked within `still_for` is not waited for yet. Internal stats of the last sample
+alone do, where nothing was delivered in as many samples of the topic, or for `retried_within`, and
+what is unread was there before: a healthy reader passes through these flags only on its way to a
+delivery.
+
+It is unknown, not found, where something else looks the same: a read under way in a slow storage,
+an open transaction, delayed messages that pause the dispatcher, acknowledged ranges at the limit
+that is persisted (the dispatcher may pause until they are), a broker that does not count throttled
+reads, messages of Key_Shared that are bound to a consumer. On Exclusive and Failover the next read
+waits until the last messages are on the wire: a client that does not read its connection looks the
+same until `retried_within`, when it would have been closed. A read that failed is tried again
+within that time, too: below it the confidence is lower. The limit of a resource group and the read
+of a compacted ledger cannot be seen.
+
+Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActiveConsumer
+(readMoreEntries, checkAndUnblockIfStuck), ManagedCursorImpl.asyncReadEntriesOrWait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.diagnosis.actions.commands import admin
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, unload
+from pulsar_doctor.diagnosis.actions.limits import healing
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import (
+    ConsumerView,
+    rounded,
+    since_last_delivery,
+    since_last_request,
+)
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import told
+from pulsar_doctor.wording.durations import duration
+
+RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
+SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the client reads or not
+THRESHOLDS = (
+    Threshold("samples", 3.0, "samples", "fewer with the same picture do not decide"),
+    Threshold("still_for", 5.0, "seconds", "nothing has moved for so long; a FLOW is older"),
+    Threshold("retried_within", 60.0, "seconds", "a failed read or a deaf client ends by then"),
+)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Unload the topic (`pulsar-admin topics unload`): it loads again with a fresh dispatcher "
+    "and nothing is lost; keep both stats for a bug report, and see the broker's log for failed "
+    "reads first. unblockStuckSubscriptionEnabled=true heals the case with no read pending."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where the broker should read and does not; unknown where that cannot be told apart."""
+    reads = view.reads
+    if reads is None or _moves(view, reads) or _held_back(view):
+        return
+    active = view.served
+    if view.consumers is None or (active and all(each.permits is None for each in active)):
+        yield Unknown(f"{_stands(view)}, and who could receive is not told")
+    ready = tuple(consumer for consumer in active if consumer.may_receive)
+    if not ready:
+        return
+    if not reads.states and view.durable is False:
+        return  # a reader: what it holds and what is left cannot be told apart
+    case = Case(view, ready, reads, limits)
+    doubt = next((reason for ask in DOUBTS if (reason := ask(case))), None)
+    if doubt is None:
+        yield _finding(case)
+    else:
+        yield Unknown(f"{_who(ready)}, and {_stands(view)}: {doubt}")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything that a doubt is judged by: who could receive, and how the broker reads."""
+
+    view: SubscriptionView
+    ready: Sequence[ConsumerView]
+    reads: BrokerReads
+    limits: Limits
+
+    @property
+    def newest_alone_tells(self) -> bool:
+        """Whether the topic's samples show the standstill, and the last one's flags how it came."""
+        reads, limits = self.reads, self.limits
+        if not reads.newest or reads.unread_before <= 0:
+            return False
+        looked = reads.samples >= limits["samples"] and reads.window_seconds >= limits["still_for"]
+        return looked or reads.window_seconds >= limits["retried_within"]
+
+    @property
+    def stands(self) -> float:
+        """Seconds for which nothing was sent or asked for, at least."""
+        last = since_last_delivery(self.ready), since_last_request(self.ready)
+        ages = [age.seconds for age in last if age is not None]
+        return max(min(ages, default=0.0), self.reads.seconds or 0.0)
+
+
+def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
+    """Whether anything was delivered or read, or has been just now."""
+    sent = view.delivered or any(consumer.delivered for consumer in view.consumers or ())
+    by_rate = view.consumers is None and view.sent_by_rate
+    return bool(sent) or reads.moved or view.just_delivered or by_rate
+
+
+def _stands(view: SubscriptionView) -> str:
+    if (view.msg_rate_out or 0) > 0:
+        return f"{view.msg_rate_out:.4g} messages a second went out within the last minutes"
+    return "nothing moves" if view.delivered == 0 else "nothing is seen to move"
+
+
+def _held_back(view: SubscriptionView) -> bool:
+    """Whether it is known what keeps the broker from reading; other rules speak of these."""
+    if view.unacked_limit is not None and view.unacked_limit.blocked:
+        return True
+    if view.throttling is not None and view.throttling.lately:
+        return True
+    keys, replay = view.key_order, told(view.replay) or 0
+    if keys is None or replay <= 0:
+        return False
+    return keys.draining or not all(consumer.may_receive for consumer in view.consumers or ())
+
+
+def _one_sample(case: Case) -> str | None:
+    if case.view.watched:
+        return None
+    return "one sample does not decide, a healthy reader looks so too; take several (--window 10s)"
+
+
+def _no_states(case: Case) -> str | None:
+    if case.reads.states:
+        return None
+    return "only the internal stats tell whether the broker reads (--internal-stats)"
+
+
+def _too_few(case: Case) -> str | None:
+    seconds, states = case.reads.seconds, len(case.reads.states)
+    if seconds is None:
+        return "the time between the samples is not told (--interval)"
+    enough = states >= case.limits["samples"] and seconds >= case.limits["still_for"]
+    if enough or case.newest_alone_tells:
+        return None
+    return f"{states} samples over {duration(seconds)} are too few; take a longer window"
+
+
+def _not_told(case: Case) -> str | None:
+    limit = case.view.unacked_limit
+    blocked = [limit and limit.blocked, *(consumer.blocked for consumer in case.ready)]
+    if any(_left_not_told(case, state) for state in case.reads.states):
+        return "what is left to send is not told"
+    if case.view.type not in SINGLE_ACTIVE and None in blocked:
+        return "whether it is blocked on unacknowledged messages is not told"
+    if any(state.face is None for state in case.reads.states):
+        return "this broker does not tell whether a read is pending"
+    if case.view.delivered is None:
+        return "how much was delivered is not told"
+    return None
+
+
+def _left_not_told(case: Case, state: ReadState) -> bool:
+    """What waits to be sent again does not matter on Shared where something is unread."""
+    if state.unread is None:
+        return True
+    return state.replay is None and not (case.view.type == "Shared" and state.unread)
+
+
+def _not_throughout(case: Case) -> str | None:
+    if case.reads.left_least <= 0:
+        return "not in every sample was something left to send"
+    if any(consumer.may_receive_throughout for consumer in case.ready):
+        return None
+    return "no consumer had permits in every sample"
+
+
+def _just_asked(case: Case) -> str | None:
+    asked, still = since_last_request(case.ready), case.limits["still_for"]
+    if case.reads.switched:
+        return "the active consumer has just changed"
+    if asked is None or asked.seconds >= still:
+        return None
+    return f"it asked or connected {asked} ago"
+
+
+def _who_is_active(case: Case) -> str | None:
+    """Consumers may share a name, or tell none, and then the active one is not told."""
+    consumers = case.view.consumers or ()
+    if case.view.type not in SINGLE_ACTIVE or len(consumers) == 1:
+        return None
+    if len(case.view.served) == 1 and all(consumer.name for consumer in consumers):
+        return None
+    return "which of its consumers is the active one is not told"
+
+
+def _reads(case: Case) -> str | None:
+    if any(state.face is Face.UNDER_WAY for state in case.reads.states):
+        return (
+            "a read is under way and takes long; see the latency of the bookies and the broker's "
+            "log for failed reads"
+        )
+    if case.reads.face is None:
+        return "the flags of its read differ from sample to sample, so it tries; see its log"
+    return None
+
+
+def _replay_only(case: Case) -> str | None:
+    """What waits to be sent again may be bound to a consumer: by its key, or as a chunk."""
+    keys = case.view.key_order
+    if keys is not None and any(state.replay for state in case.reads.states):
+        return "the messages to be sent again may be bound to one of the Key_Shared consumers"
+    if keys is not None and keys.joined:
+        return "Key_Shared consumers that joined lately may have to wait for earlier messages"
+    if case.reads.unread_least > 0:
+        return None
+    everybody = all(consumer.may_receive for consumer in case.view.consumers or ())
+    if case.reads.face is Face.NONE_PENDING and everybody:
+        return None
+    return "only messages to be sent again are left, and who may have them is not told"
+
+
+def _transaction(case: Case) -> str | None:
+    """A reader must not pass an open transaction: it waits although there are entries."""
+    open_ones = case.reads.open_transactions
+    if open_ones:
+        return f"{open_ones} transactions are open, and a reader waits for their end"
+    if open_ones is None and case.reads.face is Face.ASLEEP:
+        return "it may wait for a transaction; whether one is open is not told"
+    return None
+
+
+def _paused(case: Case) -> str | None:
+    ranges = case.view.ranges
+    if case.view.type not in SINGLE_ACTIVE and told(case.view.delayed) != 0:
+        return "delayed messages can pause the dispatcher"
+    if ranges is not None and ranges.count >= (ranges.limit or RANGES_LIMIT):
+        return f"{ranges.count} acknowledged ranges can pause the dispatcher until fewer are left"
+    return None
+
+
+def _throttled(case: Case) -> str | None:
+    if case.reads.face is not Face.NONE_PENDING:
+        return None  # a throttled read is not marked as pending
+    if case.view.throttling is not None:
+        return None
+    return "a dispatch rate limit looks the same, and this broker does not count throttled reads"
+
+
+def _deaf_client(case: Case) -> str | None:
+    """On Exclusive and Failover the next read waits until the last messages are on the wire."""
+    if case.view.type not in SINGLE_ACTIVE or case.reads.face is not Face.NONE_PENDING:
+        return None
+    sent = [told(consumer.sent_bytes) for consumer in case.ready]
+    much = any(count is None or count > SOCKET_BYTES for count in sent)
+    if not much or case.stands >= case.limits["retried_within"]:
+        return None
+    return (
+        "a client that does not read its connection looks the same for up to "
+        f"{duration(case.limits['retried_within'])}; look again then"
+    )
+
+
+DOUBTS: tuple[Callable[[Case], str | None], ...] = (
+    _one_sample,
+    _no_states,
+    _too_few,
+    _not_told,
+    _who_is_active,
+    _not_throughout,
+    _just_asked,
+    _reads,
+    _replay_only,
+    _transaction,
+    _paused,
+    _throttled,
+    _deaf_client,
+)
+
+
+def _who(ready: Sequence[ConsumerView]) -> str:
+    names = ready[0].label if len(ready) == 1 else f"{len(ready)} consumers"
+    return f"{names} could receive, with {_permits(ready)} permits"
+
+
+def _permits(ready: Sequence[ConsumerView]) -> int:
+    return sum(told(consumer.permits) or 0 for consumer in ready)
+
+
+def _sure(case: Case) -> float:
+    """Lower where a failed read may be tried again soon, and where more cannot be seen."""
+    reads = case.reads
+    sure = 0.9 if case.stands >= case.limits["retried_within"] else 0.75
+    if reads.unread_least == 0 or (reads.face is Face.ASLEEP and not reads.extended):
+        sure -= 0.15  # a replay that nobody counts; a bound of reading that nobody tells
+    elif len(reads.states) < case.limits["samples"]:
+        sure -= 0.15
+    return round(sure, 2)
+
+
+def _finding(case: Case) -> Finding:
+    reads, state = case.reads, case.reads.states[-1]
+    assert reads.face is not None
+    return Finding(
+        code="broker-read-stuck",
+        severity="stalled",
+        confidence=_sure(case),
+        consumer=None,
+        summary=(
+            f"the broker has stopped reading: {_who(case.ready)}, {reads.left_least} or more "
+            f"entries are left to send, and in {reads.samples} samples over "
+            f"{duration(reads.window_seconds)} nothing moved ({reads.face.value}, the read "
+            f"position stays at {reads.position})"
+        ),
+        evidence=(
+            Measure("available_permits", _permits(case.ready), "permits"),
+            Measure("unread_entries", state.unread, "entries"),
+            Measure("msg_in_replay", told(case.view.replay), "entries"),
+            backlog_measure(case.view),
+            Measure("read_position", reads.position, ""),
+            Measure("subscription_have_pending_read", _flag(state.pending), ""),
+            Measure("waiting_read_op", _flag(state.waits), ""),
+            Measure("pending_read_ops", state.under_way, "reads"),
+            Measure("samples", len(reads.states), "samples"),
+            Measure("stands_for_least", rounded(case.stands), "seconds"),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(case.view)),
+    )
+
+
+def _actions(view: SubscriptionView) -> Iterator[Action]:
+    yield Action(
+        "now",
+        "Keep what the broker tells now, for a report of the bug: an unload wipes it out.",
+        command=admin(view, "topics stats-internal"),
+    )
+    yield unload(view, "Unload", NO_MORE)
+    yield healing(view)
+
+
+def _flag(flag: bool | None) -> str | None:
+    return None if flag is None else str(flag).lower()
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """Reads go on, or nobody needs one."""
+    if view.nothing_left:
+        return "nothing is left to send"
+    if view.delivered:
+        return f"{view.delivered} messages were sent in the window"
+    if view.reads is not None and view.reads.moved:
+        return "the broker reads"
+    if view.consumers is not None and all(each.without_permits for each in view.served):
+        return "nobody has permits, so the broker does not have to read"
+    return None
+
+
+HYPOTHESIS = Hypothesis(
+    "consumers ask, entries are there, and the broker does not read them",
+    speaks_for=(
+        "undecided", "somebody_ready", "waits", "delivered_long_ago", "no_read", "read_lost",
+        "read_asleep", "nobody_holds", "backlog_grows", "rate_none", "unread",
+    ),
+    against=(
+        "just_delivered", "delivers", "throttled", "delayed_most", "delayed_some", "replay",
+        "read_under_way", "read_waits", "flag_all_blocked", "reads", "counter_differs", "rate_out",
+    ),
+    excluded=_excluded,
+    missing=("read_state", "read_position"),
+    confirmed="if the read position stands while somebody has permits, it is this",
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""The backlog, or most of it, waits for its time: a producer asked to deliver it later.
+
+A message sent with deliverAfter or deliverAt stays in the backlog until it is due. The broker has
+read it and keeps it in an index; consumers with permits get nothing, and nothing is wrong.
+
+The rule speaks where the entries that are not due are `share` or more of the backlog, and says how
+many of the others there are: those are for the other rules. It explains its share only.
+
+The broker counts delayed entries while a Shared or Key_Shared subscription has consumers and has
+read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it tells 0. A
+delay in the client (a wait in the application, a negative-ack or retry delay) is not seen here.
+
+Nothing is wrong with the broker.
+
+Source: SubscriptionStats.msgDelayed; DelayedDeliveryTracker.getNumberOfDelayedMessages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import subscription_admin
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import told
+
+THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Nothing to do if the delay is meant; otherwise see which producer sends with deliverAfter or "
+    "deliverAt, and `pulsar-admin topics peek-messages` shows for when."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where most of the backlog is not due yet."""
+    delayed, backlog = told(view.delayed), view.backlog.entries if view.backlog else None
+    if delayed is None:
+        yield NotReported("this source does not count delayed messages")
+    elif delayed <= 0:
+        return
+    elif backlog is None:
+        yield Unknown(f"{delayed} entries are not due yet, of a backlog that is not told")
+    elif delayed >= limits["share"] * backlog:
+        yield _finding(view, delayed, max(delayed, backlog))
+
+
+def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
+    others = backlog - delayed
+    rest = f"{others} are" if others > 1 else "one is" if others else "nothing else is"
+    return Finding(
+        code="delayed-messages",
+        severity="info",
+        confidence=0.95,
+        consumer=None,
+        summary=f"{delayed} of {backlog} entries in the backlog are not due yet, {rest} due",
+        evidence=(
+            Measure("msg_delayed", delayed, "entries"),
+            replace(backlog_measure(view), value=backlog),
+            Measure("due_entries", others, "entries"),
+        ),
+        remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                "See what the first of them is, if the delay may be a mistake; nothing to do else.",
+                command=subscription_admin(view, "topics peek-messages", "-n", "1"),
+                check=check_line(view, "fewer entries that are not due"),
+            ),
+            Action(
+                "later",
+                "If nobody means the delay, let the producer send without deliverAfter and "
+                "deliverAt.",
+                check=check_line(view, "nothing is delayed any more"),
+            ),
+        ),
+    )
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """The broker's own count, which it keeps while somebody is attached."""
+    if not view.attended:
+        return None  # without a consumer the broker counts none
+    return "the broker counts no delayed entry" if told(view.delayed) == 0 else None
+
+
+HYPOTHESIS = Hypothesis(
+    "the backlog is not due yet",
+    speaks_for=("undecided", "delayed_most", "delayed_some", "nobody_holds", "somebody_ready"),
+    excluded=_excluded,
+    missing=("msg_delayed",),
+    stalls=False,
+    found_at_once=True,
+)

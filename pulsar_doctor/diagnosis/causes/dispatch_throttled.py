@@ -1,0 +1,134 @@
+"""A dispatch rate limit sets the pace: messages wait and consumers ask, and the broker holds back.
+
+A limit may be set for the subscription, the topic or the broker, in messages or in bytes. When its
+share of the moment is used up, the broker reads again a second later. Nothing is lost, and the
+backlog shrinks at the limit's rate or grows.
+
+The broker counts each read that it held back or made smaller. Such a count alone says little: a
+limit below the size of one read makes every read smaller, even with one message an hour. So the
+rule speaks where a counter grew within the window, a consumer had permits in at least `ready` of
+the samples, and something is left to send for sure. Where consumers seldom have permits, they set
+the pace, not the limit. A single sample tells only that it happened since the topic was loaded.
+
+The limit of a resource group is not counted by the broker, and brokers before 4.0 count none.
+
+Source: AbstractBaseDispatcher.updateMessagesToRead; SubscriptionStats.dispatchThrottled….
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.diagnosis.actions.limits import raised_rate
+from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.throttling import HeldBack, Throttling
+from pulsar_doctor.evidence.values import told
+
+SETTINGS = {
+    "subscription": "set-subscription-dispatch-rate of `pulsar-admin topicPolicies` or namespaces",
+    "topic": "set-dispatch-rate of `pulsar-admin topicPolicies` or namespaces",
+    "broker": "dispatchThrottlingRateInMsg and dispatchThrottlingRateInByte of broker.conf",
+}
+REMEDY = f"Raise the limit or accept its pace: {', or '.join(SETTINGS.values())}."
+
+THRESHOLDS = (
+    Threshold("ready", 0.5, "of the samples", "with permits; fewer: clients set the pace"),
+)
+NEEDS = frozenset({STATS})
+EXPLAINS = frozenset({"broker-read-stuck"})
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where a limit held reads back in the window while consumers could take more."""
+    throttling = view.throttling
+    if view.nothing_left:
+        return
+    if throttling is None:
+        yield NotReported("this source does not count throttled reads")
+    elif not view.watched:
+        yield from _of_one_sample(view, throttling)
+    elif not throttling.lately or throttling.ready < limits["ready"]:
+        return
+    elif (least := _left_least(view)) > 0:
+        yield _finding(view, throttling.lately, least)
+    else:
+        yield Unknown(
+            f"{_reads(throttling.lately)} reads were throttled, but whether anything is left to "
+            "send is not told: read the internal stats too (--internal-stats)"
+        )
+
+
+def _reads(lately: Sequence[HeldBack]) -> int:
+    return sum(each.reads for each in lately)
+
+
+def _left_least(view: SubscriptionView) -> int:
+    """Entries left to send, at least: on Exclusive no more is held than the one was ever sent."""
+    left = view.left
+    if left is None:
+        return 0
+    least = left.least or 0
+    sent = [told(consumer.sent) for consumer in view.consumers or ()]
+    if view.type not in SINGLE_ACTIVE or left.exact is not None or None in sent:
+        return least
+    return max(least, (left.most or 0) - sum(count or 0 for count in sent))
+
+
+def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Answers:
+    asking = any(
+        consumer.permits and (consumer.permits.least or 0) > 0 for consumer in view.consumers or ()
+    )
+    if throttling.reads > 0 and asking and not view.just_delivered and _left_least(view) > 0:
+        yield Unknown(
+            f"{throttling.reads} reads were throttled since the topic was loaded; whether that "
+            "holds now needs several samples"
+        )
+
+
+def _finding(view: SubscriptionView, lately: Sequence[HeldBack], least: int) -> Finding:
+    whose = list(dict.fromkeys(each.whose for each in lately))
+    names = " and ".join(f"{each}'s" for each in whose)
+    return Finding(
+        code="dispatch-throttled",
+        severity="warning",
+        confidence=0.9,
+        consumer=None,
+        summary=(
+            f"a limit sets the pace, not the consumers: the {names} dispatch rate limit held back "
+            f"{_reads(lately)} reads in the window, with consumers ready and at least {least} "
+            "entries left to send"
+        ),
+        evidence=(
+            *(Measure(each.counter, each.reads, "reads") for each in lately),
+            Measure("left_entries_least", least, "entries"),
+            Measure("messages_delivered", view.delivered, "messages"),
+        ),
+        remedy=f"Raise the limit or accept its pace: {'; '.join(SETTINGS[w] for w in whose)}.",
+        actions=tuple(action for each in whose for action in raised_rate(view, each)),
+    )
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """Nothing to send, or no read that was ever held back."""
+    throttling = view.throttling
+    if view.nothing_left:
+        return "nothing is left to send"
+    if throttling is not None and not throttling.reads and not throttling.lately:
+        return "no read was ever held back by a rate limit"
+    return None
+
+
+HYPOTHESIS = Hypothesis(
+    "a dispatch rate limit sets the pace",
+    speaks_for=("undecided", "throttled", "throttled_once", "somebody_ready", "waits", "unread"),
+    against=("nobody_ready", "delivered_long_ago", "read_asleep", "rate_none"),
+    excluded=_excluded,
+    missing=("throttled_reads",),
+    stalls=False,
+    confirmed="if the counters of throttled reads grow, it is this",
+)

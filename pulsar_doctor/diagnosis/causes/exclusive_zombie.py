@@ -1,0 +1,186 @@
+"""A consumer is still listed whose application seems to be gone, and it keeps messages from others.
+
+When a machine dies without closing its connection, the broker goes on listing the consumer until
+the connection has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 s).
+Its messages, its keys, or its place as the active consumer are kept for it meanwhile.
+
+Nothing that the broker tells can prove that. It is a suspicion where two consumers have the same
+name, on different connections, and the older one has neither acknowledged nor asked for anything
+since before the newer one connected, for `silent_for` at least, while it holds messages: a
+restarted application beside its dead predecessor. Names that clients make up never repeat; a name
+that was configured twice does, and then both work, or the older one has nothing to do. Where others
+wait behind it (its key hashes drain, or it is the active consumer of Failover with no permits) it
+is a stall, otherwise a warning.
+
+An Exclusive subscription lists one consumer at most: there a zombie and a hung application look
+the same, and nothing is guessed. One whose process was looked into and has its connection is none.
+
+Source: PulsarHandler's keep-alive and AbstractDispatcherSingleActiveConsumer.addConsumer
+(checkConnectionLiveness) in the broker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pulsar_doctor.diagnosis.actions.consumers import look, restart, unload
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.wording.durations import duration
+
+SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
+
+THRESHOLDS = (
+    Threshold("silent_for", 10.0, "seconds", "a consumer silent for less is not suspected"),
+)
+NEEDS = frozenset({STATS, WIRE})
+# Not permits-exhausted, which is surer than a suspicion and stands beside it.
+EXPLAINS = frozenset({"inactive-failover", "key-shared-blocked", "not-acknowledging"})
+REMEDY = (
+    "See whether the process at this address still runs: if it does, it hangs, so restart it; if "
+    "not, the broker drops it when keepAliveIntervalSeconds has passed twice, or at once when the "
+    "topic is unloaded (pulsar-admin topics unload)."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for a consumer that seems to be dead beside its successor; never surer than 0.5."""
+    if view.type not in SEVERAL:
+        return
+    everybody = view.consumers or ()
+    namesakes: dict[str | None, list[ConsumerView]] = {}
+    for each in everybody:
+        namesakes.setdefault(each.name, []).append(each)
+    for older in everybody:
+        if older.inside is not None and older.inside.connected:
+            continue  # its process lives, and holds the connection
+        for newer in _successors(older, namesakes[older.name] if older.name else ()):
+            yield from _judge(view, older, newer, limits)
+
+
+def _successors(older: ConsumerView, namesakes: Sequence[ConsumerView]) -> Iterator[ConsumerView]:
+    """The next consumer of the same name that connected later, on another connection."""
+    since = older.connected
+    later = [
+        (-each.connected.ms, each.number, each)
+        for each in namesakes
+        if since is not None and each.connected is not None and each.connected.ms < since.ms
+    ]
+    if later:
+        yield min(later)[2]
+
+
+def _judge(
+    view: SubscriptionView, older: ConsumerView, newer: ConsumerView, limits: Limits
+) -> Answers:
+    silence, came, last = older.since_work, newer.connected, older.last_sign
+    if came is None or last is None or last.ms <= came.ms or older.asked:
+        return
+    if not _holds(view, older, newer) or _connection_works(older, came.ms):
+        return
+    if not older.flow_told:
+        yield Unknown(
+            f"two consumers are called {older.label}; whether the older one still asks for "
+            "messages is not told by these stats",
+            older.label,
+        )
+    elif silence is not None and silence.seconds >= limits["silent_for"]:
+        yield _finding(view, older, newer)
+    elif silence is None or not silence.exact:
+        yield Unknown(
+            f"two consumers are called {older.label}; for how long the older one has been silent "
+            "is not told",
+            older.label,
+        )
+
+
+def _holds(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> bool:
+    """Whether messages are kept for the older one."""
+    if view.type == "Failover":
+        return _is_active(older, newer) and _something_is_held(view, older)
+    return (least(older.held) or 0) > 0
+
+
+def _is_active(older: ConsumerView, newer: ConsumerView) -> bool:
+    """Of two of one name only one is active: the one that messages were sent to."""
+    return bool(older.active) and (least(older.sent) or 0) > 0 and most(newer.sent) == 0
+
+
+def _something_is_held(view: SubscriptionView, older: ConsumerView) -> bool:
+    if view.backlog is not None and view.backlog.empty is not False:
+        return False
+    return most(older.held_entries) != 0 and not older.holds_nothing
+
+
+def _connection_works(older: ConsumerView, since_ms: int) -> bool:
+    """Whether a consumer on its connection, maybe the newer one, has shown life since then."""
+    sign = older.connection_sign
+    return sign is not None and sign.ms <= since_ms
+
+
+def _stands_in_the_way(view: SubscriptionView, older: ConsumerView) -> bool:
+    if view.type == "Failover":
+        return (most(older.permits) or 0) <= 0
+    return older.keys_wait
+
+
+def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> Finding:
+    blocks, silence = _stands_in_the_way(view, older), older.since_work
+    assert silence is not None
+    assert older.connected is not None
+    assert newer.connected is not None
+    after = older.connected.seconds - newer.connected.seconds
+    held = told(older.held)
+    holds = f"holds {held} unacknowledged messages"
+    if view.type == "Failover":
+        holds = "is the active one"
+    return Finding(
+        code="exclusive-zombie",
+        severity="stalled" if blocks else "warning",
+        confidence=0.5 if blocks else 0.3,
+        consumer=older.label,
+        summary=(
+            f"{older.label} may be dead and only listed: the one at "
+            f"{older.address or 'an address that is not told'} {holds} and has been silent for "
+            f"{silence}, and a consumer of the same name came {duration(after)} after it on "
+            "another connection"
+        ),
+        evidence=(
+            Measure("address", older.address, ""),
+            Measure("connected_since", older.connected_since, ""),
+            Measure("successor_connected_since", newer.connected_since, ""),
+            measured("available_permits", older.permits, "permits"),
+            Measure("unacked_messages", held, "messages"),
+            backlog_measure(view),
+            Measure("silent_for", silence.seconds, "seconds"),
+        ),
+        remedy=REMEDY,
+        actions=(
+            look(view, older),
+            restart(view, older),
+            unload(view, "If that process is gone, unload"),
+        ),
+    )
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """No second consumer that could be the newer one of somebody who is served."""
+    names = Counter(each.name for each in view.consumers or ())
+    if None in names or not view.served or any(names[each.name] > 1 for each in view.served):
+        return None
+    return "no two consumers have the same name"
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} seems to be dead and still keeps its place or its messages",
+    speaks_for=("undecided", "namesake", "neighbour_later", "quiet_long", "still"),
+    against=("acks_come",),
+    excluded=_excluded,
+    confirmed="if the older of the two stays silent, it is this",
+)

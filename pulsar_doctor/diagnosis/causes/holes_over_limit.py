@@ -1,0 +1,137 @@
+"""There are more acknowledged ranges than the broker persists; the rest is forgotten at a load.
+
+Acknowledgements out of order leave ranges of acknowledged entries with gaps (holes) between them.
+The broker writes down only so many of these ranges, from the oldest on. What lies beyond is known
+in its memory alone: when the topic is unloaded, moved, or its broker restarts, those entries come
+back as not acknowledged and are delivered a second time. Nothing stands still by this.
+
+The rule compares the number of ranges with the cluster's managedLedgerMaxUnackedRangesToPersist
+where it is told, otherwise with `persisted_ranges`; a value of it that was set always holds. The
+broker keeps one range more than that. Each range beyond holds at least one entry, so the number
+told is the least that comes again, and it holds for an orderly unload; after a crash it is more.
+
+Where the ranges are stored as bit arrays (managedLedgerPersistIndividualAckAsLongArray, since 4.1)
+the size of the record follows the span of the backlog and the limit means less than it says. About
+200,000 ranges make a record of 5 MB, the largest that a bookie takes, whatever the limit is.
+
+The many gaps come from many causes (delays, slow keys, single acknowledgements on Exclusive); a
+single message that nobody acknowledges makes one range only, and has a rule of its own.
+
+Source: ManagedCursorImpl.buildIndividualDeletedMessageRanges (it stops after limit + 1, seen on
+4.0.8); SubscriptionStats.nonContiguousDeletedMessagesRanges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import holes
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.probes import read_positions
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+
+DEFAULT = 10_000.0
+
+THRESHOLDS = (
+    Threshold("persisted_ranges", DEFAULT, "ranges", "managedLedgerMaxUnackedRangesToPersist"),
+)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Do not unload or restart before the gaps are acknowledged: see what keeps them (a key that is "
+    "slow, delays, single acks on Exclusive where a cumulative one would do), or raise "
+    "managedLedgerMaxUnackedRangesToPersist in broker.conf, or store bit arrays "
+    "(managedLedgerPersistIndividualAckAsLongArray, 4.1)."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where ranges would be lost at an unload."""
+    ranges = view.ranges
+    if view.durable is False or view.persistent is False:
+        return
+    if ranges is None:
+        yield NotReported("this source does not count acknowledged ranges")
+        return
+    limit = _limit(ranges, limits)
+    if ranges.count > limit + 1:
+        yield _finding(view, ranges, limit)
+
+
+def _limit(ranges: AckedRanges, limits: Limits) -> int:
+    chosen = limits["persisted_ranges"]
+    return int(chosen) if ranges.limit is None or chosen != DEFAULT else ranges.limit
+
+
+def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding:
+    again = ranges.count - limit - 1
+    return Finding(
+        code="holes-over-limit",
+        severity="warning",
+        confidence=0.9,
+        consumer=None,
+        summary=(
+            f"when the topic is loaded next, at least {again} acknowledged "
+            f"{'entry is' if again == 1 else 'entries are'} delivered again: there are "
+            f"{ranges.count} acknowledged ranges, of which the broker persists {limit + 1}"
+        ),
+        evidence=(
+            Measure("non_contiguous_deleted_messages_ranges", ranges.count, "ranges"),
+            Measure("max_unacked_ranges_to_persist", limit, "ranges"),
+            Measure("delivered_again_least", again, "entries"),
+            backlog_measure(view),
+            Measure(
+                "non_contiguous_deleted_messages_ranges_serialized_size",
+                ranges.size_bytes or None,
+                "bytes",
+            ),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, ranges)),
+    )
+
+
+def _actions(view: SubscriptionView, ranges: AckedRanges) -> Iterator[Action]:
+    yield Action(
+        "now",
+        "Unload nothing and restart no broker before the gaps are acknowledged; see where they "
+        "come from.",
+        command=holes(view),
+        check=check_line(view, "fewer acknowledged ranges"),
+    )
+    yield Action(
+        "later",
+        "Let brokers keep more: managedLedgerMaxUnackedRangesToPersist in broker.conf, at "
+        f"{2 * ranges.count} or more.",
+        side_effect="it takes a restart of the brokers, which forgets once what is over the limit "
+        "today; and larger records in the ledgers of cursors",
+        undo="set it back, and restart the brokers",
+        check=check_line(view, NO_MORE),
+    )
+
+
+FEW_RANGES = 1000  # a tenth of the broker's own limit, where nobody told what it is set to
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """Far fewer ranges than the limit."""
+    ranges = view.ranges
+    if ranges is None or ranges.count > (ranges.limit / 2 if ranges.limit else FEW_RANGES):
+        return None
+    return f"{ranges.count} acknowledged ranges are few"
+
+
+HYPOTHESIS = Hypothesis(
+    "more acknowledged ranges than the broker writes down",
+    speaks_for=("undecided", "many_ranges"),
+    excluded=_excluded,
+    missing=("acknowledged_ranges",),
+    stalls=False,
+    found_at_once=True,
+    probe=read_positions,
+)

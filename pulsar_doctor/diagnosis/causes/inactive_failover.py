@@ -1,0 +1,229 @@
+"""The active consumer of a Failover subscription is stuck or gone, and no standby takes over.
+
+On Failover the broker sends everything to one active consumer. A standby takes over when the active
+one disconnects, never because it does nothing: an application that hangs with its connection open
+stops the whole group. A standby that waits while the active one works is as it should be.
+
+The active one is stuck when it holds messages of the backlog, has no permits left, and neither an
+ack nor a FLOW nor a delivery has shown for `refill_wait`; after `quiet_after` without any of them
+in the window it is a warning; without a clock, where its queue is full and it has never
+acknowledged any, or where others have shown signs so much later. With one message or one batch in
+hand, long work with a queue of 0 or 1 looks the same: that is unknown. It is gone when the broker
+names one that is not connected, for at least `switch_wait`, while messages wait and others have
+permits (a switch takes activeConsumerFailoverDelayTimeMillis, 1 s by default).
+
+On Exclusive and Failover the broker counts no unacknowledged messages, so by its stats what the
+active one holds is told by the backlog and the read position; a trace tells it. Exclusive has no
+standby.
+
+Source: AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer in the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pulsar_doctor.diagnosis.actions.activity import verdict
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment, unload
+from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.exclusions import has_permits
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("refill_wait", 300.0, "seconds", "an active consumer silent for so long is stuck"),
+    Threshold("quiet_after", 5.0, "seconds", "below this silence nothing is said"),
+    Threshold("switch_wait", 5.0, "seconds", "a switch to another consumer takes less than this"),
+)
+NEEDS = frozenset({STATS, WIRE})
+EXPLAINS = frozenset(
+    {"permits-exhausted", "slow-but-progressing", "negative-permits", "broker-read-stuck"}
+)
+REMEDY_GONE = (
+    "Unload the topic (pulsar-admin topics unload): all consumers come back and one of them is "
+    "made active; report the broker's version if it happens again."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for the active consumer, or for the subscription where it is gone."""
+    if view.type != "Failover" or view.durable is False or view.consumers == ():
+        return
+    if view.backlog is not None and view.backlog.empty:
+        return
+    if view.consumers is None:
+        yield Unknown("consumers of the subscription is not told")
+    elif view.gone is None and len(view.consumers) == 1:
+        return  # nobody stands by
+    elif view.backlog is not None and not view.backlog.told:
+        yield Unknown("msg_backlog of the subscription is not told")
+    else:
+        yield from _judge(view, view.consumers, limits)
+
+
+def _judge(view: SubscriptionView, consumers: Sequence[ConsumerView], limits: Limits) -> Answers:
+    patience = limits["refill_wait"]
+    if any(each.delivered and not each.quiet_for(patience) for each in consumers):
+        return
+    if view.gone is not None:
+        yield from _gone(view, view.gone, limits)
+    elif view.active is None:
+        yield Unknown("which consumer is the active one is not told")
+    else:
+        yield from _stuck(view, consumers[view.active], limits)
+
+
+def _gone(view: SubscriptionView, gone: Gone, limits: Limits) -> Answers:
+    left, lasted = view.left, gone.seconds
+    permits = [most(c.permits) for c in view.consumers or ()]
+    known = [each for each in permits if each is not None]
+    if (left is not None and left.most == 0) or (known and max(known) <= 0):
+        return
+    if lasted is None or lasted < limits["switch_wait"]:
+        yield Unknown("the active consumer is not connected, and a switch takes a moment: look on")
+    elif left is None or not left.least:
+        yield Unknown("the active consumer is not connected; whether messages wait is not told")
+    else:
+        yield _gone_finding(view, gone, lasted, max(known, default=None))
+
+
+def _stuck(view: SubscriptionView, active: ConsumerView, limits: Limits) -> Answers:
+    long = active.quiet_for(limits["refill_wait"])
+    quiet, works = active.quiet, (active.moved or active.works) and not long
+    if active.permits is None and not works:
+        yield Unknown(f"available_permits of {active.label} is not told", active.label)
+    if not active.without_permits or works or active.resting:
+        return
+    if most(active.held_entries or active.held) == 0:
+        return
+    if quiet is None:
+        yield Unknown(f"since when {active.label} is silent is not told", active.label)
+    elif long:
+        yield _silent_for_long(view, active)
+    elif quiet.exact and quiet.seconds < limits["quiet_after"]:
+        return
+    elif quiet.seconds < limits["quiet_after"] and not active.never_gave_back:
+        yield Unknown(
+            f"{active.label} has no permits, silent for {quiet}: whether it works is shown by "
+            "several samples and the broker's clock",
+            active.label,
+        )
+    elif not active.all_in_hand:
+        yield _stuck_finding(view, active, "warning", 0.6 if active.watched else 0.4)
+
+
+def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | Unknown:
+    """With no permits and no sign for refill_wait."""
+    several = (least(active.held_entries) or 0) > 1
+    never_acked = active.never_acked and (least(active.sent) or 0) > 1
+    # With a queue of 0 or 1 it may work on the first message of the one batch that it has.
+    queued = not active.all_in_hand and (never_acked or active.below_zero)
+    certain = several or queued
+    if certain or not (active.all_in_hand or view.quiet_is_fine):
+        sure = 0.8 if certain else 0.6
+        return _stuck_finding(view, active, "stalled", active.sure(sure))
+    return Unknown(
+        f"{active.label} has been silent for {active.quiet} and may have one message in "
+        "hand: the read position (--internal-stats) tells how many it holds",
+        active.label,
+    )
+
+
+def _backlog(view: SubscriptionView) -> str:
+    return "" if view.backlog is None else f", with a backlog of {view.backlog}"
+
+
+def _stuck_finding(
+    view: SubscriptionView, active: ConsumerView, severity: Severity, confidence: float
+) -> Finding:
+    others = [each.label for each in view.consumers or () if each.number != active.number]
+    holds, quiet = told(active.held_entries), active.quiet
+    entries = "" if holds is None else f" of the {holds} entries that it holds"
+    silent = "" if quiet is None or quiet.says_nothing else f" for {quiet}"
+    return Finding(
+        code="inactive-failover",
+        severity=severity,
+        confidence=confidence,
+        consumer=active.label,
+        summary=(
+            f"the active consumer {active.label} has acknowledged nothing{entries}{silent}: "
+            f"{verdict(active)}; {len(others)} standby ({', '.join(others[:3])}) takes over only "
+            f"when it disconnects; {active.permits} permits{_backlog(view)}"
+        ),
+        evidence=(
+            Measure("active_consumer_name", active.label, ""),
+            measured("available_permits", active.permits, "permits"),
+            backlog_measure(view),
+            Measure("held", holds, "entries"),
+            Measure("standbys", len(others), "consumers"),
+            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
+        ),
+        remedy=remedy(view, active),
+        actions=treatment(view, active),
+    )
+
+
+def _gone_finding(
+    view: SubscriptionView, gone: Gone, lasted: float, permits: int | None
+) -> Finding:
+    others = len(view.consumers or ())
+    return Finding(
+        code="inactive-failover",
+        severity="stalled",
+        confidence=0.8,
+        consumer=None,
+        summary=(
+            f"the active consumer {gone.last or 'none'} is not connected for {duration(lasted)} at "
+            f"least, and none of the {others} others is made active{_backlog(view)}"
+        ),
+        evidence=(
+            Measure("active_consumer_name", gone.named, ""),
+            Measure("consumers", others, "consumers"),
+            Measure("available_permits", permits, "permits"),
+            backlog_measure(view),
+            Measure("left", least(view.left), "entries"),
+            Measure("gone_for", lasted, "seconds"),
+        ),
+        remedy=REMEDY_GONE,
+        actions=(unload(view, "Unload", NO_MORE),),
+    )
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """Nobody who could take over, or an active consumer with permits."""
+    if view.gone is not None:
+        return None
+    if len(view.consumers or ()) < 2:
+        return "nobody stands by"
+    return None if each.without_permits else has_permits(view, each)
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """Nobody stands by elsewhere."""
+    if view.type is None and view.sources == {STATS} and any(map(_holds, view.consumers or ())):
+        return "unacknowledged messages are counted, as on Shared and Key_Shared alone"
+    return None if view.type in (None, "Failover") else f"the subscription is {view.type}"
+
+
+def _holds(consumer: ConsumerView) -> bool:
+    return (least(consumer.held) or 0) > 0
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} is the active consumer, does nothing, and so no standby takes over",
+    speaks_for=(
+        "undecided", "standby", "active_gone", "no_permits", "below_zero", "never_acked_many",
+        "flow_far", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",
+        "one_flow",
+    ),
+    against=("works", "acks_come", "lively", "asks_singly", "rate_out"),
+    excluded=_excluded,
+    not_by=_not_by,
+    missing=("quiet_for",),
+)  # fmt: skip

@@ -1,0 +1,247 @@
+"""Messages of a key wait, because the consumer that had the key before has not acknowledged yet.
+
+Key_Shared keeps the order of a key: when a consumer joins or leaves, keys change their owner, and
+the new owner gets a key's messages only when the earlier one has acknowledged all it holds of it.
+A hand-over takes moments. With an earlier owner that hangs, its former keys stand still for all.
+
+From 4.0 on the broker lists the draining hashes with the consumer whose acks are awaited, with what
+it still holds and how often a message was turned away. Before (and with the classic dispatcher) a
+consumer that joined gets nothing until mark-delete has passed the position of its joining, whoever
+holds it back. Neither applies where out-of-order delivery is allowed.
+
+The consumer that is waited for is a stall when it acknowledged nothing in the window, or nothing
+for `refill_wait`. If it works, what it holds is done within `slow_wait`, which is healthy, or
+later, which is a warning. What it was sent or acknowledged less than `just_now` ago decides
+nothing yet. Where nothing waits behind it there is nothing to say.
+
+Source: DrainingHashesTracker and PersistentStickyKeyDispatcherMultipleConsumers; PIP-379; before,
+getRestrictedMaxEntriesForConsumer of the latter, and PIP-282.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pulsar_doctor.diagnosis.actions.activity import verdict
+from pulsar_doctor.diagnosis.actions.consumers import treatment
+from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.exclusions import holds_nothing
+from pulsar_doctor.diagnosis.release import release_verdict
+from pulsar_doctor.diagnosis.thresholds import JUST_NOW, Limits, Threshold
+from pulsar_doctor.evidence.ack_wait import AckWait
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.keys import Draining, KeyOrder
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
+
+THRESHOLDS = (
+    Threshold("refill_wait", 300.0, "seconds", "without an ack for so long it is a stall anyway"),
+    Threshold("slow_wait", 30.0, "seconds", "a hand-over within this is healthy"),
+    JUST_NOW,
+)
+NEEDS = frozenset({STATS})
+NAMED_MOST = 3
+EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for the consumer whose acks are awaited."""
+    keys, consumers = view.key_order, view.consumers
+    if keys is None or keys.out_of_order:
+        return
+    if consumers is None:
+        yield Unknown("the subscription's consumers are not told")
+    elif keys.joined:
+        yield from _by_joining(view, keys, limits)
+    else:
+        for consumer in consumers:
+            yield from _by_hashes(view, consumer, limits)
+
+
+def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
+    draining = consumer.draining
+    if draining is None:
+        yield from _without_any(view)
+    elif draining.hashes is None:
+        yield Unknown(f"the draining hashes of {consumer.label} are not told", consumer.label)
+    elif not draining.hashes or not _waits_behind(view, draining):
+        return
+    elif draining.entries is None:
+        yield Unknown(f"what the draining hashes of {consumer.label} hold is not told")
+    else:
+        summary = _hash_summary(view, consumer, draining)
+        yield from _judge(view, consumer, limits, (summary, _hashes(draining)))
+
+
+def _without_any(view: SubscriptionView) -> Answers:
+    """Of a source that knows neither way of telling who waits for whom."""
+    if view.key_order is None or view.key_order.joined is None:
+        yield NotReported("neither draining hashes nor positions of joining are in these stats")
+
+
+def _waits_behind(view: SubscriptionView, draining: Draining) -> bool:
+    """Whether messages still wait: they are in replay, or more were turned away in the window."""
+    return told(view.replay) != 0 or draining.lately
+
+
+def _judge(
+    view: SubscriptionView,
+    consumer: ConsumerView,
+    limits: Limits,
+    told_by: tuple[str, tuple[Measure, ...]],
+) -> Answers:
+    """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers."""
+    held = told(consumer.held)
+    if held is None:
+        yield Unknown(f"unacked_messages of {consumer.label} is not told", consumer.label)
+        return
+    wait = consumer.acks.until(max(1, held))
+    never = wait.acks.never and not consumer.works
+    verdict = release_verdict(wait, limits, held if never else None)
+    if isinstance(verdict, Unknown):
+        yield Unknown(f"{told_by[0]}; {verdict.reason}", consumer.label)
+    elif verdict is not None:
+        lately = wait.acks.quiet is None or wait.acks.quiet.seconds < limits["refill_wait"]
+        severity = "warning" if wait.seconds is not None and lately else verdict
+        yield _finding(view, consumer, wait, severity, told_by)
+
+
+def _by_joining(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers:
+    consumers = view.consumers or ()
+    waiting = [consumer for consumer in consumers if _is_held_back(consumer)]
+    names = {consumer.name for consumer in waiting}
+    if not waiting or _nothing_left(view) or keys.advanced:
+        return
+    holding = [c for c in consumers if c.name not in names and not c.holds_nothing]
+    if not holding:
+        yield Unknown(f"{waiting[0].label} waits for mark-delete, and nobody before it holds any")
+    elif not _something_left(view):
+        yield Unknown(f"whether anything is left to send to {waiting[0].label} is not told")
+    else:
+        culprit = max(holding, key=_for_so_long)
+        summary = _joining_summary(culprit, waiting)
+        yield from _judge(view, culprit, limits, (summary, _positions(keys, waiting)))
+
+
+def _is_held_back(consumer: ConsumerView) -> bool:
+    """Whether it could be sent messages but for the position at which it joined."""
+    if consumer.waits_from is None or consumer.delivered or consumer.blocked:
+        return False
+    permits = least(consumer.permits)
+    return permits is None or permits > 0
+
+
+def _nothing_left(view: SubscriptionView) -> bool:
+    return view.nothing_left or (view.backlog is not None and view.backlog.empty is True)
+
+
+def _something_left(view: SubscriptionView) -> bool:
+    held, entries = told(view.unacked), view.backlog.entries if view.backlog else None
+    if told(view.replay) or (view.left is not None and (view.left.least or 0) > 0):
+        return True
+    # Brokers that do not tell msg_in_replay: the backlog that is due and not held waits there.
+    if entries is None or held is None:
+        return False
+    return entries - (told(view.delayed) or 0) > max(0, held)
+
+
+def _for_so_long(consumer: ConsumerView) -> tuple[bool, int]:
+    """Who is waited for: rather one that acknowledged nothing, and for longest."""
+    quiet = consumer.acks.quiet
+    return not consumer.acked, 0 if quiet is None else quiet.ms
+
+
+def _hash_summary(view: SubscriptionView, consumer: ConsumerView, draining: Draining) -> str:
+    waiting, one = told(view.replay), draining.hashes == 1
+    keys = "1 key hash that belongs" if one else f"{draining.hashes} key hashes that belong"
+    behind = "" if not waiting else f"; {waiting} entries wait to be sent"
+    return (
+        f"{consumer.label} has not acknowledged {draining.entries} entries of {keys} to others "
+        f"by now, so these keys stand still{behind}"
+    )
+
+
+def _hashes(draining: Draining) -> tuple[Measure, ...]:
+    return (
+        Measure("draining_hashes", draining.hashes, "hashes"),
+        Measure("unack_msgs", draining.entries, "entries"),
+        Measure("blocked_attempts", draining.attempts, "attempts"),
+    )
+
+
+def _joining_summary(culprit: ConsumerView, waiting: Sequence[ConsumerView]) -> str:
+    names = listed([consumer.label for consumer in waiting], NAMED_MOST)
+    return (
+        f"{names} {'gets' if len(waiting) == 1 else 'get'} nothing until what {culprit.label} held "
+        f"before is acknowledged (it holds {told(culprit.held)} messages; mark-delete has to reach "
+        f"{waiting[0].waits_from})"
+    )
+
+
+def _positions(keys: KeyOrder, waiting: Sequence[ConsumerView]) -> tuple[Measure, ...]:
+    return (
+        Measure("consumers_after_mark_delete_position", len(waiting), "consumers"),
+        Measure("position_when_joining", waiting[0].waits_from, ""),
+        Measure("mark_delete_position", keys.mark_delete, ""),
+    )
+
+
+def _finding(
+    view: SubscriptionView,
+    consumer: ConsumerView,
+    wait: AckWait,
+    severity: Severity,
+    told_by: tuple[str, tuple[Measure, ...]],
+) -> Finding:
+    (summary, numbers), quiet = told_by, wait.acks.quiet
+    end = f"of its acks {wait.silence}: {verdict(consumer)}"
+    if wait.seconds is not None:
+        ago = f" (last ack or message {quiet} ago)" if quiet else ""
+        end = f"at its pace that takes up to {duration(wait.seconds)}{ago}"
+    return Finding(
+        code="key-shared-blocked",
+        severity=severity,
+        confidence=0.85 if view.watched else 0.65,
+        consumer=consumer.label,
+        summary=f"{summary}; {end}",
+        evidence=(
+            *numbers,
+            measured("unacked_messages", consumer.held, "messages"),
+            Measure("msg_in_replay", told(view.replay), "entries"),
+            backlog_measure(view),
+            Measure("done_in", wait.seconds, "seconds"),
+            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
+        ),
+        remedy=remedy(view, consumer),
+        actions=treatment(view, consumer),
+    )
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """No order of keys that would have to be kept."""
+    if view.type not in (None, "Key_Shared"):
+        return f"the subscription is {view.type}"
+    if view.consumers is not None and len(view.consumers) < 2:
+        return "there is no other consumer"
+    if view.key_order is not None and view.key_order.out_of_order:
+        return "out-of-order delivery is allowed"
+    return None
+
+
+HYPOTHESIS = Hypothesis(
+    "messages wait for keys that {who} had, or has, until it acknowledges",
+    speaks_for=(
+        "undecided", "keys_drain", "replay_waits", "no_permits", "never_acked", "never_acked_many",
+        "waits", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",
+        "one_flow",
+    ),
+    against=("works", "acks_come", "lively", "nothing_left", "joined_late"),
+    excluded=_excluded,
+    not_by=holds_nothing,
+    missing=("draining_hashes", "msg_in_replay"),
+)  # fmt: skip

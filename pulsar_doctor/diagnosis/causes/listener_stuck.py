@@ -1,0 +1,61 @@
+"""A consumer's listener does not come back, and its messages wait behind it.
+
+A message listener is called by a thread of the client, one message after the other. While it sits
+in a call that does not end (a socket without a time limit, a lock), nothing else is handed to it,
+and to no other listener of that thread. The process tells the very line.
+
+The rule looks into the process twice: messages wait, none was taken in between, and the listener's
+thread sits in its callback. It is found once that has lasted `stuck_for`, and stalled from
+`refill_wait` on. How long is told by the kernel, which knows when a thread ran last, or by the
+broker's last sign of it; otherwise it is the time between the looks. One that works in its rhythm,
+as far as acks tell, is not found.
+
+Source: ConsumerBase.triggerListener and callMessageListener in the Java client.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.process import (
+    CONSEQUENCES,
+    STUCK_FOR,
+    all_have_sat,
+    both_ledgers,
+    lasted,
+    numbers,
+    resting,
+    sitting,
+    unstuck,
+)
+from pulsar_doctor.diagnosis.answers import Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
+from pulsar_doctor.evidence.measures import PROCESS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
+NEEDS = frozenset({PROCESS})
+EXPLAINS = CONSEQUENCES
+REMEDY = "Restart the process, and give the call in which its listener sits a time limit."
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer whose listener sits where it sat."""
+    for consumer in view.consumers or ():
+        own = consumer.inside
+        if own is None or not own.listener or not own.sits or consumer.works:
+            continue
+        stood = 0.0 if own.deadlock or not own.nothing_taken else lasted(consumer, own)
+        if stood < limits["stuck_for"]:
+            continue
+        yield Finding(
+            code="listener-stuck",
+            severity="stalled" if stood >= limits["refill_wait"] else "warning",
+            confidence=0.95 if len(own.sits) == 1 and own.sits[0].seconds else 0.8,
+            consumer=consumer.label,
+            summary=(
+                f"{consumer.label} hangs: {both_ledgers(consumer, own)}; "
+                f"{all_have_sat(own, 'listener thread')}"
+            ),
+            evidence=(*numbers(consumer, own), *sitting(consumer, own)),
+            remedy=REMEDY,
+            actions=unstuck(view, consumer, resting(own)),
+        )

@@ -1,0 +1,90 @@
+"""After a REDELIVER on Exclusive or Failover entries were passed over, and do not come any more.
+
+A client that gives messages back (a negative acknowledgement, an ack timeout,
+redeliverUnacknowledgedMessages) asks the broker for all that is not acknowledged. It counts such
+requests, the consumer epoch, and drops what it is sent of an older one. The broker rewinds its
+cursor; but a read that is under way goes on, brings its entries in the old epoch, and then sets the
+cursor behind them, over the rewind. What lies before that is sent no more: the client has dropped
+it and waits for it, the broker takes it as sent. The backlog stays, permits are there, and later
+messages come as if nothing were wrong; a cumulative acknowledgement of one of these acknowledges
+what was never handed out. Nothing mends it but another REDELIVER, or a new connection.
+
+Found where an entry came in an older epoch than that of the last REDELIVER only, something of an
+older epoch came after that REDELIVER (the read that went on), an entry behind it has come in the
+present epoch, and nobody has acknowledged it. None of that may have changed for `settle`: right
+after a REDELIVER entries of both epochs are under way. Of an incarnation the newest 1000 such
+entries are known. A client that tells no epoch (C++, Python) drops nothing and loses nothing, and
+`consume --engine wire` keeps what it is sent too early.
+
+An entry that has expired meanwhile, or was skipped by hand, looks the same: the wire does not show
+either.
+
+Source: PersistentDispatcherSingleActiveConsumer.internalRedeliverUnacknowledgedMessages and
+OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch in the Java client
+(PIP-84); apache/pulsar#23345, #25204 and #14716 are neighbours.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, restart, unload
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
+from pulsar_doctor.evidence.measures import WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+THRESHOLDS = (
+    Threshold("settle", 5.0, "seconds", "what has changed more recently may still be under way"),
+)
+NEEDS = frozenset({WIRE})
+EXPLAINS = frozenset({"ack-hole"})
+REMEDY = (
+    "Restart this consumer, or unload the topic (pulsar-admin topics unload): with the new "
+    "connection all that is not acknowledged comes again, what the application works on too. Until "
+    "then acknowledge nothing cumulatively. It happens to Java clients on Exclusive and Failover; "
+    "on Shared messages are given back one by one, without this race."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that waits for what will not come."""
+    for consumer in view.consumers or ():
+        passed = consumer.passed_over
+        if passed is not None and passed.settled_seconds >= limits["settle"]:
+            yield _finding(view, consumer, passed)
+
+
+def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver) -> Finding:
+    entries = "1 entry" if passed.entries == 1 else f"{passed.entries} entries"
+    unsent = "1 message is" if passed.messages == 1 else f"{passed.messages} messages are"
+    return Finding(
+        code="lost-to-redeliver-race",
+        severity="stalled",
+        confidence=0.9,
+        consumer=consumer.label,
+        summary=(
+            f"{unsent} not sent to {consumer.label} any more: {entries} from {passed.first} on "
+            f"came before its last REDELIVER took effect and not again, while {passed.behind} has "
+            "come since"
+        ),
+        evidence=(
+            Measure("passed_entries", passed.entries, "entries"),
+            Measure("passed_messages", passed.messages, "messages"),
+            Measure("first_passed", passed.first, ""),
+            Measure("highest_since", passed.behind, ""),
+            Measure("consumer_epoch", passed.epoch, ""),
+            Measure("late_entries", passed.late_entries, "entries"),
+        ),
+        remedy=REMEDY,
+        actions=(
+            restart(view, consumer),
+            unload(view),
+            Action(
+                "later",
+                "Use Shared where the order does not matter, or acknowledge nothing cumulatively: "
+                "there messages are given back one by one.",
+                check=check_line(view, NO_MORE),
+            ),
+        ),
+    )

@@ -1,0 +1,128 @@
+"""Permits are below zero and nothing that the client holds can bring them back.
+
+The broker reads whole batches, so permits below zero are ordinary: after batches of 100 a healthy
+consumer may stand at -1360. Each message that it then takes from its queue gives one permit back.
+They are a cause only when there is nothing left to take: everything that was delivered has been
+taken or acknowledged, permits are still below zero, and neither a message nor a FLOW has come for
+`refill_wait`. Then the two sides have counted differently, and only a new start evens them out.
+
+That shows too where some are held, but fewer than are missing, so that taking them all leaves
+permits below zero. By the broker's stats alone it shows on Exclusive and Failover only where the
+internal stats tell how far the broker has read and all of that is consumed. Where it is known
+whether a backlog waits, it is only told while one does.
+
+Source: PersistentDispatcherMultipleConsumers debits by messages and reads by entries unless
+preciseDispatcherFlowControl is on.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.consumers import anew
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.starving import starving
+from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, least, told
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (REFILL_WAIT,)
+NEEDS = frozenset({WIRE, STATS})
+EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing"})
+ZERO_OR_ONE = Count(0, 1)
+REMEDY = (
+    "Restart this consumer: its next SUBSCRIBE starts from a full queue's worth of permits. Note "
+    "its client version; if it happens again, report the trace to that client's project."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer below zero with nothing left to give back."""
+    if view.nothing_to_send_for_sure or (view.left is None and view.backlog is not None):
+        return
+    for consumer in starving(view, limits):
+        if not consumer.below_zero or consumer.moved or not _beyond_help(consumer):
+            continue
+        quiet = consumer.quiet
+        if quiet is not None and quiet.seconds >= limits["refill_wait"]:
+            yield _finding(view, consumer, quiet.seconds)
+        elif quiet is not None and not quiet.exact:
+            yield Unknown(
+                f"{consumer.label} stands at {consumer.permits} permits and holds too little to "
+                "bring them back; for how long needs the broker's clock (see --at)",
+                consumer.label,
+            )
+
+
+def _beyond_help(consumer: ConsumerView) -> bool:
+    """Whether permits stay below zero when all that it holds is taken.
+
+    Permits, queued and unsent messages together are the receiver queue size, so that permits and
+    unacknowledged messages are never below zero together unless the two sides counted differently
+    (or FLOWs are set aside, while it is blocked on unacknowledged messages).
+    """
+    held, permits = consumer.held, consumer.permits
+    if consumer.zero_queue or (consumer.queue_size == ZERO_OR_ONE):
+        return False
+    if consumer.holds_nothing or consumer.queued.most == 0:
+        return True
+    if held is None or held.exact is None or permits is None or consumer.blocked:
+        return False
+    return held.exact + (permits.most or 0) < 0
+
+
+def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> Finding:
+    left = least(view.left)
+    wait = "" if left is None else f", while at least {left} entries wait"
+    granted, spent = told(consumer.granted), _spent(consumer)
+    counted = "" if spent is None else f": it was granted {granted} and spent {spent}"
+    return Finding(
+        code="negative-permits",
+        severity="stalled",
+        confidence=consumer.sure(0.8),
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} was sent more than it asked for, and what it holds does not make it "
+            f"ask for as much again: it stands at {consumer.permits} permits and "
+            f"{_holds(consumer)}; no FLOW and no message for {duration(silent)}{wait}{counted}"
+        ),
+        evidence=(
+            *consumer.measures(),
+            Measure("permits_granted", granted, "permits"),
+            Measure("permits_spent", _spent(consumer), "permits"),
+            Measure("silent_for", round(silent, 3), "seconds"),
+            Measure("left_entries_least", left, "entries"),
+        ),
+        remedy=REMEDY,
+        actions=anew(view, consumer),
+    )
+
+
+def _spent(consumer: ConsumerView) -> int | None:
+    granted, left = told(consumer.granted), told(consumer.permits)
+    return None if granted is None or left is None else granted - left
+
+
+def _holds(consumer: ConsumerView) -> str:
+    if consumer.holds_nothing:
+        return "holds nothing that it could take"
+    if consumer.queued.most == 0:
+        return "has nothing left to take"
+    return f"holds {consumer.held} messages, too few to bring them back"
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """Permits that are told, and are not negative."""
+    permits = least(each.permits)
+    return None if permits is None or permits < 0 else f"{each.label} has {each.permits} permits"
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} was sent far more than it asked for, in batches, and must work that off first",
+    speaks_for=("undecided", "below_zero", "batches", "flow_far", "waits"),
+    against=("lively", "asks_singly"),
+    not_by=_not_by,
+    missing=("largest_batch",),
+)

@@ -1,0 +1,136 @@
+"""A durable subscription has a backlog, and no consumer is attached to it.
+
+A durable subscription keeps every message until somebody acknowledges it. With nobody attached its
+backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
+so (a job that runs at night, a subscription that was forgotten), and a stall when the last consumer
+left within the window.
+
+When a topic is unloaded the broker closes all consumers, and they come back within moments: where
+the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
+it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep
+nothing that anybody waits for.
+
+Source: PersistentSubscription.removeConsumer and getStats in the broker.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import admin, checked, subscription_admin
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("reconnect_wait", 5.0, "seconds", "after a load consumers are back by then"),
+)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Start the application that consumes this subscription; if nobody needs it any more, delete it "
+    "(pulsar-admin topics unsubscribe), so that its backlog is not kept."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for a durable subscription with a backlog and nobody attached."""
+    if view.attended or view.quiet_is_fine:
+        return
+    backlog, alone = view.backlog, view.alone
+    if alone is None:
+        yield _attendance_not_reported(view)
+    elif backlog is None or backlog.counter is None:
+        yield Unknown("msg_backlog of the subscription is not told")
+    elif backlog.empty is None:
+        yield Unknown("its backlog is told to be 0, and not everything seems to be acknowledged")
+    elif _may_come_back(alone, limits["reconnect_wait"]):
+        yield Unknown("nobody is attached since the topic was loaded anew; look again in a moment")
+    else:
+        yield _finding(view, alone)
+
+
+def _attendance_not_reported(view: SubscriptionView) -> NotReported | Unknown:
+    if view.consumers:
+        return NotReported("those of the trace have left; who came since the broker's stats tell")
+    if view.read_armed:
+        return NotReported(
+            "a read of the cursor waits, so somebody asked; who is attached is not told"
+        )
+    if view.sent_by_rate:
+        return NotReported("messages go out by the broker's rate; who is attached is not told")
+    return Unknown("consumers of the subscription is not told")
+
+
+def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
+    lately = alone.seconds is None or alone.seconds < reconnect_wait
+    return alone.reloaded and lately
+
+
+def _finding(view: SubscriptionView, alone: Alone) -> Finding:
+    last, left = alone.since_flow, alone.left and not alone.reloaded
+    what, seen = "nobody is attached", ""
+    if left:
+        when = f"left at least {duration(alone.seconds)} ago" if alone.seconds else "has left"
+        what = f"the last consumer {when}"
+    elif last is not None:
+        seen = f"; the last request for messages came {last} ago"
+    sure = 0.9 if view.durable else 0.6
+    return Finding(
+        code="no-consumer",
+        severity="stalled" if left else "warning",
+        confidence=sure,
+        consumer=None,
+        summary=f"{what}, with a backlog of {view.backlog}{seen}",
+        evidence=(
+            Measure("consumers", 0, "consumers"),
+            backlog_measure(view),
+            Measure("last_flow", None if last is None else last.seconds, "seconds ago"),
+            Measure("nobody_for", alone.seconds, "seconds"),
+        ),
+        remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                "Start the application that consumes this subscription.",
+                check=check_line(view, "healthy, and the backlog falls"),
+            ),
+            Action(
+                "later",
+                "This deletes the subscription and its backlog for good: only if nobody needs it.",
+                command=subscription_admin(view, "topics unsubscribe"),
+                side_effect="what it has not consumed is gone for it; storage is freed",
+                undo="none: a new subscription begins without that backlog",
+                check=checked(admin(view, "topics subscriptions"), "it is not in the list"),
+            ),
+        ),
+    )
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """Somebody is there, or nothing waits."""
+    count = len(view.consumers or ())
+    if view.attended and count:
+        told_of = sum(each.tells_something for each in view.consumers or ())
+        short = "at least " if 0 < told_of < count else ""  # of a list that is not whole
+        count = told_of if short else count
+        return f"{short}{count} {'consumer is' if count == 1 else 'consumers are'} attached"
+    if view.attended:
+        return "the broker names an active consumer"
+    by_broker = WIRE not in view.sources  # which forgets what was held when the last one leaves
+    if by_broker and view.attended is None and (least(view.unacked) or 0) > 0:
+        return f"somebody holds {view.unacked} messages"
+    return "the backlog is empty" if view.backlog and view.backlog.empty else None
+
+
+HYPOTHESIS = Hypothesis(
+    "nobody is attached, and a backlog waits",
+    speaks_for=("undecided", "nobody", "waits", "backlog_grows", "rate_none", "unread"),
+    against=("just_delivered", "rate_out", "rate_acks", "read_armed"),
+    excluded=_excluded,
+    missing=("consumers",),
+    stalls=False,
+    confirmed="if still nobody is attached, it is this",
+)

@@ -1,0 +1,70 @@
+"""Messages wait in a consumer's queue, and nobody calls receive.
+
+A consumer without a listener gives a message to whoever calls `receive`. Where the application's
+thread sits in something else, has ended, or waits for a lock, its queue stays full, and the client
+asks for nothing. The process tells where its threads are.
+
+The rule looks into the process twice: messages are in the queue (for a zero queue: nobody asks), no
+thread stands in one of the client's receive calls, and nothing was taken in between. It is found
+once that has lasted `stuck_for`, and stalled from `refill_wait` on. Which of the application's
+threads should receive is not told by their stacks: those that rest are named. One that works in its
+rhythm, as far as acks tell, is not found.
+
+Source: ConsumerBase.receive and ConsumerImpl.internalReceive in the Java client.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.process import (
+    CONSEQUENCES,
+    STUCK_FOR,
+    all_have_sat,
+    both_ledgers,
+    lasted,
+    numbers,
+    resting,
+    sitting,
+    unstuck,
+)
+from pulsar_doctor.diagnosis.answers import Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
+from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.measures import PROCESS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
+NEEDS = frozenset({PROCESS})
+EXPLAINS = CONSEQUENCES
+REMEDY = "See why the thread that should receive does not come back, and restart the process."
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer whose queue nobody empties."""
+    for consumer in view.consumers or ():
+        own = consumer.inside
+        if own is None or own.listener is not False or own.asked is not False or consumer.works:
+            continue
+        stood = 0.0 if own.deadlock or not own.nothing_taken else lasted(consumer, own)
+        if stood < limits["stuck_for"]:
+            continue
+        many = "messages" if own.waiting is None else f"{own.waiting} messages"
+        waits = "" if own.zero_queue else f" while {many} wait in its queue"
+        yield Finding(
+            code="nobody-receives",
+            severity="stalled" if stood >= limits["refill_wait"] else "warning",
+            confidence=0.9 if len(own.sits) == 1 else 0.7,
+            consumer=consumer.label,
+            summary=(
+                f"nobody calls receive on {consumer.label}{waits}: {both_ledgers(consumer, own)}; "
+                f"{_where(own)}"
+            ),
+            evidence=(*numbers(consumer, own), *sitting(consumer, own)),
+            remedy=REMEDY,
+            actions=unstuck(view, consumer, resting(own)),
+        )
+
+
+def _where(own: Inside) -> str:
+    if not own.sits:
+        return "no thread of its application is left that could"
+    return all_have_sat(own, "thread")

@@ -1,0 +1,206 @@
+"""A consumer holds messages and acknowledges nothing, though it has permits left.
+
+Its receiver queue is not full, so permits are not what is missing: the broker has sent all there
+is, and the application neither acknowledges nor asks for more. It hangs, forgets to acknowledge, or
+works longer on one message than `silent_for`; from outside these look the same, so it is a warning.
+Producers go on, and nothing fails until the queue is full.
+
+The rule looks for a consumer with permits that holds messages, while nothing is left to send, and
+of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
+more and has never acknowledged any is found too: once it is there for `begun` and has asked for
+more than its first FLOW did, since then it takes messages and keeps them; otherwise where it has
+held the first of them for twice `silent_for`, and from `first_ack` on it is unknown. Readers, other
+non-durable subscriptions and standbys are not judged. By the stats alone, what is held on Exclusive
+and Failover is known from the internal stats only. A trace does not tell what is left to send; but
+nothing is, or the broker does not read, where a consumer with permits is sent nothing for so long.
+
+Source: Consumer.messageAcked and flowPermits in the broker.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
+from pulsar_doctor.diagnosis.actions.activity import FORGETS, activity_of, verdict
+from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, treatment
+from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.exclusions import holds_nothing
+from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, PAUSE_SECONDS, Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),
+    Threshold("begun", 5.0, "seconds", "one that began so lately takes its first messages"),
+    Threshold("first_ack", 30.0, "seconds", "the first ack may take so long, where it asked once"),
+)
+NEEDS = frozenset({STATS, WIRE})
+EXPLAINS = frozenset({"ack-hole"})
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that holds messages in silence."""
+    if view.quiet_is_fine:
+        return
+    nothing_left = _nothing_left(view)
+    for consumer in view.consumers or ():
+        silent = consumer.quiet_for(limits["silent_for"]) and not consumer.works
+        rests, full = nothing_left and _holds_with_permits(consumer), consumer.never_gave_back
+        if rests and silent:
+            yield _finding(view, consumer)
+        elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
+            yield from _none_of_many(view, consumer, limits)
+        elif rests and consumer.quiet and not consumer.quiet.exact:
+            yield _since_when(consumer)
+
+
+def _since_when(consumer: ConsumerView) -> Unknown:
+    return Unknown(
+        f"{consumer.label} holds {consumer.held} messages and has "
+        f"{'never acknowledged any' if consumer.never_acked else 'not moved'}; "
+        f"since when is not told: {consumer.unseen or 'take a longer window'}",
+        consumer.label,
+    )
+
+
+def _never_acks(view: SubscriptionView, consumer: ConsumerView) -> bool:
+    if not consumer.never_acked or consumer.active is False or consumer.resting:
+        return False
+    return _kept(view, consumer) >= FORGETS_FROM
+
+
+def _kept(view: SubscriptionView, consumer: ConsumerView) -> int:
+    """Messages without an ack, at least: of a single active consumer all that it was sent."""
+    sent = least(consumer.sent) if view.type in SINGLE_ACTIVE else None
+    return max(least(consumer.held) or 0, sent or 0)
+
+
+def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
+    """Of one that has never acknowledged any of many."""
+    since, there = consumer.holds_since, consumer.connected
+    first_ack = limits["first_ack"]
+    if since is not None and since.seconds >= 2 * limits["silent_for"]:
+        yield _never_finding(view, consumer, since)
+    elif there is not None and there.seconds >= limits["begun"] and consumer.asked_again:
+        yield _never_finding(view, consumer, there)
+    elif since is not None and since.exact:
+        if since.ms - CLOCK_SLACK_MS >= first_ack * 1000:  # an older clock may say so of it
+            yield _none_yet(view, consumer, since)
+    elif there is None or not there.exact or there.seconds >= 2 * limits["silent_for"]:
+        yield _since_when(consumer)
+    elif there.seconds >= first_ack:
+        yield _none_yet(view, consumer, there)
+
+
+def _none_yet(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Unknown:
+    return Unknown(
+        f"{consumer.label} has acknowledged none of {_kept(view, consumer)} messages in {since}, "
+        "its first ones: look again",
+        consumer.label,
+    )
+
+
+def _nothing_left(view: SubscriptionView) -> bool:
+    """Whether nothing is left to send, as far as anybody tells."""
+    if view.left is None:
+        return view.backlog is None
+    return view.left.most is not None and view.left.most <= 0
+
+
+def _holds_with_permits(consumer: ConsumerView) -> bool:
+    permits, held = least(consumer.permits), least(consumer.held)
+    if not held or permits is None or permits <= 0 or consumer.active is False:
+        return False
+    return not (consumer.moved or consumer.works or consumer.resting)
+
+
+def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Finding:
+    kept = _kept(view, consumer)
+    share, seconds = _of_limit(view, consumer, kept)
+    evidence = (
+        measured("available_permits", consumer.permits, "permits"),
+        Measure("held_least", kept, "messages"),
+        Measure("holds_since", round(since.seconds, 3), "seconds ago"),
+        Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
+        Measure("limit_reached_in", seconds, "seconds"),
+    )
+    how = FORGETS if activity_of(consumer) == "keeps" else verdict(consumer)
+    said = (
+        f"has been sent messages for {since} and has never acknowledged any, {kept} or more: {how}"
+    )
+    return _warning(view, consumer, said, evidence)
+
+
+def _of_limit(
+    view: SubscriptionView, consumer: ConsumerView, kept: int
+) -> tuple[float | None, float | None]:
+    """How much of its limit of unacknowledged messages it holds, and when it has reached it."""
+    limit = consumer.unacked_limit
+    if limit is None:
+        limit = UNACKED_DEFAULTS["consumer"]
+    if view.type in SINGLE_ACTIVE or not limit:
+        return None, None
+    life = consumer.connected
+    pace = life.seconds / kept if life is not None and life.exact else None
+    left = max(0, limit - kept)
+    return round(kept / limit, 3), None if pace is None else round(left * pace, 1)
+
+
+def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
+    silent = consumer.quiet.seconds if consumer.quiet else 0.0
+    held, permits = least(consumer.held), least(consumer.permits)
+    evidence = (
+        Measure("available_permits", permits, "permits"),
+        Measure("held_least", held, "messages"),
+        Measure("silent_for", round(silent, 3), "seconds"),
+    )
+    said = (
+        f"holds {held} messages or more and has acknowledged nothing for {duration(silent)}: "
+        f"{verdict(consumer)}; nothing else is left to send, and {permits} permits are left"
+    )
+    return _warning(view, consumer, said, evidence)
+
+
+def _warning(
+    view: SubscriptionView, consumer: ConsumerView, said: str, evidence: tuple[Measure, ...]
+) -> Finding:
+    actions = treatment(view, consumer)
+    if activity_of(consumer) != "keeps":  # which says so itself
+        actions = in_order((*actions, *acknowledging(view, consumer)))
+    return Finding(
+        code="not-acknowledging",
+        severity="warning",
+        confidence=0.6,
+        consumer=consumer.label,
+        summary=f"{consumer.label} {said}",
+        evidence=evidence,
+        remedy=remedy(view, consumer),
+        actions=actions,
+    )
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """Nothing to acknowledge, or acknowledgements that come."""
+    if each.holds_nothing:
+        return holds_nothing(view, each)
+    lately = each.since_ack is None or each.since_ack.seconds < PAUSE_SECONDS
+    return f"acknowledgements of {each.label} come" if each.acked and lately else None
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} takes messages and acknowledges none of them, or hangs with them",
+    speaks_for=(
+        "undecided", "never_acked", "never_acked_many", "has_permits", "near_limit", "nothing_left",
+        "holds_many", "rate_none", "quiet_long", "quiet_some", "unusual", "one_flow",
+    ),
+    against=("works", "acks_come", "lively", "has_acked", "young", "no_permits", "rate_acks"),
+    not_by=_not_by,
+    missing=("last_acked_timestamp", "quiet_for"),
+    stalls=False,
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""A consumer was paused by its application, and messages wait for it.
+
+`Consumer.pause()` stops a client from asking: it sends no FLOW until `resume()`. What is in its
+queue may still be taken. By the broker it looks like any consumer that hangs; only its process
+tells.
+
+The rule looks into the process: the client's own flag is set, and something is not consumed or
+waits in its queue. A pause may be meant, so it is a warning, and as bad as what follows from it.
+
+Source: ConsumerImpl.pause and increaseAvailablePermits in the Java client.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.process import CONSEQUENCES, GONE, both_ledgers, numbers
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import PROCESS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+THRESHOLDS: tuple[Threshold, ...] = ()
+NEEDS = frozenset({PROCESS})
+EXPLAINS = CONSEQUENCES
+REMEDY = "Call resume() on it in its application, or see why nobody does."
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that is paused while something waits."""
+    if view.quiet_is_fine:
+        return
+    for consumer in view.consumers or ():
+        own = consumer.inside
+        if own is None or not own.paused or (view.backlog is None and not own.waiting):
+            continue
+        yield Finding(
+            code="paused",
+            severity="warning",
+            confidence=0.95,
+            consumer=consumer.label,
+            summary=(
+                f"{consumer.label} is paused by its application and asks for nothing until it is "
+                f"resumed: {both_ledgers(consumer, own)}"
+            ),
+            evidence=numbers(consumer, own),
+            remedy=REMEDY,
+            actions=(Action("now", REMEDY, check=check_line(view, GONE)),),
+        )

@@ -1,0 +1,140 @@
+"""Permits were taken and never given back: the client lost them, and no FLOW will return them.
+
+For each message that the application takes, its client owes the broker one permit. It sends them as
+one FLOW as soon as `refill threshold` many are owed. Where more are owed, and no FLOW has come, the
+client has lost count: discarded, corrupt or chunked messages that were not credited do that. Each
+loss makes the queue smaller for good, until no permit is left and nothing comes any more.
+
+What is owed is proven by the trace: an acknowledged message was taken before, and all that came
+before it, too; less the permits of all refills. The FLOW goes out when the message is taken and so
+before its acknowledgement: what is missing once the acknowledgement is seen will not come. One more
+than the threshold is needed, since a listener acknowledges a message before it is credited, and a
+C++ listener that is paused just then keeps that many. Indexes that were skipped inside batches are
+left out: not every client credits them. The last FLOW is `overdue` for this to be said.
+
+A Java consumer that is paused sends no FLOW, whatever it owes. It, and a client that does not tell
+its version, is unknown until this has lasted `paused_for`; then it is told with less confidence.
+
+It is stalled when the consumer has no permits left and nothing has come or gone for so long, and a
+warning while some are left: each loss brings it nearer. Queues of 0, and of 0 or 1, are not judged.
+
+Source: ConsumerBase.increaseAvailablePermits and ConsumerImpl.pause in the Java client,
+ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26675 (chunks).
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.consumers import anew
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Probe, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.exclusions import has_permits
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.measures import WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.wording.durations import duration
+
+JAVA = "Pulsar-Java"
+
+THRESHOLDS = (
+    Threshold("overdue", 30.0, "seconds", "a FLOW that has not come for so long will not come"),
+    Threshold("paused_for", 300.0, "seconds", "a Java consumer is not paused for longer"),
+)
+NEEDS = frozenset({WIRE})
+EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "negative-permits"})
+REMEDY = (
+    "Restart this consumer: it starts with a full queue's worth of permits. Update its client, and "
+    "if it happens again, report the trace to that client's project; resume it if it is paused."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that owes more than a FLOW's worth and sends none."""
+    for consumer in view.consumers or ():
+        yield from _judge(view, consumer, limits)
+
+
+def _judge(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
+    owed, threshold, since = least(consumer.owed), consumer.refill_threshold, consumer.since_flow
+    if owed is None or threshold is None or owed <= threshold or since is None:
+        return
+    if since.seconds < limits["overdue"]:
+        return
+    if not _may_pause(consumer):
+        yield _finding(view, consumer, _severity(consumer, limits), 0.85)
+    elif since.seconds >= limits["paused_for"]:
+        yield _finding(view, consumer, _severity(consumer, limits), 0.6)
+    else:
+        yield Unknown(
+            f"{consumer.label} owes {owed} permits and has sent no FLOW for "
+            f"{since}: is it paused? A paused Java consumer looks the same",
+            consumer.label,
+        )
+
+
+def _may_pause(consumer: ConsumerView) -> bool:
+    version = consumer.client_version
+    return version is None or version.startswith(JAVA)
+
+
+def _severity(consumer: ConsumerView, limits: Limits) -> Severity:
+    still = consumer.without_permits and consumer.quiet_for(limits["overdue"])
+    return "stalled" if still else "warning"
+
+
+def _finding(
+    view: SubscriptionView, consumer: ConsumerView, severity: Severity, confidence: float
+) -> Finding:
+    owed, waited = least(consumer.owed), consumer.since_flow.seconds if consumer.since_flow else 0.0
+    return Finding(
+        code="permit-leak",
+        severity=severity,
+        confidence=confidence,
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} has taken {owed} messages or more and has not asked for others in "
+            f"their place: a FLOW was due at {consumer.refill_threshold} and none has come for "
+            f"{duration(waited)}; {most(consumer.permits)} permits are left"
+        ),
+        evidence=(
+            Measure("missing_permits_least", owed, "permits"),
+            Measure("refill_threshold", consumer.refill_threshold, "permits"),
+            measured("permits_refilled", consumer.refilled, "permits"),
+            Measure("last_flow_ago", round(waited, 3), "seconds"),
+            *consumer.measures(),
+        ),
+        remedy=REMEDY,
+        actions=anew(view, consumer),
+    )
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """Fewer permits are owed than a client gives back at once, or it has some."""
+    owed = told(each.owed)
+    if owed is not None and each.refill_threshold and owed < each.refill_threshold:
+        return f"{each.label} owes {owed} permits, fewer than it asks for at once"
+    return has_permits(view, each)
+
+
+def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
+    return Probe(
+        "Start the client behind a tap, when it may be restarted: the trace shows each FLOW, and "
+        "what is owed.",
+        "pulsar-doctor tap",
+        harmless=False,
+    )
+
+
+HYPOTHESIS = Hypothesis(
+    "the client of {who} has lost permits and will never ask for them again",
+    speaks_for=(
+        "undecided", "owes_flow", "no_permits", "empty_handed", "has_acked", "waits", "quiet_long",
+    ),
+    against=(
+        "owes_little", "holds_many", "lively", "one_flow", "never_acked_many", "flag_blocked",
+    ),
+    not_by=_not_by,
+    missing=("owed",),
+    probe=_probe,
+)  # fmt: skip

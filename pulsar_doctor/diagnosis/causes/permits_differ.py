@@ -1,0 +1,70 @@
+"""Broker and wire tell different numbers of the same consumer, though nothing moves.
+
+What a trace of the wire shows and what the broker counts are two sides of one account: after each
+FLOW and each message both have the same permits. Where a
+consumer has been quiet for longer than both readings are apart, and for more than two seconds, its
+permits can differ only if one of them has lost count: a FLOW that one side dropped (before the
+SUBSCRIBE had succeeded, or after a close), a message that was debited and not sent, a trace that
+does not have all of it, or two consumers of one name that the tool has taken for one.
+
+It is asked only where both are there: `stall-check TOPIC --trace DIR`, `tap --compare-broker`. The
+newer number is what all other rules go by. Where permits may have been set aside, by the limit of
+unacknowledged messages, nothing is said.
+
+Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trace's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.commands import admin
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import restart
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import Limits
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
+
+THRESHOLDS = ()
+NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
+REMEDY = (
+    "Keep the trace and both stats, and report them: this is a fault of the client, of the broker "
+    "or of this tool. Restarting the consumer evens both sides out."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each number that both sides tell exactly, and differently."""
+    return (_finding(view, differ) for differ in view.disagreements)
+
+
+def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
+    return Finding(
+        code="permits-differ",
+        severity="warning",
+        confidence=0.8,
+        consumer=differ.consumer,
+        summary=(
+            f"two sides disagree about {differ.consumer}: one side tells {differ.newer} available "
+            f"permits and the other {differ.older}, and nothing has moved between the two"
+        ),
+        evidence=(
+            Measure("permits_newer", differ.newer, "permits"),
+            Measure("permits_older", differ.older, "permits"),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, differ)),
+    )
+
+
+def _actions(view: SubscriptionView, differ: Disagreement) -> Iterator[Action]:
+    yield Action(
+        "now",
+        "Keep the trace and what the broker tells now, and report them.",
+        command=admin(view, "topics stats"),
+        check=check_line(view, "with --trace too: whether both sides still differ"),
+    )
+    for consumer in view.consumers or ():
+        if consumer.label == differ.consumer:
+            yield restart(view, consumer)

@@ -1,0 +1,287 @@
+"""A consumer holds messages, has no permits left, and its next FLOW is far away or not in sight.
+
+The broker may push only as many messages as the client has asked for with FLOW. The client asks
+again only when the application has taken about half of its receiver queue. With a large queue and
+a slow application that takes hours, during which nothing arrives, nothing fails and nothing is
+logged. An application that has stopped taking messages, or a paused one, looks the same from afar
+and needs something else, so the finding says which it is as far as acks, FLOWs and pace tell. On
+Key_Shared what comes for the keys of such a consumer waits for it alone, while the others go on.
+
+The rule looks at a consumer that holds messages and has no permits. It is stalled when nothing has
+shown for `refill_wait` that the application works, or when it does work and at its pace is without
+permits for longer than `refill_wait` each time, at whatever moment of that it is asked. A shorter
+silence that is no part of its rhythm is a warning from `quiet_after` on.
+
+Silence is the age of the last ack, FLOW and delivery. The receiver queue size is not in the
+broker's stats, so by them the next FLOW is known as "after at most" (`receiver_queue_size` tells
+it, of all consumers that are checked). A consumer that has never asked for anything while a backlog
+waits is stalled after `refill_wait` too. Readers, other non-durable subscriptions and standbys are
+not judged: there quiet is not stalled.
+
+No clock is needed for a warning where it was given more than a queue of 1 takes and has never
+acknowledged any, nor where anybody else has shown a sign `quiet_after` later than its last.
+
+Where no pace is told, bounds decide: it has been without permits since its last delivery, at least,
+which tells of several messages once one was acknowledged since then; since that delivery it took no
+more than was ever granted, so that far below zero it needs so much time at least; and by its life,
+or the acks of the last minute, so much at most. Between these it is unknown.
+
+A zero queue asks when the application does and is never judged here. A queue of 1 asks after each
+message: as long as it works in its rhythm, no smaller queue could do better, however long one
+message takes. Where it is not told, a queue of 0 and one of 1 look the same, and with one message
+in hand so do long work and a hang: that is unknown, unless each message before took as long.
+
+Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.activity import state
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import hangs, place, treatment
+from pulsar_doctor.diagnosis.actions.keys import waiting_for
+from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.exclusions import has_permits
+from pulsar_doctor.diagnosis.starving import starving
+from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, RECEIVER_QUEUE_SIZE, REFILL_WAIT, Limits
+from pulsar_doctor.evidence.consumer import ABOUT, ConsumerView
+from pulsar_doctor.evidence.measures import STATS, WIRE
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least, most
+
+THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
+NEEDS = frozenset({WIRE, STATS})
+EXPLAINS = frozenset({"slow-but-progressing", "ack-hole"})
+NEVER_ASKED = "See whether this consumer is paused, or was never told to receive."
+IN_HAND = "it asks for one message at a time: working and hanging look the same"
+AS_A_ZERO_QUEUE = "it asks for nothing and holds nothing, as a zero queue does between receives"
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that waits too long; unknown where a queue of 0 looks the same."""
+    if view.quiet_is_fine:
+        return
+    if view.consumers is None:
+        yield Unknown("the subscription's consumers are not told")
+    for consumer in view.consumers or ():
+        if consumer.permits is None and consumer.active is not False and not consumer.moved:
+            yield Unknown(f"available_permits of {consumer.label} is not told", consumer.label)
+    for consumer in starving(view, limits):
+        if (consumer.zero_queue and not consumer.never_asked) or consumer.resting:
+            continue
+        judge = _idle if consumer.holds_nothing else _waiting
+        if _asked_lately(consumer, limits) and not _far(consumer, limits):
+            judge = _below
+        answer = judge(view, consumer, limits)
+        if answer is not None:
+            yield answer
+
+
+def _asked_lately(consumer: ConsumerView, limits: Limits) -> bool:
+    """Whether the last FLOW is no further away than the next one may be."""
+    asked = consumer.asked_lately
+    return asked is not None and asked.seconds < limits["refill_wait"]
+
+
+def _far(consumer: ConsumerView, limits: Limits) -> bool:
+    """Whether it asks, and has no permits for long at this pace all the same."""
+    if consumer.delivered_again:
+        return False
+    far = max(consumer.seconds_of_waiting or 0, consumer.seconds_until_sending_least)
+    return far > limits["refill_wait"]
+
+
+def _below(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Unknown | None:
+    """Of a consumer that asks, but may wait for long all the same."""
+    asks_only = bool(consumer.never_acked)  # then no ack tells its pace, and its FLOWs come
+    told = asks_only or (consumer.holds_about and consumer.pace is not None)
+    return None if told and not consumer.below_zero else _goes_on(consumer, limits)
+
+
+def _waiting(
+    view: SubscriptionView, consumer: ConsumerView, limits: Limits
+) -> Finding | Unknown | None:
+    """Of a consumer that may hold messages."""
+    patience, quiet = limits["refill_wait"], consumer.quiet
+    long = consumer.quiet_for(patience)
+    if consumer.seconds_until_sending_least > patience:
+        return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
+    if consumer.works and consumer.asks_singly:
+        return None
+    far = not consumer.all_in_hand and _wait(consumer) > patience
+    if far and (consumer.works or not long):
+        return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
+    if consumer.works and not long:
+        return _goes_on(consumer, limits)
+    if quiet is None:
+        return _cannot_tell(consumer, "one sample without moments does not show movement")
+    if consumer.all_in_hand:
+        fine = quiet.exact and (not long or _in_its_time(consumer))
+        return None if fine else _cannot_tell(consumer, IN_HAND)
+    if long:
+        return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
+    if quiet.seconds >= limits["quiet_after"]:
+        return _finding(view, consumer, "warning", 0.6)
+    asked = consumer.since_flow
+    lately = asked is not None and asked.exact and asked.seconds < limits["quiet_after"]
+    if not quiet.exact and consumer.never_gave_back and not lately:
+        return _finding(view, consumer, "warning", 0.5)
+    if not quiet.exact:
+        return _cannot_tell(consumer, consumer.unseen or "when that was is not told")
+    return _goes_on(consumer, limits)
+
+
+def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
+    """Of a consumer that shows signs of life: clear, unless its next FLOW may be far away."""
+    soon, full = consumer.seconds_until_sending_most, consumer.since_delivery
+    whole = consumer.seconds_of_waiting_most
+    if consumer.seconds_until_sending is not None or consumer.asks_singly:
+        return None
+    filled = full is not None and full.exact and full.seconds < limits["quiet_after"]
+    if filled and not (whole is None and consumer.asked_again):
+        return None  # its queue has just been filled, as every queue is
+    asked = consumer.since_flow.seconds if consumer.since_flow else 0.0
+    as_ever = soon is not None and asked <= 2 * soon + limits["quiet_after"]
+    if whole is not None and whole <= limits["refill_wait"] and as_ever:
+        return None
+    return _cannot_tell(consumer, f"it works, but its pace is not told; {consumer.outlook}")
+
+
+def _in_its_time(consumer: ConsumerView) -> bool:
+    """Whether the message in hand has not taken much longer than each one before it."""
+    pace, sent = consumer.pace, consumer.since_delivery
+    return pace is not None and sent is not None and sent.seconds <= ABOUT * pace.seconds
+
+
+def _wait(consumer: ConsumerView) -> float:
+    """The whole time without permits; where no pace tells it, what is over of it.
+
+    That tells of several messages only once one was acknowledged after the delivery.
+    """
+    whole, acked, sent = consumer.seconds_of_waiting, consumer.since_ack, consumer.since_delivery
+    if whole is not None:
+        return whole
+    several = acked is not None and sent is not None and acked.ms < sent.ms
+    return consumer.seconds_of_waiting_over if several else 0.0
+
+
+def _sure_of_flow(consumer: ConsumerView) -> float:
+    """By how exactly it is known when the next FLOW comes."""
+    until = consumer.until_sending
+    if until is None:
+        return 0.7
+    return 0.8 if until.exact is None else 0.95
+
+
+def _certainly_holds(consumer: ConsumerView) -> bool:
+    """Whether several messages are with it for sure, so that its queue is not 0 or 1."""
+    held, permits = consumer.held, consumer.permits
+    if held is None or permits is None:
+        return False
+    return not consumer.one_by_one and (held.least or 0) + (permits.most or 0) > 2
+
+
+def _idle(
+    view: SubscriptionView, consumer: ConsumerView, limits: Limits
+) -> Finding | Unknown | None:
+    """Of a consumer that holds nothing and asks for nothing, while messages wait for it alone."""
+    others = any((most(other.permits) or 0) > 0 for other in view.served)
+    left = view.left
+    if others or consumer.below_zero or (left is not None and left.most == 0):
+        return None
+    if not consumer.quiet_for(limits["refill_wait"]):
+        return _just_begun(view, consumer)
+    if view.backlog is None and not consumer.never_asked:
+        return None
+    if consumer.never_asked and left is not None and (left.least or 0) > 0:
+        return _finding(view, consumer, "stalled", 0.7)
+    if consumer.never_asked:
+        return _cannot_tell(consumer, "it has never asked for a message; is there any for it?")
+    return _cannot_tell(consumer, AS_A_ZERO_QUEUE)
+
+
+def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | None:
+    """Of one that asks for nothing, where nothing tells for how long."""
+    if consumer.quiet and consumer.quiet.exact:
+        return None
+    if consumer.never_asked:
+        return _cannot_tell(consumer, "it has never asked for a message; see --at for how long")
+    waits = view.left is not None and bool(view.left.least)
+    return _cannot_tell(consumer, AS_A_ZERO_QUEUE) if waits and not consumer.works else None
+
+
+def _cannot_tell(consumer: ConsumerView, why: str) -> Unknown:
+    quiet = consumer.quiet
+    since = "" if quiet is None else f", quiet for {quiet}"
+    return Unknown(f"{consumer.label} has {consumer.permits} permits{since}: {why}", consumer.label)
+
+
+def _finding(
+    view: SubscriptionView, consumer: ConsumerView, severity: Severity, confidence: float
+) -> Finding:
+    return Finding(
+        code="permits-exhausted",
+        severity=severity,
+        confidence=consumer.sure(confidence),
+        consumer=consumer.label,
+        summary=_summary(view, consumer),
+        evidence=consumer.measures(),
+        remedy=NEVER_ASKED if consumer.never_asked else remedy(view, consumer),
+        actions=tuple(_actions(view, consumer)),
+    )
+
+
+def _summary(view: SubscriptionView, consumer: ConsumerView) -> str:
+    """What it does, then who waits for its keys, then the numbers of its permits."""
+    quiet, said = consumer.quiet, state(consumer)
+    if consumer.never_asked:
+        since = "" if quiet is None else f" in {quiet}"
+        said = f"has never asked for a message{since}: it is paused, or not told to receive"
+    may = f"the broker may not send it more ({consumer.permits} permits), {consumer.outlook}"
+    parts = (f"{consumer.label} {said}", waiting_for(view, consumer), may)
+    return "; ".join(part for part in parts if part)
+
+
+def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    if consumer.never_asked:
+        yield Action(
+            "now",
+            f"See whether the consumer {place(consumer)} is paused, or was never told to receive.",
+            check=check_line(view, "it has permits, or holds messages"),
+        )
+        yield from hangs(view, consumer)
+    else:
+        yield from treatment(view, consumer)
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """Who holds nothing has taken all that it was sent; who has permits needs no FLOW."""
+    if each.holds_nothing and _has_asked(each):
+        return f"{each.label} holds nothing"
+    return has_permits(view, each)
+
+
+def _has_asked(each: ConsumerView) -> bool:
+    """Whether it is known that a FLOW came."""
+    return (least(each.granted) or 0) > 0 or (least(each.sent) or 0) > 0 or bool(each.flows)
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} holds what it was sent and does not ask for more for long: it hangs, is paused, or"
+    " is very slow",
+    speaks_for=(
+        "undecided", "no_permits", "below_zero", "holds_many", "holds_some", "flow_far",
+        "flow_may_be_far", "never_acked", "never_acked_many", "never_asked", "waits", "rate_none",
+        "unread", "quiet_some", "unusual", "one_flow",
+    ),
+    against=(
+        "works", "lively", "flow_soon", "flow_later", "asks_singly", "holds_one", "flag_blocked",
+        "nobody_holds",
+    ),
+    not_by=_not_by,
+    missing=("pace", "receiver_queue_size"),
+)  # fmt: skip

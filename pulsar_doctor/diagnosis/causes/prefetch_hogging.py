@@ -1,0 +1,274 @@
+"""One consumer's receiver queue holds messages that idle neighbours could be working on.
+
+On a Shared subscription a message that was pushed to a consumer waits in its queue, whatever the
+others do. A slow consumer with a large queue can so hold everything there is: its neighbours have
+permits, the broker has nothing left to send, and nothing moves faster than the slow one.
+
+The rule looks for a consumer that holds at least `share` of all unacknowledged messages, while a
+neighbour with permits had nothing to do for `idle_after`. It is a stall when the queued
+messages will take longer than `refill_wait` at that consumer's pace, or, where no pace is known,
+when this has lasted so long; shorter it is a warning, and below `slow_wait` it is healthy. A queue
+of 1 is a warning at most. Key_Shared is not judged: there the keys bind the messages.
+
+Nothing may be left to send: otherwise the neighbours wait for the broker. Without permits more than
+half of a queue is queued. With permits left nobody can tell a full queue from a pool of workers
+with all of it in hand, unless the application tells what it takes: more than `in_hand` messages are
+taken to be queued, with less confidence; so many or fewer are unknown once they have taken
+`refill_wait`.
+
+Source: PersistentDispatcherMultipleConsumers sends to whoever has permits; nothing takes a queued
+message back but closing the consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.actions.activity import activity_of, verdict
+from pulsar_doctor.diagnosis.actions.consumers import place, restart, slow, treatment, unload
+from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.exclusions import holds_nothing
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, REFILL_WAIT, SLOW_WAIT, Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    REFILL_WAIT,
+    SLOW_WAIT,
+    Threshold("idle_after", 2.0, "seconds", "a neighbour without messages for so long is idle"),
+    Threshold("share", 0.5, "of all unacknowledged", "a consumer that holds less is no hog"),
+    IN_HAND,
+)
+NEEDS = frozenset({WIRE, STATS})
+EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
+PACE_NEEDS = 2  # messages, before a life says anything of a pace
+
+
+@dataclass(frozen=True, slots=True)
+class Hoard:
+    """What one consumer holds of all that is out, and its neighbours with nothing to do."""
+
+    hog: ConsumerView
+    held: int
+    total: int
+    idle: tuple[ConsumerView, ...]
+    idle_for: Age
+
+    @property
+    def quiet(self) -> Age | None:
+        """For how long it has done nothing while others could have."""
+        silence = self.hog.quiet
+        return silence and min(silence, self.idle_for, key=lambda age: age.ms)
+
+    def drain_by_life(self, in_hand: float) -> float | None:
+        """Seconds for all of it, at least: all it ever did may have been since its last delivery.
+
+        With the first ack several workers may be as far. None where it never acknowledged.
+        """
+        since, done = self.hog.since_delivery, self.hog.done_in_life
+        if self.hog.never_acked is not False or since is None or not done or done < 0:
+            return None
+        ahead = 1 if done >= PACE_NEEDS else in_hand
+        return self.held * min(since.seconds, self.idle_for.seconds) / (done + ahead)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for the consumer that hoards; clear where nobody is idle or nobody hoards."""
+    if view.type != "Shared":
+        return
+    for hoard in _hoards(view, limits):
+        yield from _judge(view, hoard, limits)
+
+
+def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
+    """Each that holds `share` of all that is out while others idle.
+
+    Where the broker's clock is not told, a neighbour that may have been idle for so long counts.
+    """
+    everyone = view.consumers or ()
+    idle = tuple(each for each in everyone if _idles(each, limits["idle_after"]))
+    total = max(sum(map(_held, everyone)), least(view.unacked) or 0)
+    longest = max((each.idle for each in idle if each.idle), key=lambda age: age.ms, default=None)
+    if longest is None:
+        return
+    for hog in everyone:
+        held = _held(hog)
+        # One that is blocked on unacknowledged messages has a cause of its own.
+        if held < 2 or held < limits["share"] * total or hog.blocked or hog.resting:
+            continue
+        if hog.queued.most == 0:
+            continue
+        if 1 in (told(hog.held_entries), view.backlog and view.backlog.entries):
+            continue  # one batch: it goes to one consumer, or to another
+        yield Hoard(hog, held, total, idle, longest)
+
+
+def _held(consumer: ConsumerView) -> int:
+    return max(0, least(consumer.held) or 0)
+
+
+def _idles(consumer: ConsumerView, seconds: float) -> bool:
+    idle = consumer.idle
+    return idle is not None and (idle.seconds >= seconds or not idle.exact)
+
+
+def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
+    wait, left, hog = _wait(hoard, limits), view.left, hoard.hog
+    if wait is None or (left is not None and (left.least or 0) > 0):
+        return
+    if isinstance(wait, str):
+        yield Unknown(f"{hog.label} holds {hoard.held} messages, {wait}", hog.label)
+    elif view.backlog is not None and (left is None or left.most != 0):
+        most = "it is not told how many" if left is None else str(left)
+        yield Unknown(
+            f"{hog.label} holds {hoard.held} messages beside idle neighbours, but {most} "
+            "entries are left for the broker to send; the internal stats tell which",
+            hog.label,
+        )
+    elif hog.queued.least or hoard.held > limits["in_hand"]:
+        yield _finding(view, hoard, wait, limits)
+    elif wait >= limits["refill_wait"]:
+        yield Unknown(
+            f"{hog.label} holds {hoard.held} messages with {hog.permits} permits "
+            "left: workers may have all of them in hand; a dump of its threads tells",
+            hog.label,
+        )
+
+
+def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
+    """Seconds until it has done all, or for which it has stood still; why that is not known.
+
+    None where others have no reason to wait: it is fast, or it has only just begun.
+    """
+    hog, drain = hoard.hog, _drain(hoard, limits)
+    life = hoard.drain_by_life(limits["in_hand"])
+    if drain is not None:
+        return drain if drain > limits["slow_wait"] else None
+    if life is not None and life > limits["slow_wait"]:
+        return life
+    quiet = hoard.quiet
+    if quiet is None or hog.quiet is None:
+        return "and nothing tells since when"
+    just_now = hog.quiet.exact and hog.quiet.seconds < limits["idle_after"]
+    if hog.acked or (hog.acked is None and just_now):
+        no_clock = not (hoard.idle_for.exact or hog.quiet.exact)
+        unsure = no_clock or hoard.idle_for.seconds >= limits["slow_wait"]
+        return "and its pace is not known: take a longer window" if unsure else None
+    # At one message in each such silence it would be done before anybody need wait.
+    if quiet.seconds < limits["idle_after"] or quiet.seconds * hoard.held <= limits["slow_wait"]:
+        return None if quiet.exact else "and when these stats were taken is not told: give --at"
+    return quiet.seconds
+
+
+def _drain(hoard: Hoard, limits: Limits) -> float | None:
+    """Seconds for all that it holds, or for what is in nobody's hands, at least, at its pace."""
+    hog = hoard.hog
+    if hog.drain_seconds is not None and (hog.done or 0) < PACE_NEEDS:
+        return max(hog.drain_seconds, hoard.drain_by_life(limits["in_hand"]) or 0.0)
+    if hog.drain_seconds is not None or not hog.works or hog.pace is None:
+        return hog.drain_seconds
+    if hog.acked is False and hog.moved:
+        return None  # what comes back is given back
+    return max(hog.queued.least or 0, hoard.held - limits["in_hand"], 0) * hog.pace.seconds
+
+
+def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) -> Finding:
+    hog, permits = hoard.hog, sum(least(neighbour.permits) or 0 for neighbour in hoard.idle)
+    worst: Severity = "warning" if hog.asks_singly or hoard.held <= 2 else "stalled"
+    confidence = 0.9 if hog.queued.least else 0.7
+    confidence -= (0.1 if _drain(hoard, limits) is None else 0) + (0 if hog.watched else 0.1)
+    return Finding(
+        code="prefetch-hogging",
+        severity=worst if wait >= limits["refill_wait"] else "warning",
+        confidence=round(confidence, 2),
+        consumer=hog.label,
+        summary=_summary(hoard, wait, permits),
+        evidence=(
+            *replace(hog, quiet=hoard.quiet).measures(),
+            *_neighbours(hoard, limits, permits),
+        ),
+        remedy=_remedy(view, hog),
+        actions=_actions(view, hog),
+    )
+
+
+def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
+    """What it holds while others have nothing to do, which of hanging and slow, then permits."""
+    hog = hoard.hog
+    queued = f", at least {hog.queued.least} of them in its queue" if hog.queued.least else ""
+    stands_still = hoard.quiet is not None and wait == hoard.quiet.seconds
+    lasts = (
+        f"has done nothing for {hoard.quiet}"
+        if stands_still
+        else f"needs at least {duration(wait)} for them"
+    )
+    return (
+        f"{hog.label} holds {hoard.held} of the {hoard.total} unacknowledged messages{queued}, and "
+        f"{lasts}, while {_names(hoard.idle)} had nothing to do for {hoard.idle_for}: "
+        f"{verdict(hog)}; {hog.permits} permits here, {idle_permits} there, {hog.outlook}"
+    )
+
+
+def _remedy(view: SubscriptionView, hog: ConsumerView) -> str:
+    """What it holds goes to those who are idle only when it is gone."""
+    if activity_of(hog) != "slow":
+        return remedy(view, hog)
+    return f"Restart the process {place(hog)} to free what it holds now. {remedy(view, hog)}"
+
+
+def _actions(view: SubscriptionView, hog: ConsumerView) -> tuple[Action, ...]:
+    """What it holds is freed by its restart; that it does not take as many again, by its queue."""
+    if activity_of(hog) != "slow":
+        return treatment(view, hog)
+    how = "" if hog.asks_singly else ", with a receiver queue of 1 or it takes as many again"
+    return (restart(view, hog, how), unload(view), *slow(view, hog))
+
+
+def _names(idle: Sequence[ConsumerView]) -> str:
+    names = ", ".join(consumer.label for consumer in idle[:3])
+    return f"{names} and {len(idle) - 3} more" if len(idle) > 3 else names
+
+
+def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measure, ...]:
+    drain = _drain(hoard, limits) or hoard.drain_by_life(limits["in_hand"])
+    return (
+        Measure("subscription_unacked", hoard.total, "messages"),
+        Measure("acknowledged", hoard.hog.done, "messages"),
+        Measure("time_to_drain", None if drain is None else round(drain, 3), "seconds"),
+        Measure("idle_consumers", len(hoard.idle), "consumers"),
+        Measure("idle_permits", idle_permits, "permits"),
+        Measure("idle_for", round(hoard.idle_for.seconds, 3), "seconds"),
+    )
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """No neighbour who is idle because of what another one keeps."""
+    if view.type not in (None, "Shared"):
+        return f"the subscription is {view.type}: nobody shares its messages"
+    if view.consumers is not None and len(view.consumers) < 2:
+        return "there is no neighbour"
+    if view.left is not None and (view.left.least or 0) > 0:
+        return f"{view.left} entries are left to send, also to the neighbours"
+    if view.consumers and all(each.without_permits or each.blocked for each in view.consumers):
+        return "no neighbour has permits"
+    return None
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} keeps in its queue what idle neighbours could do",
+    speaks_for=(
+        "undecided", "neighbours_idle", "holds_many", "nothing_left", "flow_far", "quiet_long",
+        "quiet_some", "unusual", "neighbour_later",
+    ),
+    against=("neighbours_busy", "small_share", "lively", "flow_soon", "works"),
+    excluded=_excluded,
+    not_by=holds_nothing,
+    missing=("pace",),
+)  # fmt: skip

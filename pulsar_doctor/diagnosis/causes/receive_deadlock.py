@@ -1,0 +1,47 @@
+"""Threads of a consumer's process wait for each other for good, as its JVM itself reports.
+
+A deadlock never ends: whoever listens, receives or acknowledges in it will not go on, and its
+messages wait until the process is restarted.
+
+The rule looks into the process: the JVM's thread dump names a cycle of threads and locks with a
+thread of the application in it, and the consumer has taken nothing between two looks.
+
+Source: HotSpot's own search for cycles (`jcmd PID Thread.print`).
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.process import CONSEQUENCES, both_ledgers, numbers, unstuck
+from pulsar_doctor.diagnosis.answers import Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import PROCESS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+THRESHOLDS: tuple[Threshold, ...] = ()
+NEEDS = frozenset({PROCESS})
+EXPLAINS = CONSEQUENCES | {"listener-stuck", "nobody-receives"}
+REMEDY = "Restart the process; then take the locks that the dump names in one order everywhere."
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that takes nothing in a process with a deadlock."""
+    for consumer in view.consumers or ():
+        own = consumer.inside
+        if own is None or not own.deadlock or not own.nothing_taken:
+            continue
+        names = " and ".join(own.deadlock)
+        sits = next((each for each in own.sits if each.thread in own.deadlock), None)
+        where = "" if sits is None else f"; {sits.thread} sits in {sits.where}"
+        yield Finding(
+            code="receive-deadlock",
+            severity="stalled",
+            confidence=0.95 if sits is not None else 0.7,
+            consumer=consumer.label,
+            summary=(
+                f"{consumer.label} will take nothing any more: its threads {names} wait for each "
+                f"other{where}; {both_ledgers(consumer, own)}"
+            ),
+            evidence=(*numbers(consumer, own), Measure("deadlock", names, "threads")),
+            remedy=REMEDY,
+            actions=unstuck(view, consumer, () if sits is None else (sits,)),
+        )

@@ -1,0 +1,260 @@
+"""The same messages come again and again, and little of what is delivered gets acknowledged.
+
+Negative acknowledgements, an acknowledgement timeout shorter than the work, or an application that
+fails on its messages send them back to the broker, which delivers them again. Deliveries look busy,
+permits flow, and the backlog does not shrink.
+
+The rule looks at the last `window` of a subscription: of at least `least` deliveries, `share` or
+more had been delivered before, some of them at least three times in all, and fewer than `acked`
+of the deliveries were acknowledged.
+
+Where a dead-letter policy is at work on the wire, a message that is put away ends its circle: as
+many deliveries as the highest redelivery count are no storm. It is known where the topic of dead
+letters is called TOPIC-SUBSCRIPTION-DLQ, as clients name it; where it has a name of its own, by the
+name that Java and Go give its producer, or where the policy has an initial subscription. Otherwise
+(C++, Python, Node) it is not known as such, and the warning stays.
+
+By the broker's stats alone the window is that of the samples. What came back is what was sent, less
+what is unacknowledged or acknowledged since; messages came three times where more than twice as
+many were sent as there are. A negative acknowledgement may wait longer than a window: where
+consumers have never acknowledged anything, all their life counts, unless the same message comes
+less often than once in `round`. Where messages came back, but perhaps only once, it is unknown; so
+it is where consumers come and go within the window, are sent messages, and nobody acknowledges any.
+
+Source: CommandMessage.redelivery_count counts on Shared and Key_Shared. On Exclusive and Failover
+it stays 0: there a message at or below the highest position seen counts as delivered again, and
+"three times in all" is two such deliveries for each message that is out. In the stats,
+Consumer.sendMessages adds to msgOutCounter and unackedMessages and a redelivery takes from the
+latter; PersistentDispatcherSingleActiveConsumer rewinds the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pulsar_doctor.diagnosis.actions.changes import SettingChange
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import subscription_admin
+from pulsar_doctor.diagnosis.actions.settings import (
+    ACK_TIMEOUT,
+    BATCH_INDEX_ACKS,
+    DEAD_LETTERS,
+    NACK_DELAY,
+)
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.circulation import Circulation, Sent
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("window", 60.0, "seconds", "how far back deliveries are counted, at most 10m"),
+    Threshold("least", 20.0, "messages", "fewer deliveries in the window are no storm"),
+    Threshold("share", 0.5, "of deliveries", "that had been delivered before"),
+    Threshold("acked", 0.5, "of deliveries", "acknowledged: as many or more is progress"),
+    Threshold("round", 300.0, "seconds", "a message that comes again later makes no storm"),
+)
+NEEDS = frozenset({WIRE, STATS})
+EXPLAINS = frozenset({"ack-hole"})
+REMEDY = (
+    "Find out why the application gives messages back: errors, a negative-ack delay that is too "
+    "short, or an ack timeout below its processing time. A dead-letter policy ends the circle."
+)
+
+FEWER = "fewer messages come back"
+CHANGES = (
+    SettingChange(
+        DEAD_LETTERS,
+        10,
+        "End the circle after ten deliveries",
+        "what has failed so often goes to a topic of its own, where somebody has to look",
+        FEWER,
+    ),
+    SettingChange(
+        NACK_DELAY,
+        60,
+        "Let a minute pass before what is given back comes again",
+        "a message that would succeed at the next try waits so long too",
+        FEWER,
+    ),
+    SettingChange(
+        ACK_TIMEOUT,
+        3600,
+        "If an ack timeout is set, keep it well above the longest work",
+        "what a hung consumer holds comes back so much later",
+        FEWER,
+    ),
+    SettingChange(
+        BATCH_INDEX_ACKS,
+        "",
+        "Where messages come in batches, let those that are acknowledged not come again",
+        "none by itself; brokers need acknowledgmentAtBatchIndexLevelEnabled=true",
+        FEWER,
+    ),
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for the subscription as a whole."""
+    circulation = view.circulation
+    if circulation is None or view.durable is False:
+        return
+    lately = circulation.lately(limits["window"])
+    answers: Answers = iter(())
+    if lately is not None:
+        answers = _by_messages(circulation, lately, limits)
+    elif view.backlog is None or not view.backlog.empty:
+        answers = _by_counters(circulation, limits)
+    actions = tuple(_actions(view))
+    for answer in answers:
+        yield replace(answer, actions=actions) if isinstance(answer, Finding) else answer
+
+
+def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Answers:
+    if lately.in_circles and _comes_back(lately, limits):
+        within = f"in the last {duration(limits['window'])}"
+        yield _finding(lately, within, 0.8, circulation.count_most)
+
+
+def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
+    sent, life = circulation.window, circulation.life
+    if _nothing_comes_again(circulation, limits):
+        return
+    if circulation.gone:
+        yield Unknown(
+            f"{circulation.gone} of its consumers came and left within the window, were sent "
+            "messages and acknowledged none: see why the application stops"
+        )
+    if sent is not None and sent.in_circles and _comes_back(sent, limits):
+        span = circulation.span_seconds
+        within = f"in {duration(span)}" if span else "in the window"
+        yield _finding(sent, within, 0.9 if sent.acknowledged == 0 else 0.7)
+    elif life is not None and life.in_circles and _comes_back(life, limits):
+        yield from _by_life(circulation, life, limits)
+    elif sent is None:
+        yield from _movement_not_told(circulation, limits)
+    elif _comes_back(sent, limits) and not circulation.at_most_twice:
+        yield Unknown(
+            f"{sent.again} of {sent.messages} messages came back unacknowledged in the window; "
+            "whether they come again and again a longer window tells"
+        )
+
+
+def _comes_back(sent: Sent, limits: Limits) -> bool:
+    return (
+        sent.messages >= limits["least"]
+        and sent.goes_on >= limits["share"] * sent.messages
+        and sent.acknowledged < limits["acked"] * sent.messages
+    )
+
+
+def _nothing_comes_again(circulation: Circulation, limits: Limits) -> bool:
+    """Whether there is nobody to send to, or nothing that is sent again."""
+    sent, last = circulation.ever_sent, circulation.last_delivery
+    if sent is not None and sent < limits["least"]:
+        return True
+    return last is not None and last.seconds > limits["round"]
+
+
+def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Answers:
+    """Where nothing was ever acknowledged: a storm, if the last round was just now."""
+    last, begun = circulation.last_delivery, circulation.begun
+    if last is None or begun is None:
+        return
+    rounds = life.messages / max(1, life.messages - life.again)
+    if (begun.seconds - last.seconds) / rounds > limits["round"]:
+        return
+    if not last.exact:
+        yield Unknown(
+            f"{life.messages} messages were sent and none was acknowledged, but whether that still "
+            "goes on is not known: when these stats were taken is not told, give --at"
+        )
+        return
+    rate = circulation.rate_redeliver
+    within = f"in {duration(begun.seconds)}"
+    yield _finding(life, within, 0.7 if rate is not None and rate > 0 else 0.6)
+
+
+def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
+    if circulation.at_most_twice:
+        return
+    rate, out = circulation.rate_redeliver, circulation.rate_out
+    needs = "two samples with the same consumers and their counters tell"
+    # Both rates are of the same minute: where nothing went out, what came back was not sent again.
+    if rate is not None and out is not None and out > 0 and rate >= limits["share"] * out:
+        yield Unknown(
+            f"messages came back within the last minutes ({rate:.3g}/s by the broker's rate); "
+            f"whether they come again and again {needs}"
+        )
+    else:
+        yield NotReported(f"whether messages come again and again {needs}")
+
+
+def _finding(sent: Sent, within: str, confidence: float, most: int | None = None) -> Finding:
+    acknowledged = f"at most {sent.acknowledged}" if sent.acknowledged else "none"
+    return Finding(
+        code="redelivery-storm",
+        severity="warning",
+        confidence=confidence,
+        consumer=None,
+        summary=(
+            "the same messages come again and again: "
+            f"of {sent.messages} messages delivered {within} at least {sent.again} came back "
+            f"unacknowledged, and {acknowledged} were acknowledged"
+        ),
+        evidence=(
+            Measure("messages_delivered", sent.messages, "messages"),
+            Measure("messages_redelivered", sent.again, "messages"),
+            Measure("messages_acknowledged", sent.acknowledged, "messages"),
+            Measure("redelivery_count_most", most, "deliveries"),
+        ),
+        remedy=REMEDY,
+    )
+
+
+def _actions(view: SubscriptionView) -> Iterator[Action]:
+    """Its settings by the clients that are there."""
+    versions = {consumer.client for consumer in view.consumers or ()}
+    yield Action(
+        "now",
+        "See in the log of the application why it gives messages back: what fails fails at once.",
+        command=subscription_admin(view, "topics peek-messages", "-n", "1"),
+        check=check_line(view, "messages are acknowledged, and few come back"),
+    )
+    for version in sorted(versions, key=str):
+        for change in CHANGES:
+            yield from change.on(view, version)
+
+
+LONGEST_DELAY = 120.0  # seconds: what is given back comes again after 60 as a rule
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """For longer than it takes to come again nothing was sent at all."""
+    circulation, there = view.circulation, view.consumers or ()
+    for_long = all(each.connected and each.connected.seconds > LONGEST_DELAY for each in there)
+    if there and for_long and circulation is not None and circulation.ever_sent == 0:
+        return "nothing was ever sent to those that are there"
+    if view.delivered == 0 and (view.watched_seconds or 0) > LONGEST_DELAY:
+        return "nothing was sent in the window"
+    return None
+
+
+HYPOTHESIS = Hypothesis(
+    "the same messages are sent again and again, and few are acknowledged",
+    speaks_for=(
+        "undecided", "in_circles", "again", "redelivers", "come_and_go", "delivers", "replay",
+        "rate_redeliver",
+    ),
+    against=(
+        "somebody_acks", "delivers_none", "delivered_long_ago", "backlog_falls", "rate_acks",
+        "rate_none",
+    ),
+    excluded=_excluded,
+    missing=("redelivered",),
+    stalls=False,
+    confirmed="if messages are sent and the backlog stays, it is this",
+)  # fmt: skip

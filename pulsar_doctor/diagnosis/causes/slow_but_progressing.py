@@ -1,0 +1,106 @@
+"""A consumer works through a full queue slowly; its next FLOW is a while away, but in sight.
+
+It has no permits left, so nothing new arrives, but the application goes on taking or acknowledging
+messages in its usual rhythm. At its pace it is without permits for more than `slow_wait` each time;
+less is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the
+queue is of 1 and could not be smaller.
+
+Where nothing tells the whole of that time (plain stats of Exclusive and Failover do not tell what a
+consumer holds), what is over of it counts. The receiver queue size is not in the stats;
+`receiver_queue_size` tells it.
+
+Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.consumers import slow
+from pulsar_doctor.diagnosis.answers import Answers, Finding
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.exclusions import has_permits, holds_nothing
+from pulsar_doctor.diagnosis.starving import starving
+from pulsar_doctor.diagnosis.thresholds import RECEIVER_QUEUE_SIZE, SLOW_WAIT, Limits
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
+NEEDS = frozenset({WIRE, STATS})
+REMEDY = (
+    "If this pace is what the work takes, give the consumer a smaller receiver queue or add "
+    "consumers, so that messages do not wait behind it."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that works and whose next permits are further away than slow_wait."""
+    for consumer in starving(view, limits):
+        if consumer.works and not consumer.resting and _is_slow(consumer, limits["slow_wait"]):
+            yield _finding(view, consumer)
+
+
+def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
+    if consumer.holds_nothing or consumer.zero_queue or consumer.all_in_hand:
+        return False
+    if consumer.held is not None and consumer.held.most == 1:
+        return False
+    wait, since_flow = consumer.seconds_of_waiting, consumer.since_flow
+    asked = consumer.asked_lately
+    if wait is None and consumer.seconds_of_waiting_over > slow_wait:
+        return True
+    if asked is not None and (wait is None or (consumer.below_zero and asked.seconds < slow_wait)):
+        return False
+    if wait is not None:
+        return wait > slow_wait
+    return since_flow is not None and since_flow.seconds > slow_wait
+
+
+def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
+    pace, held = consumer.pace, consumer.held
+    each = None if pace is None else pace.seconds
+    drain = None if each is None or held is None or held.most is None else held.most * each
+    exact = None if held is None else held.exact
+    holds = "messages" if exact is None else f"{exact} messages"
+    rate = "" if each is None else f" at one in {duration(each)}"
+    alone = rate if drain is None else f"{rate}, all in about {duration(drain)},"
+    sure = 0.5 if each is None else 0.7 if consumer.until_sending is None else 0.8
+    return Finding(
+        code="slow-but-progressing",
+        severity="warning",
+        confidence=consumer.sure(sure),
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} works off {holds}{alone} and is sent nothing meanwhile "
+            f"({consumer.permits} permits); {consumer.outlook}"
+        ),
+        evidence=(
+            *consumer.measures(),
+            Measure("rate", 1 / each if each else None, "messages/second"),
+            Measure("time_to_drain", drain, "seconds"),
+        ),
+        remedy=REMEDY,
+        actions=tuple(slow(view, consumer)),
+    )
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """Who holds nothing, or has permits, keeps nobody waiting."""
+    return holds_nothing(view, each) or has_permits(view, each)
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} works, slowly, and asks for more only after half of its queue",
+    speaks_for=(
+        "undecided", "no_permits", "holds_many", "flow_later", "flow_may_be_far", "acks_come",
+        "works", "has_acked", "waits", "rate_acks",
+    ),
+    against=(
+        "never_acked", "never_acked_many", "still", "quiet_long", "unusual", "flow_soon",
+        "asks_singly", "flag_blocked", "flow_far",
+    ),
+    not_by=_not_by,
+    missing=("pace", "receiver_queue_size"),
+    stalls=False,
+    confirmed="if its acknowledgements come, it is this; if nothing moves, it hangs",
+)  # fmt: skip

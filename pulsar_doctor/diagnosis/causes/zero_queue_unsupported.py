@@ -1,0 +1,138 @@
+"""A consumer with a zero queue was sent a batch, which its client cannot handle.
+
+With a receiver queue of 0 the client asks for one message with each receive. The broker cannot
+split a batch: it sends the whole of it and debits all its messages. The C++, Python and Node.js
+clients hand out the first message and lose the rest until they are delivered again, the next
+receive hangs, and permits climb by only one with each call. The Java client closes the consumer.
+Our own (`consume --engine wire`) hands out all of it, and is not meant.
+
+Where the queue size is told this is certain. From the wire alone a queue of 1 looks the same, and
+copes with batches: there it takes `refill_wait` of silence, and the confidence is low; from
+`quiet_after` on it is unknown. A Java client that closes its consumer within a second of a batch,
+having taken nothing, says so itself.
+
+By the broker's stats it shows where no more than one message would fit into the receiver queue, the
+permits are below zero, and a batch is out: all that was ever granted is 1, or 2 when the next
+receive hangs, or what it holds is one or two more than it was sent beyond its permits. That too
+fits a queue of 1 with slow work. At 0 permits a queue of 1 may have the last message of the batch
+in hand: that is unknown, however long it lasts.
+
+Source: ZeroQueueConsumerImpl in the Java and C++ clients; CommandMessage's metadata,
+num_messages_in_batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.changes import SettingChange
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import restart
+from pulsar_doctor.diagnosis.actions.settings import BATCHING_OFF, RECEIVER_QUEUE, setting_of_any
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least, told
+
+THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
+NEEDS = frozenset({WIRE, STATS})
+EXPLAINS = frozenset({"permits-exhausted", "negative-permits", "slow-but-progressing"})
+ACKNOWLEDGED = "healthy, and messages are acknowledged"
+QUEUE_OF_ONE = SettingChange(
+    RECEIVER_QUEUE,
+    1,
+    "Use a receiver queue of 1 instead of 0, which takes batches",
+    "one message waits in its queue while it works on another",
+    ACKNOWLEDGED,
+)
+REMEDY = (
+    "Use a receiver queue of 1 instead of 0, or let the producer send without batches "
+    "(enableBatching=false); then close this consumer, and what it lost is delivered again."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where a zero queue met a batch; unknown where it may be a queue of 1."""
+    if view.quiet_is_fine:
+        return
+    for consumer in view.consumers or ():
+        if not consumer.batch_for_one or consumer.active is False or consumer.holds_nothing:
+            continue
+        if consumer.zero_queue:
+            yield _finding(view, consumer, 0.95)
+        elif consumer.closed_on_batch:
+            yield _finding(view, consumer, 0.8)
+        elif consumer.without_permits and not consumer.works:
+            yield from _by_silence(view, consumer, limits)
+
+
+def _by_silence(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
+    quiet = consumer.quiet
+    if quiet is None or (quiet.exact and quiet.seconds < limits["quiet_after"]):
+        return
+    if quiet.seconds >= limits["refill_wait"] and consumer.below_zero:
+        yield _finding(view, consumer, 0.6)
+    else:
+        yield Unknown(
+            f"{consumer.label} asks for one message at a time, was sent a batch and has been "
+            f"quiet for {quiet}: a queue of 1 with slow work looks so too",
+            consumer.label,
+        )
+
+
+def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) -> Finding:
+    batch = consumer.largest_batch
+    of = "" if batch is None else f" of {batch}"
+    held = "" if consumer.held is None else f", {consumer.held} messages delivered"
+    return Finding(
+        code="zero-queue-unsupported",
+        severity="stalled",
+        confidence=consumer.sure(confidence),
+        consumer=consumer.label,
+        summary=(
+            f"{consumer.label} asks for one message at a time, and a client with such a zero queue "
+            f"cannot hand out the rest of a batch: it was sent a batch{of}: "
+            f"{consumer.permits} permits{held}, quiet for {consumer.quiet}"
+        ),
+        evidence=(Measure("largest_batch", batch, "messages"), *consumer.measures()),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, consumer)),
+    )
+
+
+def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    yield restart(view, consumer)
+    yield from QUEUE_OF_ONE.on(view, consumer.client)
+    yield Action(
+        "later",
+        f"Or let producers send without batches: {setting_of_any(BATCHING_OFF)}.",
+        side_effect="more requests and more entries for the same messages",
+        undo="turn batches on again",
+        check=check_line(view, ACKNOWLEDGED),
+    )
+
+
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """A queue that is larger, or a life in which no batch came for one permit."""
+    size = least(each.queue_size)
+    if size is not None and size > 1:
+        return f"{each.label} has a receiver queue of {each.queue_size}"
+    granted = told(each.granted)
+    permits = told(each.permits)
+    if permits is not None and permits > 1:
+        return f"{each.label} has {permits} permits"
+    if each.batch_for_one or granted is None or each.held is None:
+        return None
+    return f"{each.label} was sent no batch for one permit" if not each.one_by_one else None
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} has a zero queue, and its client cannot take a batch with that",
+    speaks_for=("undecided", "batch_for_one", "quiet_long", "quiet_some", "below_zero"),
+    against=("works", "lively", "acks_come"),
+    not_by=_not_by,
+    missing=("receiver_queue_size",),
+)

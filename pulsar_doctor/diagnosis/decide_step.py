@@ -1,0 +1,22 @@
+"""An observation that was made to decide a verdict, and what it brought."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DecideStep:
+    """One step of `--decide`. step: what was looked at; seconds: how long it took.
+
+    before, after: the status of the verdict.
+    """
+
+    step: str
+    seconds: float
+    before: str
+    after: str
+
+    def document(self) -> dict[str, str | float]:
+        """As every JSON has it."""
+        return asdict(self)

@@ -1,0 +1,31 @@
+"""The hypothesis that nothing is wrong, which competes with all causes."""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
+from pulsar_doctor.diagnosis.cause import Hypothesis
+
+NOTHING_FOUND = "settled"  # the key of a clue: no cause was found, and no check was undecided
+SETTLED = Clue("status", "no rule finds anything")
+# Clues of single consumers that count for the whole subscription: key -> any of these clues.
+ANY_CONSUMER = {
+    "one_stuck": ("quiet_long", "unusual", "neighbour_later", "still"),
+    "one_blocked": ("flag_blocked",),
+    "one_empty": ("empty_handed",),
+}
+EVERY_CONSUMER = {"all_lively": ("lively",), "all_work": ("works", "holds_nothing")}
+
+HYPOTHESIS = Hypothesis(
+    "it works, or waits for what comes",
+    speaks_for=(
+        NOTHING_FOUND, "delivers", "somebody_acks", "reads", "nothing_left", "somebody_ready",
+        "all_lively", "all_work", "rate_out", "read_waits",
+    ),
+    against=(
+        "backlog_grows", "flag_all_blocked", "one_stuck", "one_blocked", "replay", "rate_redeliver",
+        "hole_wide", "rate_none", "one_empty",
+    ),
+    stalls=False,
+    confirmed="if messages go out or acknowledgements come, nothing is wrong",
+    code=HEALTHY,
+)  # fmt: skip

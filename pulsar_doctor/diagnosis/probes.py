@@ -1,0 +1,43 @@
+"""What would decide: the cheapest harmless observation that tells a suspect from the next one.
+
+Another sample comes first: it only reads, and tells work from a hang. Where the subscription was
+watched for long already, somebody has to look at the process, or at what the wire carries.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import admin, watch
+from pulsar_doctor.diagnosis.actions.consumers import place
+from pulsar_doctor.diagnosis.answers import Probe
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+SHORT_SECONDS, LONG_SECONDS = 60, 300
+
+
+def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) -> Probe:
+    """What decides this suspect."""
+    if of.probe is not None and (own := of.probe(view, each)) is not None:
+        return own
+    watched = view.watched_seconds or 0
+    if watched >= SHORT_SECONDS and each is not None:
+        return _process(each)
+    seconds = SHORT_SECONDS if watched < SHORT_SECONDS else LONG_SECONDS
+    return Probe(f"Look again for {seconds} s: {of.confirmed}.", watch(view, seconds), seconds)
+
+
+def read_positions(view: SubscriptionView, each: ConsumerView | None) -> Probe | None:
+    """The internal stats, which tell the positions of the cursor, where nobody read them yet."""
+    if view.ranges is not None:
+        return None
+    line = admin(view, "topics stats-internal")
+    return Probe("Read the internal stats: they tell the positions.", line, 2)
+
+
+def _process(each: ConsumerView) -> Probe:
+    return Probe(
+        f"Take a dump of the threads of the process {place(each)}: one that waits in the "
+        "application's own code hangs there; one that waits for messages does not.",
+        harmless=False,
+    )

@@ -1,0 +1,234 @@
+"""Ranks what it may be: adds up what the clues of each hypothesis say, as shares that sum to 1.
+
+Each hypothesis that nothing excludes has a sum: its weight without any clue, plus those of its
+clues. The share of each is the exponential of its sum, of all of them together: a multinomial logit
+model, the weights of which bench/calibration fits to states of which the cause is known. Of a
+cause that is one consumer's the consumer with the highest sum stands for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.diagnosis import fitted
+from pulsar_doctor.diagnosis.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
+    UNDECIDED,
+    Clue,
+    Suspect,
+    Unknown,
+)
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.clues import Clues
+from pulsar_doctor.diagnosis.consumer_clues import of_consumers
+from pulsar_doctor.diagnosis.fitted import Weights, weight
+from pulsar_doctor.diagnosis.healthy import ANY_CONSUMER, EVERY_CONSUMER, NOTHING_FOUND, SETTLED
+from pulsar_doctor.diagnosis.missing import missing_of
+from pulsar_doctor.diagnosis.probes import probe_of
+from pulsar_doctor.diagnosis.subscription_clues import of_subscription
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+
+Undecided = Mapping[str, Sequence[Unknown]]  # what rules could not decide, by code
+MIN_WEIGHT = 0.05  # of a clue that is worth naming
+SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
+SHOWN_MOST = 6
+LIKELY = 0.6  # from this share on a suspect is called likely
+POSSIBLE = 0.15  # from this share on a suspect is called possible, and told beside healthy
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """One hypothesis on one consumer (None: on the subscription), and its clues by key."""
+
+    of: Hypothesis
+    consumer: ConsumerView | None
+    clues: Clues
+
+    @property
+    def signs(self) -> Iterator[tuple[str, int]]:
+        """Its clues that are seen, and whether each speaks for it (1) or against it (-1)."""
+        yield from ((key, 1) for key in self.of.speaks_for if key in self.clues)
+        yield from ((key, -1) for key in self.of.against if key in self.clues)
+
+    def total(self, weights: Weights) -> float:
+        """What its clues say together."""
+        return total_of(self.of.code, self.signs, weights)
+
+
+def total_of(code: str, signs: Iterable[tuple[str, int]], weights: Weights) -> float:
+    """What these clues say together of that cause."""
+    own = weights.get(code, {})
+    return weight(own, "") + sum(sign * weight(own, key) for key, sign in signs)
+
+
+def suspects_of(
+    view: SubscriptionView,
+    hypotheses: Sequence[Hypothesis],
+    undecided: Undecided,
+    found: Collection[str] = (),
+    weights: Weights | None = None,
+) -> tuple[Suspect, ...]:
+    """What it may be, most likely first; nothing where the view holds nothing to judge by.
+
+    found: codes of what is decided already. Then these are what it may be besides, and "none of
+    these" is that nothing else is wrong.
+    """
+    weights = fitted.weights() if weights is None else weights
+    ranked = _ranked(cases_of(view, hypotheses, undecided), weights)
+    if not ranked:
+        return ()
+    if found:
+        ranked = [each for each in ranked if each[1].of.code not in {*found, HEALTHY}]
+    return _named(view, ranked, weights)
+
+
+def hidden_by_health(
+    view: SubscriptionView,
+    hypotheses: Sequence[Hypothesis],
+    known: Collection[str] = (),
+    weights: Weights | None = None,
+) -> tuple[Suspect, ...]:
+    """What may be wrong where no rule finds or misses anything: what is possible, if anything is.
+
+    known: codes of what is told as information. "None of these" is that nothing is wrong.
+    """
+    weights = fitted.weights() if weights is None else weights
+    ranked = _ranked(hidden_cases(view, hypotheses, known), weights)
+    wrong = [(p, case) for p, case in ranked if p >= POSSIBLE and case.of.code != HEALTHY]
+    return _named(view, wrong, weights) if wrong else ()
+
+
+def hidden_cases(
+    view: SubscriptionView, hypotheses: Sequence[Hypothesis], known: Collection[str] = ()
+) -> list[list[Suspicion]]:
+    """What nothing excludes though no rule finds it; nothing where no rule would tell it."""
+    if view.quiet_is_fine:
+        return []
+    hidden = [each for each in hypotheses if not each.found_at_once and each.code not in known]
+    return cases_of(view, hidden, {}, settled=True)
+
+
+def _ranked(
+    groups: Iterable[Sequence[Suspicion]], weights: Weights
+) -> list[tuple[float, Suspicion]]:
+    cases = [best(group, weights) for group in groups]
+    shares = shares_of([case.total(weights) for case in cases])
+    return sorted(zip(shares, cases, strict=False), key=lambda each: -each[0])
+
+
+def _named(
+    view: SubscriptionView, ranked: Sequence[tuple[float, Suspicion]], weights: Weights
+) -> tuple[Suspect, ...]:
+    """Those that are worth it; the others are none of these."""
+    told = [(p, case) for p, case in ranked[:SHOWN_MOST] if p >= SHOWN_LEAST]
+    named = [_suspect(view, case, p, weights) for p, case in told]
+    rest = max(0.0, 1 - sum(suspect.probability for suspect in named))
+    return (*named, Suspect(NONE_OF_THESE, None, round(rest, 3), "none of these"))
+
+
+def cases_of(
+    view: SubscriptionView,
+    hypotheses: Iterable[Hypothesis],
+    undecided: Undecided,
+    *,
+    settled: bool = False,
+) -> list[list[Suspicion]]:
+    """What nothing excludes: of each hypothesis a case for each consumer that it may concern.
+
+    settled: no rule has found or missed anything.
+    """
+    if view.refused or view.gap or not (view.consumers or view.backlog or view.left):
+        return []
+    whole = dict(of_subscription(view))
+    seen = of_consumers(view)
+    whole |= _of_all([clues for _, clues in seen])
+    if settled:
+        whole[NOTHING_FOUND] = SETTLED
+    groups = []
+    for hypothesis in hypotheses:
+        if hypothesis.excluded is not None and hypothesis.excluded(view):
+            continue
+        group = list(_cases(view, hypothesis, whole, seen, undecided.get(hypothesis.code, ())))
+        groups += [group] if group else []
+    return groups
+
+
+def _cases(
+    view: SubscriptionView,
+    hypothesis: Hypothesis,
+    whole: Clues,
+    seen: Sequence[tuple[ConsumerView, Clues]],
+    unknown: Sequence[Unknown],
+) -> Iterator[Suspicion]:
+    if hypothesis.not_by is None or view.consumers is None:
+        yield Suspicion(hypothesis, None, {**whole, **_undecided(unknown)})
+        return
+    for each, clues in seen:
+        if hypothesis.not_by(view, each) is None:
+            concerns = [u for u in unknown if u.consumer in (None, each.label)]
+            yield Suspicion(hypothesis, each, {**whole, **clues, **_undecided(concerns)})
+
+
+def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
+    return {UNDECIDED: Clue(UNDECIDED, unknown[0].reason)} if unknown else {}
+
+
+def _of_all(seen: Sequence[Clues]) -> dict[str, Clue]:
+    """What one consumer shows, and what each of them shows, seen of the whole subscription."""
+    one = {key: _shown(seen, keys) for key, keys in ANY_CONSUMER.items()}
+    everybody = {key: _shown(seen, keys) for key, keys in EVERY_CONSUMER.items()}
+    whole = {key: clues for key, clues in everybody.items() if len(clues) == len(seen)}
+    return {key: clues[0] for key, clues in (one | whole).items() if clues}
+
+
+def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Clue]:
+    """Of each consumer that shows one of these the first one."""
+    first = (next((clues[key] for key in keys if key in clues), None) for clues in seen)
+    return [clue for clue in first if clue is not None]
+
+
+def best(group: Sequence[Suspicion], weights: Weights) -> Suspicion:
+    """The case that stands for its hypothesis."""
+    return max(group, key=lambda case: case.total(weights))
+
+
+def shares_of(totals: Sequence[float]) -> list[float]:
+    """Shares of each and, last, of none of them; together 1."""
+    highest = max(*totals, 0.0) if totals else 0.0
+    powers = [math.exp(total - highest) for total in (*totals, 0.0)]
+    whole = sum(powers)
+    return [power / whole for power in powers]
+
+
+def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Weights) -> Suspect:
+    each, own = case.consumer, weights.get(case.of.code, {})
+    heard = sorted(case.signs, key=lambda sign: -weight(own, sign[0]))
+    clues = {
+        sign: tuple(
+            case.clues[key] for key, s in heard if s == sign and weight(own, key) > MIN_WEIGHT
+        )
+        for sign in (1, -1)
+    }
+    says = case.of.says.format(who=each.label if each else "a consumer")
+    return Suspect(
+        code=case.of.code,
+        consumer=None if each is None else each.label,
+        probability=round(share, 3),
+        summary=_sentence(says, clues[1]),
+        speaks_for=clues[1],
+        against=clues[-1],
+        missing=missing_of(case.of.missing, view, each),
+        decide=probe_of(view, case.of, each),
+        where=None if each is None else each.whereabouts,
+        stalls=case.of.stalls,
+    )
+
+
+def _sentence(says: str, clues: Sequence[Clue]) -> str:
+    """What it would mean, and the two clues that say most."""
+    plain = [clue.text for clue in clues if clue.name != UNDECIDED][:2]
+    return f"{says}; {'; '.join(plain)}" if plain else says

@@ -1,0 +1,65 @@
+"""Whether what waits for acknowledgements is released soon enough, late, or never."""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.answers import Severity, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits
+from pulsar_doctor.evidence.ack_wait import Acks, AckWait
+
+ROUND = 1000  # messages: limits as large as this are set to whole multiples of it
+
+
+def release_verdict(
+    wait: AckWait, limits: Limits, at_limit: int | None = None
+) -> Severity | Unknown | None:
+    """By `slow_wait`, `refill_wait` and `just_now`; None: acknowledgements come soon enough.
+
+    at_limit: messages held, where that alone may show that no acknowledgement came.
+    """
+    verdict = _by_clock(wait, limits)
+    if isinstance(verdict, Unknown) and at_limit is not None:
+        return _without_clock(wait.acks, at_limit) or verdict
+    return verdict
+
+
+def _without_clock(acks: Acks, at_limit: int) -> Severity | None:
+    """Where the messages held show that no acknowledgement came, at whatever time; else None.
+
+    This is so where nothing has ever been acknowledged, and where a large round limit is fully
+    used: each acknowledgement would have lowered the count. at_limit: messages.
+    """
+    if acks.quiet is not None and acks.quiet.exact:
+        return None
+    fits = at_limit >= ROUND and at_limit % ROUND == 0
+    if fits and not (acks.acked or acks.acknowledged):
+        return "stalled"
+    return "warning" if acks.never else None
+
+
+def _by_clock(wait: AckWait, limits: Limits) -> Severity | Unknown | None:
+    acks, quiet = wait.acks, wait.acks.quiet
+    if quiet is not None and quiet.ms >= limits["refill_wait"] * 1000:
+        return "stalled"
+    if acks.acknowledged:
+        return _by_pace(wait, limits)
+    if quiet is None:
+        return Unknown("since when nothing is acknowledged is not told")
+    if quiet.ms < limits["just_now"] * 1000:
+        clock = "" if quiet.exact else " by a clock that is not told (see --at)"
+        return Unknown(f"its last ack or message came {quiet} ago{clock}: look again")
+    if acks.acked and acks.acknowledged is None:
+        return Unknown("acks come, but how many is not told")
+    if acks.acked and acks.batches:
+        return Unknown("acks come, but a batch counts as unacknowledged until the last of it")
+    if wait.seconds is None and acks.may_fit:
+        return Unknown(f"no ack came for {quiet}, which may be as usual: look again")
+    return "stalled" if wait.seconds is None else _by_pace(wait, limits)
+
+
+def _by_pace(wait: AckWait, limits: Limits) -> Severity | Unknown | None:
+    seconds = wait.seconds
+    if seconds is None:
+        return Unknown("acks come, but the length of the window is not told (see --interval)")
+    if seconds <= limits["slow_wait"]:
+        return None
+    return "warning" if seconds <= limits["refill_wait"] else "stalled"

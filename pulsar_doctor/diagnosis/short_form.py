@@ -1,0 +1,38 @@
+"""A verdict in a few words: whose it is, and what it came to."""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
+from pulsar_doctor.wording.printable import printable
+
+VerdictKey = tuple[str, str]  # full name of the topic or partition, subscription
+
+
+def key_of(diagnosis: Diagnosis) -> VerdictKey:
+    """Whose verdict it is."""
+    return full_name(diagnosis.topic, diagnosis.partition), diagnosis.subscription
+
+
+def place(key: VerdictKey) -> str:
+    """`billing on public/default/orders`."""
+    topic, subscription = key
+    return printable(f"{subscription} on {topic.removeprefix(PERSISTENT)}")
+
+
+def in_short(diagnosis: Diagnosis) -> str:
+    """`stalled permits-exhausted of worker-1`."""
+    if not diagnosis.findings or diagnosis.status in ("healthy", "unknown"):
+        return diagnosis.status
+    first = diagnosis.findings[0]
+    culprit = f" of {printable(first.consumer)}" if first.consumer else ""
+    return f"{diagnosis.status} {first.code}{culprit}"
+
+
+def suspected(diagnosis: Diagnosis) -> str:
+    """`; most likely not-acknowledging of worker-1 (70%)`; nothing where nothing is suspected."""
+    if not diagnosis.suspects:
+        return ""
+    first = diagnosis.suspects[0]
+    culprit = f" of {printable(first.consumer)}" if first.consumer else ""
+    return f"; most likely {first.code}{culprit} ({first.probability:.0%})"

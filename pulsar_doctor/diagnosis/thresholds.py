@@ -1,0 +1,46 @@
+"""The numbers that causes turn on; `--set CODE.THRESHOLD=VALUE` changes those of a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number that a cause turns on; `--set code.name=value` changes it. unit: as it is shown."""
+
+    name: str
+    default: float
+    unit: str
+    meaning: str
+
+
+Limits = Mapping[str, float]
+
+# Causes that speak of the same waiting share these names, each with a value of its own.
+REFILL_WAIT = Threshold(
+    "refill_wait", 300.0, "seconds", "a next FLOW further away than this is a stall"
+)
+SLOW_WAIT = Threshold("slow_wait", 30.0, "seconds", "a next FLOW nearer than this is healthy")
+QUIET_AFTER = Threshold(
+    "quiet_after", 5.0, "seconds", "below this age a standstill is not spoken of"
+)
+RECEIVER_QUEUE_SIZE = Threshold(
+    "receiver_queue_size", -1, "messages", "of the consumers, where you know it; -1: not told"
+)
+JUST_NOW = Threshold(
+    "just_now", 3.0, "seconds", "an ack or message younger than this decides nothing"
+)
+IN_HAND = Threshold("in_hand", 16.0, "messages", "workers may have so many in hand, none queued")
+RELEASE_WAITS = (
+    replace(REFILL_WAIT, meaning="a release further away than this is a stall"),
+    replace(SLOW_WAIT, meaning="a release nearer than this is healthy"),
+    JUST_NOW,
+)
+
+# What clues and words turn on. Nobody sets these: the weights of clues are fitted with them.
+PAUSE_SECONDS = SLOW_WAIT.default  # longer than an ordinary pause
+LONG_SECONDS = REFILL_WAIT.default  # longer than nearly all work
+HANGS_AFTER_SECONDS = 60.0  # without an acknowledgement, before a consumer is said to hang
+FORGETS_FROM = 50  # messages held, none acknowledged: more than anybody works on at once

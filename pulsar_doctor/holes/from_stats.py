@@ -1,0 +1,248 @@
+"""The acknowledged ranges of subscriptions: topics by name, whole namespaces, or files.
+
+Topics that are named are read, which loads them. Of a namespace only those are read that a broker
+has loaded and that have a backlog, acknowledged ranges or something left to replicate: without
+these there are no holes, and no replicator keeps anything. Where a backlog's counter does not fit
+the rest, the topic is looked at again over a moment: that tells whether the counter is wrong, or
+was read at another moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
+
+from pulsar_doctor.acks.biographies import Biography
+from pulsar_doctor.acks.persisting import NOTHING_TOLD, Storing, storing_of
+from pulsar_doctor.broker.admin import Admin, topic_name
+from pulsar_doctor.broker.admin.broker_settings import broker_settings
+from pulsar_doctor.broker.admin.topics import namespace_path
+from pulsar_doctor.broker.fleet import Fleet, Scope
+from pulsar_doctor.broker.samples import read as read_files
+from pulsar_doctor.broker.samples.files import called, opened, whole
+from pulsar_doctor.broker.samples.pasted import document_in
+from pulsar_doctor.broker.samples.plain import UNKNOWN, UNNAMED, plain_internal
+from pulsar_doctor.broker.samples.reading import check_found, is_called
+from pulsar_doctor.broker.sampling import SamplingPlan, sample
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.backlog import is_empty
+from pulsar_doctor.broker.stats.internal import InternalStats
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.checkup.judge import Judge, full
+from pulsar_doctor.checkup.named_topics import kinds, sample_named
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.holes.account import Account, account
+from pulsar_doctor.holes.cursors import broker_cursors_of, subscriptions_of
+from pulsar_doctor.holes.held import BrokerCursor
+from pulsar_doctor.ledger.consumers import split_partition
+
+ONE_SAMPLE = SamplingPlan(window_seconds=0.0, limits=False)
+NAMED = replace(ONE_SAMPLE, internal=True)
+AGAIN = SamplingPlan(
+    window_seconds=1.0, interval_seconds=0.5, limits=False, as_named=True, internal=True
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    """What was found. source: broker, files or trace. unreachable: what was not read, and why.
+
+    cursors: those that the broker keeps for itself. biographies: of entries in holes, by topic and
+    subscription, where a trace tells them. kinds: (full name, sentence), of topics that were named
+    and have no subscription, or keep nothing.
+    """
+
+    source: str
+    accounts: list[Account] = field(default_factory=list)
+    cursors: list[BrokerCursor] = field(default_factory=list)
+    not_loaded: list[str] = field(default_factory=list)
+    unreachable: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    kinds: list[tuple[str, str]] = field(default_factory=list)
+    biographies: dict[tuple[str, str], Sequence[Biography]] = field(default_factory=dict)
+
+    def add(self, window: TopicWindow, storing: Storing, subscription: str | None) -> None:
+        """The subscriptions of a topic, as its last sample has them.
+
+        Raises InputError where a file holds what a broker cannot have written.
+        """
+        for observed in subscriptions_of(window, storing):
+            if subscription in (None, observed.subscription):
+                with self._named(window, observed.subscription):
+                    self.accounts.append(account(observed, storing))
+        with self._named(window, "a cursor of the broker's own"):
+            self.cursors += [
+                each
+                for each in broker_cursors_of(window, storing)
+                if subscription in (None, each.account.subscription)
+            ]
+
+    @contextmanager
+    def _named(self, window: TopicWindow, what: str) -> Iterator[None]:
+        """What cannot be read is said of the file; of a broker, the rest is told all the same."""
+        try:
+            yield
+        except InputError as error:
+            where = f"{what} on {window.topic}"
+            if self.source == "files":
+                raise InputError(f"{where}: {error}") from None
+            self.unreachable.append((full(window), f"{where}: {error}"))
+
+
+def holes_of_topics(
+    settings: Settings, topics: Sequence[str], subscription: str | None
+) -> Acknowledged:
+    """The subscriptions of topics on a live broker. subscription: only this one; None: all.
+
+    Raises InputError for what is no name, DoctorError where all could be read and none has it.
+    """
+    for topic in topics:
+        topic_name(topic)
+    return asyncio.run(_of_topics(Admin(settings), topics, subscription))
+
+
+async def _of_topics(admin: Admin, topics: Sequence[str], subscription: str | None) -> Acknowledged:
+    found = Acknowledged("broker")
+    async with admin:
+        reading = sample_named(admin, topics, NAMED)
+        sampled, storing = await asyncio.gather(reading, _storing(admin))
+        windows = await _looked_at_again(admin, sampled.windows, subscription)
+    found.notes += sampled.notes
+    found.not_loaded += sampled.not_loaded
+    found.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
+    found.kinds += kinds(sampled)
+    for window in windows:
+        found.add(window, storing, subscription)
+    missing = None if found.cursors else _judge(subscription).missing(sampled.windows)
+    if missing and not found.unreachable:
+        raise DoctorError(missing)
+    return found
+
+
+async def _looked_at_again(
+    admin: Admin, windows: Sequence[TopicWindow], subscription: str | None
+) -> list[TopicWindow]:
+    """The windows, in their order; those with a counter that does not fit are read anew."""
+    doubtful = [full(each) for each in windows if _is_doubtful(each, subscription)]
+    if not doubtful:
+        return list(windows)
+    again = {full(each): each for each in (await sample(admin, doubtful, AGAIN)).windows}
+    return [again.get(full(each), each) for each in windows]
+
+
+def _is_doubtful(window: TopicWindow, subscription: str | None) -> bool:
+    return any(
+        each.backlog.doubtful or each.backlog.shown_wrong == 1
+        for each in window.subscriptions()
+        if subscription in (None, each.subscription)
+    )
+
+
+def holes_of_namespaces(
+    settings: Settings, namespaces: Sequence[str], subscription: str | None
+) -> Acknowledged:
+    """All subscriptions of all loaded topics. Raises as `holes_of_topics` does."""
+    for namespace in namespaces:
+        namespace_path(namespace)
+    return asyncio.run(_of_namespaces(Admin(settings), namespaces, subscription))
+
+
+async def _of_namespaces(
+    admin: Admin, namespaces: Sequence[str], subscription: str | None
+) -> Acknowledged:
+    found, fleet = Acknowledged("broker"), Fleet(admin, Scope(tuple(namespaces)), _empty)
+    fleet.plan, doubtful = NAMED, list[TopicWindow]()
+    async with admin:
+        storing = await _storing(admin)
+        async with aclosing(fleet.windows()) as windows:
+            async for window in windows:
+                if _is_doubtful(window, subscription):
+                    doubtful.append(window)
+                else:
+                    found.add(window, storing, subscription)
+        for window in await _looked_at_again(admin, doubtful, subscription):
+            found.add(window, storing, subscription)
+    found.notes += fleet.notes
+    found.not_loaded += fleet.not_loaded
+    found.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
+    if subscription is not None and not (found.accounts or found.cursors or found.unreachable):
+        raise DoctorError(f"no topic that was read has a subscription {subscription!r}")
+    return found
+
+
+def _empty(window: TopicWindow) -> bool:
+    """Whether no subscription can have holes, and no replicator has anything left to send."""
+    topic = window.window.last.topic
+    behind = [each.replication_backlog for each in (topic.replication or {}).values()]
+    return all(map(is_empty, (topic.subscriptions or {}).values())) and not any(behind)
+
+
+async def _storing(admin: Admin) -> Storing:
+    """How the broker that answers stores ranges, as far as these credentials are told."""
+
+    told = await broker_settings(admin)
+    return storing_of(told["configuration"], told["version"])
+
+
+def holes_of_files(
+    stats_files: Sequence[str],
+    internal_files: Sequence[str],
+    *,
+    topics: Sequence[str],
+    subscription: str | None,
+    at_ms: int | None,
+) -> Acknowledged:
+    """What files tell: of stats and internal stats together, or each of internal stats alone.
+
+    Raises InputError, and DoctorError where the subscription is not there.
+    """
+    found = Acknowledged("files")
+    if stats_files:
+        read = read_files(stats_files, internal_files, topics=topics, at_ms=at_ms)
+        windows = list(read.windows)
+        found.notes += read.notes
+    else:
+        windows = [
+            window
+            for name in internal_files
+            for window in _internal_alone(name, topics, found.notes)
+        ]
+    for window in windows:
+        found.add(window, NOTHING_TOLD, subscription)
+    missing = None if found.cursors else _judge(subscription).missing(windows)
+    if missing:
+        raise DoctorError(missing)
+    return found
+
+
+def _internal_alone(name: str, topics: Sequence[str], notes: list[str]) -> Iterator[TopicWindow]:
+    """Every cursor as a subscription of which nothing else is told. notes: where it says how."""
+    with opened(name) as stream:
+        read = document_in(whole(stream, name), name)
+    notes += read.notes
+    told = plain_internal(read.document, name)
+    if UNNAMED in told:
+        if len(topics) > 1:
+            raise InputError(f"{called(name)} is of one topic; give one TOPIC or none")
+        told = {topics[0] if topics else UNKNOWN: told[UNNAMED]}
+    else:
+        check_found(topics, told, called(name))
+    for topic, internal in told.items():
+        if not topics or any(is_called(topic, asked) for asked in topics):
+            yield TopicWindow(*split_partition(topic), Window((_sample(internal),)))
+
+
+def _sample(internal: InternalStats) -> Sample:
+    subscriptions = {name: SubscriptionStats() for name in internal.cursors or {}}
+    return Sample(None, TopicStats(subscriptions=subscriptions), internal)
+
+
+def _judge(subscription: str | None) -> Judge:
+    return Judge((), {}, subscription)

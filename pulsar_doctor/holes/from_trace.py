@@ -1,0 +1,191 @@
+"""Acknowledged ranges as they went over the wire, and what became of the entries in holes.
+
+A trace tells of each entry whether it was sent, to whom, and when it was acknowledged; it tells
+neither the broker's limits nor what is delayed. An entry in a hole that was never sent in the trace
+was withheld (delayed, or its key was busy), or went to a consumer that was not on the tap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pulsar_doctor.acks.doubts import INDEX_ACKS
+from pulsar_doctor.acks.persisting import RedeliveryForecast, Storing, forecast
+from pulsar_doctor.acks.ranges import Axis, Range
+from pulsar_doctor.acks.subscription import of_rows
+from pulsar_doctor.acks.written import Written
+from pulsar_doctor.broker.samples.reading import is_called
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.checkup.recorded import open_folder
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.holes.account import Account
+from pulsar_doctor.holes.from_stats import Acknowledged
+from pulsar_doctor.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
+from pulsar_doctor.holes.shape import Shape, shape_of
+from pulsar_doctor.holes.trace_bounds import certain_of
+from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.wire.columns import Row
+
+if TYPE_CHECKING:
+    from pulsar_doctor.acks.biographies import Biography
+    from pulsar_doctor.acks.subscription import Acknowledgements
+
+T = TypeVar("T")
+SubscriptionKey = tuple[str, str]  # full name of a topic, subscription
+
+
+def holes_of_trace(
+    folder: Path,
+    topics: Sequence[str],
+    subscription: str | None,
+    at_us: int | None,
+    *,
+    batch_index_acks: bool | None = None,
+) -> Acknowledged:
+    """What a trace tells. at_us: as it stood then, microseconds since 1970; None: at its end.
+
+    batch_index_acks: whether the broker keeps them; None: as the trace recorded it. Raises
+    TraceError, and DoctorError where the trace has no such topic or subscription.
+    """
+    found, types = Acknowledged("trace"), dict[SubscriptionKey, str]()
+    trace = open_folder(folder, found.notes.append)
+    storing = trace.meta.storing
+    if batch_index_acks is not None:
+        storing = replace(storing, batch_index_acks=batch_index_acks)
+    rows = _noting(trace.rows(), types)
+    told = of_rows(rows, until_us=at_us, batch_index_acks=storing.batch_index_acks)
+    for key, each in sorted(told.items()):
+        if _is_asked(key, topics, subscription):
+            account, lives = _either(key, each, type_=types.get(key), storing=storing)
+            found.accounts.append(replace(account, damaged=trace.damaged))
+            found.biographies[key] = lives
+    if not found.accounts:
+        there = ", ".join(f"{name} on {topic}" for topic, name in sorted(told)) or "no subscription"
+        nothing = f"{folder} has nothing that is asked for; it has {there}"
+        raise DoctorError("; ".join((nothing, *trace.notes)))
+    return found
+
+
+def _noting(rows: Iterator[Row], types: dict[SubscriptionKey, str]) -> Iterator[Row]:
+    for row in rows:
+        if row.subscription_type and row.topic and row.subscription:
+            types[row.topic, row.subscription] = row.subscription_type
+        yield row
+
+
+def _is_asked(key: SubscriptionKey, topics: Sequence[str], subscription: str | None) -> bool:
+    of_topic = not topics or any(is_called(key[0], topic) for topic in topics)
+    return of_topic and subscription in (None, key[1])
+
+
+def _in_holes(told: Acknowledgements) -> list[Biography]:
+    """Of entries that were sent and lie in holes, the oldest first."""
+    ranges = told.ranges()
+    if not ranges:
+        return []
+    end, after = (ranges[-1].ledger_id, ranges[-1].last), told.mark_delete or (-1, -1)
+    lives = ((b, (b.ledger_id, b.entry_id)) for b in told.biographies())
+    return [b for b, at in lives if b.acknowledged_us is None and after < at < end]
+
+
+def _either(
+    key: SubscriptionKey, told: Acknowledgements, *, type_: str | None, storing: Storing
+) -> tuple[Account, list[Biography]]:
+    """Whether or not the broker keeps acks of parts of batches, where that is not known."""
+    lives = _in_holes(told)
+    account = _account(key, told, lives=lives, type_=type_, storing=storing)
+    if told.otherwise is None or INDEX_ACKS not in told.doubts:
+        return account, lives
+    others = _in_holes(told.otherwise)
+    other = _account(key, told.otherwise, lives=others, type_=type_, storing=storing)
+    merged = {(life.ledger_id, life.entry_id): life for life in (*lives, *others)}
+    return _joined(account, other), [merged[position] for position in sorted(merged)]
+
+
+def _joined(one: Account, other: Account) -> Account:
+    """What both say; None where they differ, with least and most beside."""
+    assert one.bounds is not None
+    assert other.bounds is not None
+    same = one.shape == other.shape and one.mark_delete == other.mark_delete
+    ahead = [each.forecast for each in (one, other) if each.forecast is not None]
+    return replace(
+        one,
+        mark_delete=_same(one.mark_delete, other.mark_delete),
+        ranges=_same(one.ranges, other.ranges),
+        acknowledged_entries=_same(one.acknowledged_entries, other.acknowledged_entries),
+        shape=one.shape if same else None,
+        unacked_messages=_same(one.unacked_messages, other.unacked_messages),
+        forecast=RedeliveryForecast(min(f.least for f in ahead), max(f.most for f in ahead)),
+        origins=one.origins if same else (),
+        bounds=one.bounds.or_else(other.bounds),
+    )
+
+
+def _same(one: T | None, other: T | None) -> T | None:
+    return one if one == other else None
+
+
+def _account(
+    key: SubscriptionKey,
+    told: Acknowledgements,
+    *,
+    lives: Sequence[Biography],
+    type_: str | None,
+    storing: Storing,
+) -> Account:
+    ranges = told.ranges()
+    written: list[Written] = [(r.ledger_id, r.first - 1, r.ledger_id, r.last) for r in ranges]
+    shape = _shape(told, ranges)
+    entries = 0 if shape is None else sum(shape.hole_entries)
+    topic, partition = split_partition(key[0])
+    return Account(
+        topic=topic,
+        partition=partition,
+        subscription=key[1],
+        type=type_,
+        durable=None,
+        backlog=None,
+        mark_delete=told.mark_delete,
+        read_position=None,
+        ranges=len(ranges),
+        acknowledged_entries=sum(each.entries for each in ranges),
+        shape=shape,
+        unacked_messages=sum(life.open_messages for life in lives),
+        msg_delayed=0 if entries == len(lives) else None,
+        msg_in_replay=None,
+        storing=storing,
+        record_bytes=None,
+        record_told=False,
+        forecast=forecast(written, ranges, storing, is_open=None),
+        stood=None,
+        pinned=None,
+        origins=tuple(_origins(entries, len(lives), type_)),
+        not_told=told.doubts,
+        bounds=certain_of(told, shape),
+    )
+
+
+def _shape(told: Acknowledgements, ranges: Sequence[Range]) -> Shape | None:
+    """The entries behind mark-delete up to the last that was sent or acknowledged."""
+    if told.mark_delete is None:
+        return None
+    known = [(b.ledger_id, b.entry_id) for b in told.biographies()]
+    known += [(each.ledger_id, each.last) for each in ranges]
+    ends: dict[int, int] = {told.mark_delete[0]: told.mark_delete[1] + 1}
+    for ledger, entry in known:
+        ends[ledger] = max(ends.get(ledger, 0), entry + 1)
+    axis = Axis(told.mark_delete, ends)
+    return shape_of(axis, ranges, axis.length)
+
+
+def _origins(entries: int, sent: int, type_: str | None) -> Iterator[Origin]:
+    if sent:
+        code = INDIVIDUAL if type_ in SINGLE_ACTIVE else UNACKED
+        yield Origin(code, sent, sent, f"{sent} were sent and not acknowledged in this trace")
+    if entries > sent:
+        rest = entries - sent
+        because = "never sent in this trace: withheld, or sent to a consumer not on the tap"
+        yield Origin(CANNOT_TELL, rest, rest, because)
