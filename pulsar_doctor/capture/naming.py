@@ -9,7 +9,7 @@ nobody else can have is known by `movement`. Where internal stats tell the ledge
 that a number's messages are of say its topic: the only consumer of that topic there is known by
 `ledger`. One whose SUBSCRIBE was seen is known by `name`. Who cannot be told apart stays a number.
 
-A name is taken back where a later sample rules it out, and one that was only likely also where
+A name is taken back where a later sample causes it out, and one that was only likely also where
 another turns up who may have that number: a STATS that is known_by `mistaken`.
 
 A sample says something of a ledger only where it is *settled*: no frame of that consumer passed

@@ -76,7 +76,7 @@ class InProcess:
                 return looked_into(view, inside)
         return view if told.looks else seated(view, told, self._addresses)
 
-    def alone(self, rules: Sequence[Cause], limits: CauseLimits) -> list[Diagnosis]:
+    def alone(self, causes: Sequence[Cause], limits: CauseLimits) -> list[Diagnosis]:
         """The verdicts by itself and its packets alone, on what no broker has told of."""
         captured = {_place(view): view for view in map(by_wire.subscription_view, self.wires)}
         inside = {_place(view): view for view in self._views}
@@ -92,7 +92,7 @@ class InProcess:
             view, *more = views.values()
             if more:
                 view = looked_into(view, *more)
-            found.append(replace(diagnose(view, rules, limits), sources=tuple(views)))
+            found.append(replace(diagnose(view, causes, limits), sources=tuple(views)))
         return found
 
 

@@ -1,4 +1,4 @@
-"""The rules asked of every subscription of a topic's window, and when they have said enough."""
+"""Checks every subscription of a topic's window, and tells when more samples change nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NAMED_MOST = 10  # of what is there, where something else was asked for
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Asks the rules. subscription: only this one; None: all.
+    """Runs the checks of all causes. subscription: only this one; None: all.
 
     wires: what a trace has shown, or a capture; joined with what the broker tells of the same
     subscription. earlier: what a file kept, to say what became of it. process: only what its
     consumers are on, with what it tells itself, and what was captured of it.
     """
 
-    rules: Sequence[Cause]
+    causes: Sequence[Cause]
     limits: CauseLimits
     subscription: str | None = None
     wires: Sequence[Subscription] = ()
@@ -95,7 +95,7 @@ class Judge:
         if self.process is not None:
             view = self.process.joined(view)
             sources += ["process"] if PROCESS in view.sources else []
-        diagnosis = replace(diagnose(view, self.rules, self.limits), sources=tuple(sources))
+        diagnosis = replace(diagnose(view, self.causes, self.limits), sources=tuple(sources))
         if self.earlier is None:
             return diagnosis
         return replace(diagnosis, after=self.earlier.after(observed, diagnosis))
@@ -120,7 +120,7 @@ class Judge:
 class Triage:
     """Tells which topics are quiet, and keeps the newest one's verdicts: they are asked for next.
 
-    Most topics of a fleet are quiet, and the rules are what takes its time.
+    Most topics of a fleet are quiet, and the causes are what takes its time.
     """
 
     judge: Judge

@@ -54,7 +54,7 @@ def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     """The verdicts on what went over the wire. Raises DoctorError for what is not there."""
     wires = _asked_for(read.folder, read.wires, topics, judge.subscription)
-    diagnoses = diagnose_wire(wires, judge.rules, judge.limits, read.told_by)
+    diagnoses = diagnose_wire(wires, judge.causes, judge.limits, read.told_by)
     began_ms = read.until_ms - round(read.seconds * 1000)
     taken = Taken(began_ms, read.until_ms, exact=True)
     return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)

@@ -126,8 +126,8 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
 
     with needing("consume", "attaching consumers"):
         from pulsar_doctor.consume.session import session
-    rules = load()
-    limits = limits_of(rules, asked.changes)
+    causes = load()
+    limits = limits_of(causes, asked.changes)
     visit = _visit(where, plans[0], asked)
     lines = LiveLines(tell)
     on_row = {
@@ -155,7 +155,7 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
             _attach(running, plans, asked.count if asked.topic is None else None)
             shown = asked.count if asked.output == "json" else None
             in_time = _watch(running, lines, asked.timeout, shown)
-            diagnoses = running.diagnoses(rules, limits)
+            diagnoses = running.diagnoses(causes, limits)
             lines.flush()
             tell_end = last_word(running, diagnoses, plans, asked.output)
         tell_end(left)  # behind the rows of the consumers' closing

@@ -111,8 +111,8 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
         else:
             running.wait(lambda: delivered("fast") >= MESSAGES - 1, PATIENCE_SECONDS)
             running.wait(lambda: running.acknowledged, 1.0)
-        rules = load()
-        diagnosis = running.diagnoses(rules, limits_of(rules))[0]
+        causes = load()
+        diagnosis = running.diagnoses(causes, limits_of(causes))[0]
         lines.flush()
         ends = running.consumer("slow"), running.consumer("fast")
         assert ends[0] is not None

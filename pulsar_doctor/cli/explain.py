@@ -31,7 +31,7 @@ SCHEMA = "pulsar-doctor/explain/1"
 @output_option("table", "json")
 @talk_options
 def command(code: str | None, *, output: str) -> None:
-    """Prints what CODE means, what it rests on and its thresholds; without CODE, all rules.
+    """Prints what CODE means, what it rests on and its thresholds; without CODE, all causes.
 
     \b
     pulsar-doctor explain
@@ -40,59 +40,59 @@ def command(code: str | None, *, output: str) -> None:
     """
     from pulsar_doctor.diagnosis.causes import load, named
 
-    rules = named([code]) if code else load()
+    causes = named([code]) if code else load()
     if output == "json":
-        tell_json({"schema": SCHEMA, "rules": [_rule(rule) for rule in rules]})
+        tell_json({"schema": SCHEMA, "rules": [_rule(cause) for cause in causes]})
         return
-    for line in _in_full(rules[0]) if code else _overview(rules):
+    for line in _in_full(causes[0]) if code else _overview(causes):
         tell(*line.split("\n"))
 
 
-def _rule(rule: Cause) -> dict[str, Any]:
+def _rule(cause: Cause) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
-        "code": rule.code,
-        "title": _title(rule),
-        "text": rule.text.strip(),
-        "thresholds": [asdict(threshold) for threshold in rule.thresholds],
-        "needs": sorted(rule.needs),
-        "explains": sorted(rule.explains),
+        "code": cause.code,
+        "title": _title(cause),
+        "text": cause.text.strip(),
+        "thresholds": [asdict(threshold) for threshold in cause.thresholds],
+        "needs": sorted(cause.needs),
+        "explains": sorted(cause.explains),
     }
 
 
-def _title(rule: Cause) -> str:
-    return rule.text.strip().partition("\n")[0]
+def _title(cause: Cause) -> str:
+    return cause.text.strip().partition("\n")[0]
 
 
-def _overview(rules: tuple[Cause, ...] | list[Cause]) -> Iterator[str]:
-    for rule in rules:
-        yield rule.code
-        yield f"  {_title(rule)}"
-        for threshold in rule.thresholds:
-            yield f"    {_set(rule, threshold)}"
+def _overview(causes: tuple[Cause, ...] | list[Cause]) -> Iterator[str]:
+    for cause in causes:
+        yield cause.code
+        yield f"  {_title(cause)}"
+        for threshold in cause.thresholds:
+            yield f"    {_set(cause, threshold)}"
         yield ""
     yield PERCENTAGES
     yield ""
-    yield "pulsar-doctor explain CODE tells more; --set RULE.THRESHOLD=VALUE changes a threshold."
+    yield "pulsar-doctor explain CODE tells more; --set CODE.THRESHOLD=VALUE changes a threshold."
 
 
-def _in_full(rule: Cause) -> Iterator[str]:
-    yield rule.code
+def _in_full(cause: Cause) -> Iterator[str]:
+    yield cause.code
     yield ""
-    yield rule.text.strip()
+    yield cause.text.strip()
     yield ""
     yield "Thresholds, changed with --set:"
-    for threshold in rule.thresholds:
-        yield f"  {_set(rule, threshold)}"
+    for threshold in cause.thresholds:
+        yield f"  {_set(cause, threshold)}"
         yield f"      {threshold.meaning}"
-    yield f"Needs: {' or '.join(sorted(rule.needs))}"
-    yield f"Explains: {', '.join(sorted(rule.explains)) or 'no other finding'}"
+    yield f"Needs: {' or '.join(sorted(cause.needs))}"
+    yield f"Explains: {', '.join(sorted(cause.explains)) or 'no other finding'}"
     yield ""
     yield PERCENTAGES
 
 
-def _set(rule: Cause, threshold: Threshold) -> str:
+def _set(cause: Cause, threshold: Threshold) -> str:
     value = f"{threshold.default:g}"
     said = f"{value}s" if threshold.unit == "seconds" else f"{value}  ({threshold.unit})"
-    return f"{rule.code}.{threshold.name}={said}"
+    return f"{cause.code}.{threshold.name}={said}"

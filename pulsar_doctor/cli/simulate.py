@@ -51,7 +51,7 @@ def command(asked: SimulateRequest) -> None:
     A consumer without permits is sent nothing. That time is told in all, summed over the consumers
     as `analyze` does, with its share of their time, and the longest of it at a stretch. A stall is
     such a time in which a client owes some and its application works, the longest of them again.
-    Where --duration ends a run, the rules of `stall-check` judge it as well.
+    Where --duration ends a run, the checks of `stall-check` judge it as well.
     """
     refuse_contradictions(asked)
     from pulsar_doctor.report.simulate import table as simulated
@@ -175,5 +175,5 @@ def _verdict(simulation: Simulation) -> Any:
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose_wire
 
-    rules = load()
-    return diagnose_wire(simulation.timeline.subscriptions(), rules, limits_of(rules))[0]
+    causes = load()
+    return diagnose_wire(simulation.timeline.subscriptions(), causes, limits_of(causes))[0]

@@ -88,7 +88,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
 @click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
 @source_options
 @set_option
-@click.option("--skip", metavar="CODE", multiple=True, help="Leave out a rule; may be repeated.")
+@click.option("--skip", metavar="CODE", multiple=True, help="Leave out a cause; may be repeated.")
 @fail_on_option
 @click.option(
     "--watch",
@@ -195,10 +195,10 @@ def _judge(asked: StallCheckRequest) -> Judge:
     from pulsar_doctor.diagnosis.causes import load, named
     from pulsar_doctor.diagnosis.limits import limits_of
 
-    left_out = {rule.code for rule in named(asked.skip)}
+    left_out = {cause.code for cause in named(asked.skip)}
     limits = limits_of(load(), asked.changes)
-    rules = [rule for rule in load() if rule.code not in left_out]
-    return Judge(rules, limits, asked.subscription)
+    causes = [cause for cause in load() if cause.code not in left_out]
+    return Judge(causes, limits, asked.subscription)
 
 
 def _comparing(judge: Judge, file: str, asked: StallCheckRequest) -> Judge:

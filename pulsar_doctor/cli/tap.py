@@ -263,9 +263,9 @@ def _diagnoses(timeline: Timeline, changes: Sequence[str], broker: BrokerTold) -
     from pulsar_doctor.diagnosis.weighing import diagnose
     from pulsar_doctor.diagnosis.causes import load
 
-    rules = load()
-    limits = limits_of(rules, changes)
-    return [diagnose(broker.beside(wire), rules, limits) for wire in timeline.subscriptions()]
+    causes = load()
+    limits = limits_of(causes, changes)
+    return [diagnose(broker.beside(wire), causes, limits) for wire in timeline.subscriptions()]
 
 
 def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: Path | None) -> End:

@@ -182,10 +182,10 @@ def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose_wire, verdict_of
 
-    rules = load()
+    causes = load()
     verdicts: dict[int, str] = {}
     wires = timeline.subscriptions()
-    for wire, diagnosis in zip(wires, diagnose_wire(wires, rules, limits_of(rules)), strict=True):
+    for wire, diagnosis in zip(wires, diagnose_wire(wires, causes, limits_of(causes)), strict=True):
         verdicts |= {c.incarnation: verdict_of(diagnosis, c) for c in wire.consumers}
     return verdicts
 

@@ -162,9 +162,9 @@ class Session(Watcher):
             self.timeline.pass_time(time.time_ns() // 1000, time.monotonic_ns())
             return self.timeline.subscriptions()
 
-    def diagnoses(self, rules: Sequence[Cause], limits: CauseLimits) -> list[Diagnosis]:
+    def diagnoses(self, causes: Sequence[Cause], limits: CauseLimits) -> list[Diagnosis]:
         """The verdict on each subscription."""
-        return diagnose_wire(self.subscriptions(), rules, limits)
+        return diagnose_wire(self.subscriptions(), causes, limits)
 
     def stop(self) -> None:
         """Closes all consumers."""

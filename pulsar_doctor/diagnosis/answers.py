@@ -1,4 +1,4 @@
-"""What a rule may answer: its cause is there, is not there, cannot be decided, cannot be told."""
+"""What the check of a cause may answer: found, not decided, or not reported by this source."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Urgency = Literal["now", "today", "later"]
 WHENS: tuple[Urgency, ...] = ("now", "today", "later")
 SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
 
-HEALTHY, NONE_OF_THESE = "healthy", "none-of-these"  # codes of suspects that are no rule's
-UNDECIDED = "undecided"  # the name of a clue: that the rule of a cause could not decide
+HEALTHY, NONE_OF_THESE = "healthy", "none-of-these"  # codes of suspects that are not causes
+UNDECIDED = "undecided"  # the name of a clue: that the check of a cause could not decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Action:
 class Finding:
     """One root cause, with its numbers and what to do. confidence: from 0 to 1.
 
-    since: at the latest, RFC 3339. where, since, impact: told by the view, not by a rule; None:
+    since: at the latest, RFC 3339. where, since, impact: told by the view, not by a cause; None:
     not told.
     """
 
@@ -107,7 +107,7 @@ class Probe:
 class Suspect:
     """What it may be, where nothing is decided. probability: a measured share, from 0 to 1.
 
-    code: of a rule; HEALTHY: nothing is wrong; NONE_OF_THESE. missing: names of what nobody told.
+    code: of a cause; HEALTHY: nothing is wrong; NONE_OF_THESE. missing: names of what nobody told.
     remedy: what to do once it turns out to be this. stalls: whether it can be a stall.
     All suspects of one subscription sum to 1.
     """
@@ -164,4 +164,4 @@ class NotReported:
 
 
 CauseAnswer = Finding | Unknown | NotReported
-Answers = Iterator[CauseAnswer]  # of one rule; none: its cause is not there
+Answers = Iterator[CauseAnswer]  # of one check; none: the cause is not there

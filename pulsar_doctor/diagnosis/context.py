@@ -1,6 +1,6 @@
 """What a view adds to a finding: where its consumer is, since when it lasts, and who suffers.
 
-A rule decides; what is told beside that is the same for every rule, so it is told here, once.
+A cause decides; what is told beside that is the same for every cause, so it is told here, once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def remedy_of(view: SubscriptionView, suspect: Suspect, general: str | None) -> 
 def _named(view: SubscriptionView, finding: Finding) -> ConsumerView | None:
     """The consumer that a finding names; None where it has gone."""
     called = [each for each in view.consumers or () if each.label == finding.consumer]
-    if len(called) > 1:  # of one name, one of which has left: the rule tells which
+    if len(called) > 1:  # of one name, one of which has left: the finding tells which
         said = {each.value for each in finding.evidence if each.name == "address"}
         called = [each for each in called if each.address in said]
     return called[0] if len(called) == 1 else None

@@ -6,7 +6,7 @@ from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
 from pulsar_doctor.diagnosis.cause import Hypothesis
 
 NOTHING_FOUND = "settled"  # the key of a clue: no cause was found, and no check was undecided
-SETTLED = Clue("status", "no rule finds anything")
+SETTLED = Clue("status", "no check finds anything")
 # Clues of single consumers that count for the whole subscription: key -> any of these clues.
 ANY_CONSUMER = {
     "one_stuck": ("quiet_long", "unusual", "neighbour_later", "still"),

@@ -1,4 +1,4 @@
-"""The thresholds of the rules, and what `--set` changes of them."""
+"""The thresholds of the causes, and what `--set` changes of them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.spelling import near
 
 
-def limits_of(rules: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
-    """The thresholds of the rules. changes: texts `rule.threshold=value`, durations with a unit.
+def limits_of(causes: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+    """The thresholds of the causes. changes: texts `code.threshold=value`, durations with a unit.
 
-    Raises InputError where a change names no rule or threshold, or its value is no number.
+    Raises InputError where a change names no cause or threshold, or its value is no number.
     """
-    known = {f"{rule.code}.{t.name}": (rule, t) for rule in rules for t in rule.thresholds}
-    limits = {rule.code: {t.name: t.default for t in rule.thresholds} for rule in rules}
+    known = {f"{cause.code}.{t.name}": (cause, t) for cause in causes for t in cause.thresholds}
+    limits = {cause.code: {t.name: t.default for t in cause.thresholds} for cause in causes}
     for change in changes:
         name, _, value = (part.strip() for part in change.partition("="))
         if not value or name not in known:
             raise InputError(
-                f"--set takes RULE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
+                f"--set takes CODE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
             )
-        rule, threshold = known[name]
-        limits[rule.code][threshold.name] = _number(value, threshold, change)
+        cause, threshold = known[name]
+        limits[cause.code][threshold.name] = _number(value, threshold, change)
     return limits
 
 

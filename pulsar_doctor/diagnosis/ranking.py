@@ -32,7 +32,7 @@ from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
-Undecided = Mapping[str, Sequence[Unknown]]  # what rules could not decide, by code
+Undecided = Mapping[str, Sequence[Unknown]]  # what checks could not decide, by code
 MIN_WEIGHT = 0.05  # of a clue that is worth naming
 SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
 SHOWN_MOST = 6
@@ -92,7 +92,7 @@ def hidden_by_health(
     known: Collection[str] = (),
     weights: Weights | None = None,
 ) -> tuple[Suspect, ...]:
-    """What may be wrong where no rule finds or misses anything: what is possible, if anything is.
+    """What may be wrong where no check finds or misses anything: what is possible, if anything is.
 
     known: codes of what is told as information. "None of these" is that nothing is wrong.
     """
@@ -105,7 +105,7 @@ def hidden_by_health(
 def hidden_cases(
     view: SubscriptionView, hypotheses: Sequence[Hypothesis], known: Collection[str] = ()
 ) -> list[list[Suspicion]]:
-    """What nothing excludes though no rule finds it; nothing where no rule would tell it."""
+    """What nothing excludes though no check finds it; nothing where no check would report it."""
     if view.quiet_is_fine:
         return []
     hidden = [each for each in hypotheses if not each.found_at_once and each.code not in known]
@@ -139,7 +139,7 @@ def cases_of(
 ) -> list[list[Suspicion]]:
     """What nothing excludes: of each hypothesis a case for each consumer that it may concern.
 
-    settled: no rule has found or missed anything.
+    settled: no cause has found or missed anything.
     """
     if view.refused or view.gap or not (view.consumers or view.backlog or view.left):
         return []

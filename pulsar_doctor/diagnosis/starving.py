@@ -12,7 +12,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 def starving(view: SubscriptionView, limits: Limits) -> Iterator[ConsumerView]:
     """Consumers to which the broker may not send though something is not consumed.
 
-    limits: of a rule, which may tell RECEIVER_QUEUE_SIZE. Not those for whom silence is nothing:
+    limits: of a cause, which may tell RECEIVER_QUEUE_SIZE. Not those for whom silence is nothing:
     standbys, readers and other non-durable subscriptions, and where the backlog is empty.
     """
     if view.quiet_is_fine:

@@ -1,9 +1,9 @@
-"""Gathers what is known of a subscription, asks the rules, and weighs their answers.
+"""Runs the check of each cause on a subscription, and makes one verdict of the answers.
 
-A rule says what it found, what is unknown, what is not told; or nothing, where all is clear. Root
-causes come before their consequences: a rule may name other codes that it explains, and what it
-explains on the same consumer (or on the subscription) is left out and lends its severity. What a
-source can never tell is said in `not_told` and makes nothing unknown.
+A check answers with findings, with what it could not decide, with what this source never reports,
+or with nothing. Root causes come before their consequences: a finding that another cause explains,
+on the same consumer or on the subscription, is left out and lends its severity to the root. What a
+source never reports is listed in `not_told` and makes nothing unknown.
 """
 
 from __future__ import annotations
@@ -105,36 +105,36 @@ class _Weighed:
     undecided: dict[str, list[Unknown]] = field(default_factory=dict)
     not_told: list[str] = field(default_factory=list)
 
-    def add(self, rule: Cause, answers: Iterable[CauseAnswer]) -> None:
-        """What one rule found; otherwise the first thing unknown, otherwise the first not told."""
+    def add(self, cause: Cause, answers: Iterable[CauseAnswer]) -> None:
+        """What one check found; else the first thing unknown; else the first thing not reported."""
         said = tuple(answers)
         if not said:
             return
-        findings = [(rule, answer) for answer in said if isinstance(answer, Finding)]
-        unknown = [(rule, answer) for answer in said if isinstance(answer, Unknown)]
+        findings = [(cause, answer) for answer in said if isinstance(answer, Finding)]
+        unknown = [(cause, answer) for answer in said if isinstance(answer, Unknown)]
         reasons = [answer.reason for answer in said if isinstance(answer, NotReported)]
         if findings:
             self.findings.extend(findings)
         elif unknown:
             self.unknown.append(unknown[0])
-            self.undecided[rule.code] = [answer for _, answer in unknown]
+            self.undecided[cause.code] = [answer for _, answer in unknown]
         else:
-            self.not_told.append(f"{rule.code}: {reasons[0]}")
+            self.not_told.append(f"{cause.code}: {reasons[0]}")
 
 
-def diagnose(view: SubscriptionView, rules: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
-    """Asks the rules, in their order, and weighs what they say. limits: from `limits_of`."""
-    found, undecided = weighed_by(view, rules, limits)
-    hypotheses = hypotheses_of(rules)
+def diagnose(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
+    """Runs the checks in their order, and weighs the answers. limits: from `limits_of`."""
+    found, undecided = weighed_by(view, causes, limits)
+    hypotheses = hypotheses_of(causes)
     if found.status == "healthy":
         known = {each.code for each in found.findings}
         hidden = hidden_by_health(view, hypotheses, known)
-        return replace(found, suspects=_advised(view, hidden, rules))
+        return replace(found, suspects=_advised(view, hidden, causes))
     named = {each.code for each in found.findings if each.severity != "info"}
     return replace(
         found,
         findings=tuple(map(_measured, found.findings)),
-        suspects=_advised(view, suspects_of(view, hypotheses, undecided, named), rules)
+        suspects=_advised(view, suspects_of(view, hypotheses, undecided, named), causes)
         if undecided or found.status == "unknown"
         else (),
         ruled_out=tuple(each for each in ruled_out(view, hypotheses) if each.code not in named),
@@ -148,12 +148,12 @@ def hypotheses_of(causes: Iterable[Cause]) -> tuple[Hypothesis, ...]:
 
 
 def _advised(
-    view: SubscriptionView, suspects: Sequence[Suspect], rules: Iterable[Cause]
+    view: SubscriptionView, suspects: Sequence[Suspect], causes: Iterable[Cause]
 ) -> tuple[Suspect, ...]:
     """Each with what to do if it is that."""
     if not suspects:
         return ()
-    remedies = {rule.code: rule.remedy for rule in rules}
+    remedies = {cause.code: cause.remedy for cause in causes}
     return tuple(
         replace(suspect, remedy=remedy_of(view, suspect, remedies[suspect.code]))
         if suspect.code in remedies
@@ -170,15 +170,15 @@ def _measured(finding: Finding) -> Finding:
 
 
 def weighed_by(
-    view: SubscriptionView, rules: Sequence[Cause], limits: CauseLimits
+    view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
 ) -> tuple[Diagnosis, dict[str, list[Unknown]]]:
     """The verdict with the rules' own grades, without suspects; and what is undecided, by code."""
     weighed = _Weighed()
-    for rule in rules:
-        weighed.add(rule, _ask(rule, view, limits[rule.code]))
+    for cause in causes:
+        weighed.add(cause, _ask(cause, view, limits[cause.code]))
     decided = sorted(_root_causes(weighed.findings), key=_worst_first)
     findings = tuple(with_context(view, finding) for finding in decided)
-    not_decided = (f"{rule.code}: {unknown.reason}" for rule, unknown in weighed.unknown)
+    not_decided = (f"{cause.code}: {unknown.reason}" for cause, unknown in weighed.unknown)
     unknown = (*map(Unknown, view.cannot_be), *(unknown for _, unknown in weighed.unknown))
     found = Diagnosis(
         topic=view.topic,
@@ -199,39 +199,39 @@ def weighed_by(
 
 def diagnose_wire(
     subscriptions: Iterable[Subscription],
-    rules: Sequence[Cause],
+    causes: Sequence[Cause],
     limits: CauseLimits,
     told_by: ReportedBy = "trace",
 ) -> list[Diagnosis]:
     """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
     views = (by_wire.subscription_view(wire) for wire in subscriptions)
-    return [replace(diagnose(view, rules, limits), sources=(told_by,)) for view in views]
+    return [replace(diagnose(view, causes, limits), sources=(told_by,)) for view in views]
 
 
-def _ask(rule: Cause, view: SubscriptionView, limits: Limits) -> Iterable[CauseAnswer]:
-    if rule.needs == {PROCESS} and PROCESS not in view.sources:
+def _ask(cause: Cause, view: SubscriptionView, limits: Limits) -> Iterable[CauseAnswer]:
+    if cause.needs == {PROCESS} and PROCESS not in view.sources:
         return []  # of `examine` alone: not a line in every other verdict
-    if not rule.needs & view.sources:
-        return [NotReported(f"needs {' or '.join(sorted(rule.needs))}")]
+    if not cause.needs & view.sources:
+        return [NotReported(f"needs {' or '.join(sorted(cause.needs))}")]
     missing = view.refused or view.gap
-    return [Unknown(missing)] if missing else rule.check(view, limits)
+    return [Unknown(missing)] if missing else cause.check(view, limits)
 
 
 def _root_causes(found: Sequence[tuple[Cause, Finding]]) -> Iterator[Finding]:
     """Findings that no other one explains, each as severe as the worst that it explains."""
-    for rule, finding in found:
-        if any(_explains(other, cause, finding) for other, cause in found):
+    for cause, finding in found:
+        if any(_explains(other, root, finding) for other, root in found):
             continue
-        explained = [other for _, other in found if _explains(rule, finding, other)]
+        explained = [other for _, other in found if _explains(cause, finding, other)]
         worst = min((finding, *explained), key=_worst_first).severity
         yield replace(finding, severity=worst)
 
 
-def _explains(rule: Cause, cause: Finding, finding: Finding) -> bool:
+def _explains(cause: Cause, root: Finding, finding: Finding) -> bool:
     return (
-        finding.code in rule.explains
-        and finding.code != cause.code
-        and (None in (cause.consumer, finding.consumer) or cause.consumer == finding.consumer)
+        finding.code in cause.explains
+        and finding.code != root.code
+        and (None in (root.consumer, finding.consumer) or root.consumer == finding.consumer)
     )
 
 

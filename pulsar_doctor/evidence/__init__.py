@@ -1,1 +1,1 @@
-"""What rules look at: how a consumer stands, waits, starves or hoards, as far as sources tell."""
+"""What checks look at: how a consumer stands, waits, starves or hoards, as far as sources tell."""

@@ -1,4 +1,4 @@
-"""One consumer as the rules see it: what the broker may send it, what it holds, whether it works.
+"""One consumer as the checks see it: what the broker may send it, what it holds, whether it works.
 
 Whoever tells a number, it has this name. What a source does not tell is None, what it tells from
 one side only is a Count with one bound. Some rules of counting hold for all sources:

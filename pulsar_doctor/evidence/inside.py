@@ -1,4 +1,4 @@
-"""What a consumer's own process tells of it, as the rules see it: its own ledger, and who works."""
+"""What a consumer's own process reports about it: its own ledger, and which threads work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One subscription as the rules see it: its consumers, and what the broker has for them."""
+"""One subscription as the checks see it: its consumers, and what the broker has for them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Disagreement:
 class SubscriptionView:
     """What is known of one subscription of a topic, or of one of its partitions.
 
-    sources: who told something, in the words of a rule's `needs`.
+    sources: who told something, in the words of a cause's `needs`.
     type: Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told.
     consumers: None where they are not told. refused: why there is nobody to judge, where the broker
     has accepted no consumer. gap: why its numbers are not known, where commands are missing.

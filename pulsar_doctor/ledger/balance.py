@@ -11,7 +11,7 @@ from typing import Any
 
 from pulsar_doctor.wording.durations import duration
 
-BUCKET_NS = 10_000_000_000  # of the recent past, for rules that judge a window
+BUCKET_NS = 10_000_000_000  # of the recent past, for checks that judge a window
 PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
 REFILLS_KEPT = 8  # a client may change its threshold while it runs
 PACE_NEEDS = 2  # completed messages before a measured pace says anything

@@ -64,7 +64,7 @@ def share(suspect: Suspect) -> str:
 
 
 def accused(suspect: Suspect, *, with_name: bool = True) -> str:
-    """`permits-exhausted of worker-3`; in words where it is no rule's."""
+    """`permits-exhausted of worker-3`; in words where it is not a cause."""
     if suspect.code in NO_RULE:
         return NO_RULE[suspect.code]
     code = printable(suspect.code)

@@ -14,7 +14,7 @@ from pulsar_doctor.simulate.scenario import Scenario
 class Simulated:
     """All that was simulated. given: the queue size that the others are compared with.
 
-    refused: sizes that this client cannot have here, and why. diagnosis: what the rules say of the
+    refused: sizes that this client cannot have here, and why. diagnosis: what the checks say of the
     given one, None where the run was not stopped.
     """
 

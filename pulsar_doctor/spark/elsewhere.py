@@ -112,7 +112,7 @@ def look_elsewhere(
 
 
 def _ends(spark: SparkSession, good: Sequence[There]) -> dict[str, list[AtTheEnd]]:
-    """What the rules say by the ledgers that lie beside the last segments."""
+    """What the checks say by the ledgers that lie beside the last segments."""
     names = {f"{each.folder}/{state_name(each.through)}": each for each in good if each.parts}
     found = {}
     for path, content in _contents(spark, list(names)).items():

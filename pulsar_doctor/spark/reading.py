@@ -56,7 +56,7 @@ class TraceSource:
     """Traces that were found. rows: the columns of TRACE(5). segments: of which, none twice.
 
     notes: what whoever reads the result should be told. left_out: traces that are damaged or none.
-    ends: what the rules say of consumers where a trace ends, by its folder. selection: what of the
+    ends: what the checks say of consumers where a trace ends, by its folder. selection: what of the
     traces was asked for; span: the time that this means; counted: what there is of its names.
     """
 
@@ -102,7 +102,7 @@ class TraceSource:
 
     @property
     def at_the_end(self) -> list[AtTheEnd]:
-        """What the rules say, of each trace as of the last row that there is.
+        """What the checks say, of each trace as of the last row that there is.
 
         Not of one that goes on behind the time that was asked for.
         """

@@ -1,6 +1,6 @@
-"""What the rules say of consumers that have no permits where a trace ends: as `stall-check` does.
+"""What the checks say of consumers that have no permits where a trace ends: as `stall-check` does.
 
-On columns an episode is judged by what it became. One that goes on is judged by the rules
+On columns an episode is judged by what it became. One that goes on is judged by the checks
 themselves, with the ledgers as they stood at the end, which lie beside the last segment (.state-N).
 Where these are not to be had (an older program's, a copy without them) the columns judge it, too.
 """
@@ -53,9 +53,9 @@ def at_the_end(meta: Meta, state: dict[str, Any] | None) -> list[AtTheEnd]:
 
 
 def _judged(timeline: Timeline) -> Iterator[AtTheEnd]:
-    rules = load()
+    causes = load()
     subscriptions = list(timeline.subscriptions())
-    diagnoses = diagnose_wire(subscriptions, rules, limits_of(rules))
+    diagnoses = diagnose_wire(subscriptions, causes, limits_of(causes))
     for wire, diagnosis in zip(subscriptions, diagnoses, strict=True):
         worst = {
             found.consumer: (found.code, found.severity)

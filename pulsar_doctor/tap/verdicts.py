@@ -32,8 +32,8 @@ class Change:
 class Verdicts:
     """The verdicts as they stand. Changed in place by `judge`."""
 
-    def __init__(self, rules: Sequence[Cause], limits: CauseLimits) -> None:
-        self._rules = rules
+    def __init__(self, causes: Sequence[Cause], limits: CauseLimits) -> None:
+        self._rules = causes
         self._limits = limits
         self._todo: deque[tuple[Subscription, bool]] = deque()  # and whether anybody is left
         self._standing: dict[Key, Diagnosis] = {}

@@ -1,6 +1,6 @@
 """What to say of a name that is not known: those that are written alike, else those that there are.
 
-For rules, thresholds, subcommands and topics in the same words.
+For causes, thresholds, subcommands and topics in the same words.
 """
 
 from __future__ import annotations

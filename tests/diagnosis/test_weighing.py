@@ -259,8 +259,8 @@ def test_set_changes_one_threshold_and_no_other(change: str, value: float) -> No
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ("permits-exhausted.refill_wait", "RULE.THRESHOLD=VALUE"),
-        ("permits-exhausted.refill_wait=", "RULE.THRESHOLD=VALUE"),
+        ("permits-exhausted.refill_wait", "CODE.THRESHOLD=VALUE"),
+        ("permits-exhausted.refill_wait=", "CODE.THRESHOLD=VALUE"),
         ("permits-exhausted.refil_wait=5s", "did you mean permits-exhausted.refill_wait"),
         ("permits_exhausted.refill_wait=5s", "did you mean permits-exhausted.refill_wait"),
         ("refill_wait=5s", "permits-exhausted.refill_wait"),

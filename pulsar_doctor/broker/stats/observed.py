@@ -1,4 +1,4 @@
-"""One subscription over a window of readings: what rules look at, and what is left to send it.
+"""One subscription over a window of readings: what checks look at, and what is left to send it.
 
 Entries and messages are different things: the backlog counts entries, unacknowledged messages are
 messages, and how many messages an entry holds is only known on average. So what is left to send
@@ -87,7 +87,7 @@ class Observed:
     _entry_messages: int = field(init=False)  # about the most in one
 
     def __post_init__(self) -> None:
-        # Once: several rules ask for each of them.
+        # Once: several checks ask for each of them.
         object.__setattr__(self, "course", self.window.subscription(self.subscription))
         object.__setattr__(self, "consumers", self.window.consumers(self.subscription))
         object.__setattr__(self, "cursor", self.window.cursor(self.subscription))

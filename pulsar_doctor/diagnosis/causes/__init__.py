@@ -24,10 +24,10 @@ def load() -> tuple[Cause, ...]:
 
 def named(codes: Sequence[str]) -> list[Cause]:
     """The causes of these codes; InputError, with those that are written alike, for any other."""
-    known = {rule.code: rule for rule in load()}
+    known = {cause.code: cause for cause in load()}
     for code in codes:
         if code not in known:
-            raise InputError(f"there is no rule {code!r}; {near(code, known)}")
+            raise InputError(f"there is no cause {code!r}; {near(code, known)}")
     return [known[code] for code in codes]
 
 

@@ -5,7 +5,7 @@ stops it: what is acknowledged after that entry stays in ranges, the ledgers are
 never gets to 0, and after a load of the topic the broker remembers only so many ranges.
 
 On Shared and Key_Shared acknowledgements out of order are ordinary, and so are ranges for as long
-as a message takes. The rule speaks where mark-delete has stood still for `hole_after` with a
+as a message takes. The check speaks where mark-delete has stood still for `hole_after` with a
 consumer connected all that time, and where the gap is as old as that: nothing has been acknowledged
 for as long either, so the ranges are at least so old; or the acknowledgements went on for so long
 after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace

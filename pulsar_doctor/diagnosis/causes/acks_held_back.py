@@ -4,7 +4,7 @@ A client groups acknowledgements and sends them together, after a tenth of a sec
 a long `acknowledgmentGroupTime`, or without a connection, they stay with it: the broker still
 counts the messages as unacknowledged, and sends them again when the consumer goes.
 
-The rule looks into the process twice: acknowledgements waited in the client's tracker both times,
+The check looks into the process twice: acknowledgements waited in the client's tracker both times,
 and the broker has heard of none in between. It is found where the client has no connection, and
 where they have waited for longer than `held_for` or their own time of grouping.
 

@@ -7,12 +7,12 @@ while messages wait, or a backlog where everything is acknowledged. Alarms, quot
 that read it are misled by it; the messages themselves are safe.
 
 What is right is told by positions: the entries from mark-delete to the last one, less those in
-acknowledged ranges (`pulsar-admin topics stats --get-precise-backlog` tells that number). The rule
+acknowledged ranges (`pulsar-admin topics stats --get-precise-backlog` tells that number). The check
 speaks where the two cannot be reconciled: a counter below 0 in every sample, a counter of 0 beside
 acknowledged ranges in every sample (before a range lies an entry that is not acknowledged), or a
 difference of `least` entries or more that is larger, in two samples or more with internal stats,
 than what moved from one of them to the next. Both count markers and delayed messages, so these make
-no difference. All other rules go by the positions then.
+no difference. All other checks go by the positions then.
 
 Readers, other non-durable subscriptions and the cursor of compaction are not judged. A counter that
 fell below 0 and that the broker replaces by the right number is not told either.

@@ -4,7 +4,7 @@ On Shared and Key_Shared the broker stops a consumer that holds maxUnackedMessag
 messages without an ack, whatever permits it has, and sets its further FLOWs aside. It goes on when
 acks have brought it down to half the limit, or when the consumer gives messages back.
 
-A consumer that works at its limit is blocked and released all the time. So the rule asks when the
+A consumer that works at its limit is blocked and released all the time. So the check asks when the
 release comes: at the pace of the window's acks, after at most half of what it holds. Nearer than
 `slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack in the
 window it is a stall too, unless the last one fits the rhythm of its whole life; where it is not

@@ -5,7 +5,7 @@ together hold maxUnackedMessagesPerSubscription without an ack, whatever permits
 that were given back are still sent again. It goes on below half the limit. A broker at its own
 limit (maxUnackedMessagesPerBroker) stops the subscriptions that hold most in the same way.
 
-A subscription that works at its limit is blocked and released all the time. So the rule asks when
+A subscription that works at its limit is blocked and released all the time. So the check asks when
 the release comes, at the pace of all acks of the window. Nearer than `slow_wait` is healthy, within
 `refill_wait` a warning, further away a stall. Without any ack in the window it is a stall too,
 unless the last ones fit the rhythm of their consumers, or may fit it: that is unknown. What was

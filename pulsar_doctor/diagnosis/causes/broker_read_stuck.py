@@ -8,7 +8,7 @@ stats (`pulsar-admin topics stats-internal`) show the broken chain in three ways
 - a read is marked as pending, and the cursor neither reads nor waits for new entries;
 - the cursor waits for new entries, and there are some beyond its read position.
 
-A healthy reader passes through each of these flags, and one sample can be stale. So the rule wants
+A healthy reader passes through each of these flags, and one sample can be stale. So the check wants
 `samples` or more with the same picture, over at least `still_for`, in each of which a consumer
 could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
 was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Where
@@ -132,7 +132,7 @@ def _stands(view: SubscriptionView) -> str:
 
 
 def _held_back(view: SubscriptionView) -> bool:
-    """Whether it is known what keeps the broker from reading; other rules speak of these."""
+    """Whether it is known what keeps the broker from reading; other causes speak of these."""
     if view.unacked_limit is not None and view.unacked_limit.blocked:
         return True
     if view.throttling is not None and view.throttling.lately:

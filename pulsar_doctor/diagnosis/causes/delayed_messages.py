@@ -3,8 +3,8 @@
 A message sent with deliverAfter or deliverAt stays in the backlog until it is due. The broker has
 read it and keeps it in an index; consumers with permits get nothing, and nothing is wrong.
 
-The rule speaks where the entries that are not due are `share` or more of the backlog, and says how
-many of the others there are: those are for the other rules. It explains its share only.
+The check speaks where the entries that are not due are `share` or more of the backlog, and says how
+many of the others there are: those are for other checks. It explains its share only.
 
 The broker counts delayed entries while a Shared or Key_Shared subscription has consumers and has
 read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it tells 0. A

@@ -6,7 +6,7 @@ backlog shrinks at the limit's rate or grows.
 
 The broker counts each read that it held back or made smaller. Such a count alone says little: a
 limit below the size of one read makes every read smaller, even with one message an hour. So the
-rule speaks where a counter grew within the window, a consumer had permits in at least `ready` of
+check speaks where a counter grew within the window, a consumer had permits in at least `ready` of
 the samples, and something is left to send for sure. Where consumers seldom have permits, they set
 the pace, not the limit. A single sample tells only that it happened since the topic was loaded.
 

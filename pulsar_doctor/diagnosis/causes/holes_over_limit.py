@@ -5,7 +5,7 @@ The broker writes down only so many of these ranges, from the oldest on. What li
 in its memory alone: when the topic is unloaded, moved, or its broker restarts, those entries come
 back as not acknowledged and are delivered a second time. Nothing stands still by this.
 
-The rule compares the number of ranges with the cluster's managedLedgerMaxUnackedRangesToPersist
+The check compares the number of ranges with the cluster's managedLedgerMaxUnackedRangesToPersist
 where it is told, otherwise with `persisted_ranges`; a value of it that was set always holds. The
 broker keeps one range more than that. Each range beyond holds at least one entry, so the number
 told is the least that comes again, and it holds for an orderly unload; after a crash it is more.
@@ -15,7 +15,7 @@ the size of the record follows the span of the backlog and the limit means less 
 200,000 ranges make a record of 5 MB, the largest that a bookie takes, whatever the limit is.
 
 The many gaps come from many causes (delays, slow keys, single acknowledgements on Exclusive); a
-single message that nobody acknowledges makes one range only, and has a rule of its own.
+single message that nobody acknowledges makes one range only, and is a cause of its own.
 
 Source: ManagedCursorImpl.buildIndividualDeletedMessageRanges (it stops after limit + 1, seen on
 4.0.8); SubscriptionStats.nonContiguousDeletedMessagesRanges.

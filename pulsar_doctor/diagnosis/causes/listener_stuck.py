@@ -4,7 +4,7 @@ A message listener is called by a thread of the client, one message after the ot
 in a call that does not end (a socket without a time limit, a lock), nothing else is handed to it,
 and to no other listener of that thread. The process tells the very line.
 
-The rule looks into the process twice: messages wait, none was taken in between, and the listener's
+The check looks into the process twice: messages wait, none was taken in between, and the listener's
 thread sits in its callback. It is found once that has lasted `stuck_for`, and stalled from
 `refill_wait` on. How long is told by the kernel, which knows when a thread ran last, or by the
 broker's last sign of it; otherwise it is the time between the looks. One that works in its rhythm,

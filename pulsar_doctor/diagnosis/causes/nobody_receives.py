@@ -4,8 +4,8 @@ A consumer without a listener gives a message to whoever calls `receive`. Where 
 thread sits in something else, has ended, or waits for a lock, its queue stays full, and the client
 asks for nothing. The process tells where its threads are.
 
-The rule looks into the process twice: messages are in the queue (for a zero queue: nobody asks), no
-thread stands in one of the client's receive calls, and nothing was taken in between. It is found
+The check looks into the process twice: messages are in the queue (for a zero queue: nobody asks),
+no thread stands in one of the client's receive calls, and nothing was taken in between. It is found
 once that has lasted `stuck_for`, and stalled from `refill_wait` on. Which of the application's
 threads should receive is not told by their stacks: those that rest are named. One that works in its
 rhythm, as far as acks tell, is not found.

@@ -5,7 +5,7 @@ is, and the application neither acknowledges nor asks for more. It hangs, forget
 works longer on one message than `silent_for`; from outside these look the same, so it is a warning.
 Producers go on, and nothing fails until the queue is full.
 
-The rule looks for a consumer with permits that holds messages, while nothing is left to send, and
+The check looks for a consumer with permits that holds messages, while nothing is left to send, and
 of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
 more and has never acknowledged any is found too: once it is there for `begun` and has asked for
 more than its first FLOW did, since then it takes messages and keeps them; otherwise where it has

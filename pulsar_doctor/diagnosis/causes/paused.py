@@ -4,7 +4,7 @@
 queue may still be taken. By the broker it looks like any consumer that hangs; only its process
 tells.
 
-The rule looks into the process: the client's own flag is set, and something is not consumed or
+The check looks into the process: the client's own flag is set, and something is not consumed or
 waits in its queue. A pause may be meant, so it is a warning, and as bad as what follows from it.
 
 Source: ConsumerImpl.pause and increaseAvailablePermits in the Java client.

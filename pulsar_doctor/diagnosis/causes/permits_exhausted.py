@@ -7,7 +7,7 @@ logged. An application that has stopped taking messages, or a paused one, looks 
 and needs something else, so the finding says which it is as far as acks, FLOWs and pace tell. On
 Key_Shared what comes for the keys of such a consumer waits for it alone, while the others go on.
 
-The rule looks at a consumer that holds messages and has no permits. It is stalled when nothing has
+The check looks at a consumer that holds messages and has no permits. It is stalled when nothing has
 shown for `refill_wait` that the application works, or when it does work and at its pace is without
 permits for longer than `refill_wait` each time, at whatever moment of that it is asked. A shorter
 silence that is no part of its rhythm is a warning from `quiet_after` on.

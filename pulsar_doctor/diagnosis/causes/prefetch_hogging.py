@@ -4,7 +4,7 @@ On a Shared subscription a message that was pushed to a consumer waits in its qu
 others do. A slow consumer with a large queue can so hold everything there is: its neighbours have
 permits, the broker has nothing left to send, and nothing moves faster than the slow one.
 
-The rule looks for a consumer that holds at least `share` of all unacknowledged messages, while a
+The check looks for a consumer that holds at least `share` of all unacknowledged messages, while a
 neighbour with permits had nothing to do for `idle_after`. It is a stall when the queued
 messages will take longer than `refill_wait` at that consumer's pace, or, where no pace is known,
 when this has lasted so long; shorter it is a warning, and below `slow_wait` it is healthy. A queue

@@ -3,7 +3,7 @@
 A deadlock never ends: whoever listens, receives or acknowledges in it will not go on, and its
 messages wait until the process is restarted.
 
-The rule looks into the process: the JVM's thread dump names a cycle of threads and locks with a
+The check looks into the process: the JVM's thread dump names a cycle of threads and locks with a
 thread of the application in it, and the consumer has taken nothing between two looks.
 
 Source: HotSpot's own search for cycles (`jcmd PID Thread.print`).

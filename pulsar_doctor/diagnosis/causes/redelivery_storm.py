@@ -4,7 +4,7 @@ Negative acknowledgements, an acknowledgement timeout shorter than the work, or 
 fails on its messages send them back to the broker, which delivers them again. Deliveries look busy,
 permits flow, and the backlog does not shrink.
 
-The rule looks at the last `window` of a subscription: of at least `least` deliveries, `share` or
+The check looks at the last `window` of a subscription: of at least `least` deliveries, `share` or
 more had been delivered before, some of them at least three times in all, and fewer than `acked`
 of the deliveries were acknowledged.
 

@@ -2,8 +2,8 @@
 
 It has no permits left, so nothing new arrives, but the application goes on taking or acknowledging
 messages in its usual rhythm. At its pace it is without permits for more than `slow_wait` each time;
-less is healthy. Beyond the `refill_wait` of permits-exhausted that rule speaks instead, unless the
-queue is of 1 and could not be smaller.
+less is healthy. Beyond the `refill_wait` of permits-exhausted that cause is found instead, unless
+the queue is of 1 and could not be smaller.
 
 Where nothing tells the whole of that time (plain stats of Exclusive and Failover do not tell what a
 consumer holds), what is over of it counts. The receiver queue size is not in the stats;

@@ -74,7 +74,7 @@ def aggregate(
     breaks: trace_id and seq of rows before which some are missing that no GAP tells of, also of the
     first of a trace; None: not known, which takes longer. stall_floor_us: shorter times without
     permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them. ends: what
-    the rules say of those that go on where a trace ends. few: there are so few rows that what is
+    the checks say of those that go on where a trace ends. few: there are so few rows that what is
     counted of them is best kept in one partition, from which nothing need be moved any more.
     cut: what they share is kept without its plan, see `passes`; only where Spark is this process.
     """

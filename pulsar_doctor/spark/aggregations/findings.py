@@ -1,7 +1,7 @@
-"""What the rules on permits say of an episode, looking back on it, written on columns.
+"""What the checks on permits say of an episode, looking back on it, written on columns.
 
-Where a trace ends in an episode the rules judge it themselves, if its ledgers lie beside it; see
-spark.verdicts. The rules judge a consumer at one moment and must forecast its next FLOW; here the
+Where a trace ends in an episode the checks judge it themselves, if its ledgers lie beside it; see
+spark.verdicts. The checks judge a consumer at one moment and must forecast its next FLOW; here the
 whole episode is known, and with it how far away that FLOW was. Not on columns, and so not judged:
 the rhythm of an application (a silence shorter than `refill_wait` is told from `slow_wait` on
 only), whether a backlog waited, what neighbours did meanwhile (`subscriptions` shows who hoards),
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def _microseconds(rule: Cause, name: str) -> int:
-    """A threshold of a rule, as it is by default."""
-    (default,) = (each.default for each in rule.thresholds if each.name == name)
+def _microseconds(cause: Cause, name: str) -> int:
+    """A threshold of a cause, as it is by default."""
+    (default,) = (each.default for each in cause.thresholds if each.name == name)
     return int(default * 1e6)
 
 

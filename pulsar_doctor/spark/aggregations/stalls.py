@@ -92,7 +92,7 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
-    """With the code and severity of the rules where the trace ends before the episode does."""
+    """With the code and severity of the causes where the trace ends before the episode does."""
     if not ends:
         return stalls
     columns = "trace_id: string, incarnation: int, end_code: string, end_severity: string"

@@ -79,9 +79,9 @@ class Teller:
     """Beside one observer, for its life."""
 
     def __init__(self, channel: Channel, begin: Begin) -> None:
-        rules = load()
+        causes = load()
         self._channel = channel
-        self._verdicts = Verdicts(rules, limits_of(rules, begin.changes))
+        self._verdicts = Verdicts(causes, limits_of(causes, begin.changes))
         self._judging, self._showing = Allowance(), Allowance()
         self._heard: list[Ask | Strange] = []  # not looked at yet
         self._awaited: list[Seal | Keep | CountRows] = []
