@@ -14,7 +14,7 @@ from pulsar_doctor.broker.stats.internal import (
     entries_between,
 )
 from pulsar_doctor.broker.stats.observed import Between
-from tests.rules.stats_script import observed
+from tests.causes.stats_script import observed
 
 LEDGERS = (LedgerStats(3, 10), LedgerStats(4, 5), LedgerStats(6, 0))
 INTERNAL = InternalStats(last_confirmed_entry=(6, 2), ledgers=LEDGERS)

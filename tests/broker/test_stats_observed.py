@@ -7,7 +7,7 @@ import pytest
 
 from pulsar_doctor.broker.stats.internal import InternalStats, LedgerStats
 from pulsar_doctor.broker.stats.observed import Between, entries_from
-from tests.rules.stats_script import observed
+from tests.causes.stats_script import observed
 
 HOLDS = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}
 

@@ -11,7 +11,7 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from tests.rules.wire_script import played
+from tests.causes.wire_script import played
 
 LINES = ["0s subscribe w Exclusive", "0s flow w 10", "1s message w 10 singles"]
 

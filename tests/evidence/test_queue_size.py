@@ -9,7 +9,7 @@ import pytest
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
-from tests.rules.stats_script import observed
+from tests.causes.stats_script import observed
 
 HOLDS = {"availablePermits": 2, "unackedMessages": 46, "msgOutCounter": 46}
 

@@ -15,7 +15,7 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.process.told import ClientConsumer, Inspection, ProcessTold, Sitting
-from tests.rules.wire_script import played
+from tests.causes.wire_script import played
 
 ORDERS = "persistent://public/default/orders"
 ONE = ClientConsumer(

@@ -3,7 +3,7 @@
 Not among them, because no healthy broker with real clients can be brought there:
 - broker-read-stuck: the broker would have to lose a read of its own;
 - permit-leak: the stats do not show what the application has taken.
-Hand-made documents (tests/rules/*.yaml) stand for these.
+Hand-made documents (tests/causes/*.yaml) stand for these.
 """
 
 from tests.scenarios import acks, healthy, key_shared, limits, miscounting, queues

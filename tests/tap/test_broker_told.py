@@ -11,7 +11,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.broker_told import BrokerAnswer, BrokerTold
 from pulsar_doctor.tap.verdicts import Verdicts
-from tests.rules.wire_script import START_US, SUBSCRIPTION, TOPIC, Script
+from tests.causes.wire_script import START_US, SUBSCRIPTION, TOPIC, Script
 
 START_MS = START_US // 1000
 RULES = load()

@@ -9,7 +9,7 @@ import pytest
 
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import Row
-from tests.rules.wire_script import START_NS, SUBSCRIPTION, TOPIC, Script, ns
+from tests.causes.wire_script import START_NS, SUBSCRIPTION, TOPIC, Script, ns
 from tests.tap.comparison import MOVES_KEPT_MOST, Comparison, ConsumerSample, Move, Parted
 
 

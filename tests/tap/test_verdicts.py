@@ -6,7 +6,7 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.verdicts import Verdicts
-from tests.rules.wire_script import Script, played
+from tests.causes.wire_script import Script, played
 
 RULES = load()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pulsar_doctor.diagnosis.missing import OF_CONSUMER, OF_SUBSCRIPTION, missing_of
 from pulsar_doctor.diagnosis.ranking import suspects_of
+from tests.diagnosis.test_rates import view_of
 from tests.incidents.asking import HYPOTHESES
-from tests.suspects.test_rates import view_of
 
 
 def test_each_number_that_would_tell_can_be_asked_for() -> None:

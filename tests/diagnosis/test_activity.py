@@ -14,7 +14,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 from pulsar_doctor.ledger.balance import Pace
-from tests.remedies.test_lines import view
+from tests.diagnosis.test_commands import view
 
 ONE = ConsumerView(
     label="worker-1",

@@ -8,7 +8,7 @@ from pulsar_doctor.diagnosis.actions.process import resting, unstuck
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.process.told import Sitting
-from tests.remedies.test_lines import view
+from tests.diagnosis.test_commands import view
 
 CHARGE = "com.acme.Billing.charge (Billing.java:88)"
 SEND = "com.acme.Mail.send (Mail.java:12)"

@@ -25,7 +25,7 @@ from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.ledger.timeline import Timeline
-from tests.rules.stats_script import (
+from tests.causes.stats_script import (
     IDLE_CONSUMER,
     IDLE_CURSOR,
     IDLE_INTERNAL,
@@ -36,7 +36,7 @@ from tests.rules.stats_script import (
     TOPIC,
     iso,
 )
-from tests.rules.wire_script import Client, Script, ns
+from tests.causes.wire_script import Client, Script, ns
 
 BYTES = 100  # of a message
 SHARING = ("Shared", "Key_Shared")

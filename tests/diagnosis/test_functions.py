@@ -17,9 +17,9 @@ from pulsar_doctor.diagnosis.actions.consumers import restart, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.evidence.consumer import ConsumerView
 from tests.broker.test_samples import ORDERS, lines, save
-from tests.remedies.shell import assert_taken, plain_words
-from tests.remedies.test_going import ONE
-from tests.remedies.test_lines import view
+from tests.diagnosis.shell import assert_taken, plain_words
+from tests.diagnosis.test_activity import ONE
+from tests.diagnosis.test_commands import view
 
 TOLD = {
     "application": "pulsar-function",

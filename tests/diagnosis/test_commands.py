@@ -16,7 +16,7 @@ from pulsar_doctor.diagnosis.actions.commands import (
     subscription_admin,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from tests.remedies.shell import assert_taken, plain_words, words
+from tests.diagnosis.shell import assert_taken, plain_words, words
 from tests.report.checkups import HOSTILE, pieces
 
 TOPIC = "persistent://public/default/orders"

@@ -24,8 +24,8 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_least, exactly
+from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
-from tests.rules.stats_script import observed
 
 STATES = Path(__file__).parent.parent / "states" / "4.0.8"
 

@@ -10,8 +10,8 @@ import pytest
 
 from pulsar_doctor.diagnosis.actions.settings import clients_of
 from pulsar_doctor.diagnosis.answers import WHENS, Action, Finding
-from tests.remedies.shell import assert_taken, plain_words
-from tests.rules.test_rules import CASES, RULES, each_case, judged, views_of
+from tests.causes.test_rules import CASES, RULES, each_case, judged, views_of
+from tests.diagnosis.shell import assert_taken, plain_words
 
 CLIENT = re.compile(r"\((Java|C\+\+|Python|Node\.js|Go|Rust|\.NET)\)")
 PLACEHOLDER = re.compile(r"\b(None|PID|TOPIC|SUB|NAME|ADDRESS|FILE|N)\b|[<{]|…")

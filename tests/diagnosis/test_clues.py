@@ -15,7 +15,7 @@ from pulsar_doctor.diagnosis.answers import Clue
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
-from tests.rules.stats_script import observed
+from tests.causes.stats_script import observed
 
 
 def clues_of(consumer: dict[str, Any]) -> dict[str, Clue]:

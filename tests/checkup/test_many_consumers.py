@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.diagnosis.test_stall_check_documents import verdicts
+from tests.checkup.test_stall_check_documents import verdicts
 from tests.support.counting import counting
 
 FEW, MANY = 40, 160

@@ -9,8 +9,8 @@ from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE, hidden_by_health
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
-from tests.rules.stats_script import observed
 
 STORM = "redelivery-storm"
 

@@ -10,8 +10,8 @@ from pulsar_doctor.diagnosis.ranking import cases_of, suspects_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES
-from tests.rules.stats_script import observed
 
 NOBODY_TOLD = {"samples": ["0s"], "clock": "not told", "consumers": "not told"}
 

@@ -1,4 +1,4 @@
-"""Each rule against its transcripts: tests/rules/<code>.yaml, written as the wire shows it.
+"""Each rule against its transcripts: tests/causes/<code>.yaml, written as the wire shows it.
 
 A case has `wire` (see wire_script) and `at` (the moment of judgement), or `stats` (see
 stats_script), and may have `told` and `set`. With both, or with `wire` and `broker`, whose stats
@@ -37,9 +37,9 @@ from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.process.told import Sitting
-from tests.rules.broker_script import told_by_broker
-from tests.rules.stats_script import observed
-from tests.rules.wire_script import played
+from tests.causes.broker_script import told_by_broker
+from tests.causes.stats_script import observed
+from tests.causes.wire_script import played
 
 FOLDER = Path(__file__).parent
 RULES = {rule.code: rule for rule in load()}
@@ -160,8 +160,8 @@ def test_nobody_who_did_not_look_into_a_process_hears_of_it(
 
 @pytest.mark.parametrize("code", [*RULES, *(set(CASES) - set(RULES))])
 def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -> None:
-    assert code in RULES, f"tests/rules/{code}.yaml belongs to no rule"
-    assert code in CASES, f"write tests/rules/{code}.yaml"
+    assert code in RULES, f"tests/causes/{code}.yaml belongs to no rule"
+    assert code in CASES, f"write tests/causes/{code}.yaml"
     assert any("finds" in case for case in CASES[code])
     assert any("silent" in case for case in CASES[code])
 

@@ -1,1 +1,0 @@
-"""Suspects: what may be, what speaks for it, and what is ruled out."""
