@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pulsar_doctor.errors import DoctorError, InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONNECT_SECONDS = 5.0
 CONNECT_PORT = 15002
@@ -75,3 +79,10 @@ def _refusal(address: str) -> str | None:
     except (OSError, OverflowError) as error:
         return getattr(error, "strerror", None) or str(error)
     return None
+
+
+def is_here(spark: SparkSession) -> bool | None:
+    """Whether a session runs on this machine, not on a cluster; None through Spark Connect."""
+    if is_connect(spark):
+        return None
+    return (spark.conf.get("spark.master", "local") or "").startswith("local")

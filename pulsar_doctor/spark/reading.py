@@ -23,7 +23,7 @@ from pulsar_doctor.errors import InputError, TraceError, needing
 from pulsar_doctor.spark.analysis import LeftOut
 from pulsar_doctor.spark.elsewhere import look_elsewhere
 from pulsar_doctor.spark.failures import told_in_one_sentence
-from pulsar_doctor.spark.masters import is_connect
+from pulsar_doctor.spark.masters import is_here
 from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
 from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, TimeSpan
@@ -296,13 +296,6 @@ def _kept(
         when = " yet" if span == EVER else str(span)
         raise InputError(f"{', '.join(paths)}: no command was recorded there{when}")
     return kept
-
-
-def is_here(spark: SparkSession) -> bool | None:
-    """Where a session runs, as `look` wants it."""
-    if is_connect(spark):
-        return None
-    return (spark.conf.get("spark.master", "local") or "").startswith("local")
 
 
 def is_local(path: str, *, here: bool | None) -> bool:

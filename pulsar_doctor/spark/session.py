@@ -27,7 +27,7 @@ from pulsar_doctor.spark.configuration import (
     told_elsewhere,
 )
 from pulsar_doctor.spark.java import spark_java_home
-from pulsar_doctor.spark.masters import check_master, is_connect, is_local
+from pulsar_doctor.spark.masters import check_master, is_connect, is_here, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,8 +116,6 @@ def will_be_here(where: Where) -> bool | None:
     """Whether that session will run on this machine, as `reading.look` wants it; starts nothing."""
     there = running(where) if "pyspark.sql" in sys.modules else None
     if there is not None:
-        from pulsar_doctor.spark.reading import is_here
-
         return is_here(there)
     if where.remote or (not where.master and os.environ.get("SPARK_REMOTE")):
         return None

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pulsar_doctor.broker.stats.fields import MOST
-
 LeastMost = tuple[float, float]
 
+LEAST, MOST = -(2**63), 2**63 - 1  # a broker counts in Java's long
 INT_LEAST, INT_MOST = -(2**31), 2**31 - 1
 IN_AN_INT: LeastMost = (INT_LEAST, INT_MOST)
 GROWS: LeastMost = (0, MOST)

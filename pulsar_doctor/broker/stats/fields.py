@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from pulsar_doctor.broker.stats.bounds import LEAST, MOST
 from pulsar_doctor.errors import InputError
 
 Position = tuple[int, int]  # ledger, entry; entry -1 is "before the first"
@@ -23,7 +24,6 @@ T = TypeVar("T")
 ROOT = "the document"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
-LEAST, MOST = -(2**63), 2**63 - 1  # a broker counts in Java's long
 SHOWN = 40  # characters of a wrong value
 
 
