@@ -21,10 +21,10 @@ from pulsar_doctor.capture.interface import ANY, PORTS_MOST, Interface
 from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.told import ToldSample
 from pulsar_doctor.capture.writing import TraceWriter
-from pulsar_doctor.checkup.recorded import read_trace
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.process.told import TcpConnection
+from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wording.addresses import shown
 
 USUAL_PORTS = (6650, 6651)
@@ -83,7 +83,7 @@ class ProcessCapture:
                 raise self._error
             self._running.finish()
             self._writer.close()
-            return read_trace(self._folder, say=self._say, say_more=lambda _: None).wires
+            return open_trace(self._folder, self._say).timeline().subscriptions()
         except DoctorError as error:
             self._say(f"its packets could not be read to the end: {error}")
             return ()

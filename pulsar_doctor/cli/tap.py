@@ -259,9 +259,9 @@ def _judged(
 
 
 def _diagnoses(timeline: Timeline, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
+    from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose
-    from pulsar_doctor.diagnosis.causes import load
 
     causes = load()
     limits = limits_of(causes, changes)
