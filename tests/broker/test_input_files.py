@@ -17,14 +17,28 @@ import pytest
 
 from pulsar_doctor.broker import bodies, input_files
 from pulsar_doctor.broker.samples import files
+from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
-from tests.cli.checked import Check, check
-
-__all__ = ["check"]  # a fixture
+from tests.cli.checked import Checked
 
 STATS = json.dumps({"msgRateIn": 0.0, "subscriptions": {"billing": {"msgBacklog": 0}}})
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such pipes on Windows")
+
+
+Check = Callable[..., Checked]
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Check:
+    """check(*words): one command line."""
+
+    def checking(*words: str) -> Checked:
+        code = run([*words])
+        said = capsys.readouterr()
+        return Checked(code, said.out, said.err)
+
+    return checking
 
 
 def silent_pipe(path: Path) -> str:
