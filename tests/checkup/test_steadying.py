@@ -94,6 +94,16 @@ def test_what_comes_goes_or_could_not_be_read() -> None:
     assert after("bad", "well") == [f"{place}: new -> stalled permits-exhausted of worker-3"]
 
 
+def test_a_round_that_could_not_read_takes_nothing_back() -> None:
+    steadying = Steadying()
+    list(steadying.through(checkup([verdict("stalled", "s")]), alone=False).examined())
+    no_answer = (("persistent://public/default/orders", "no answer"),)
+    list(steadying.through(checkup([], unreachable=no_answer), alone=False).examined())
+    for status in ("stalled", "healthy"):  # the first that is well, and the second
+        run = steadying.through(checkup([verdict("healthy", "s")]), alone=False)
+        assert [each.status for each in run.examined()] == [status]
+
+
 def test_partitions_are_apart() -> None:
     steadying, one = Steadying(), verdict("stalled", "s", partition=0)
     two = replace(verdict("healthy", "s"), partition=1)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.activity import activity_of, state, verdict
+from pulsar_doctor.diagnosis.actions.consumers import freeing, treatment
 from pulsar_doctor.diagnosis.actions.keys import waiting_for
 from pulsar_doctor.diagnosis.actions.sentence import remedy
+from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 from pulsar_doctor.ledger.balance import Pace
 from tests.diagnosis.test_commands import view
+
+Advised = Callable[[SubscriptionView, ConsumerView], tuple[Action, ...]]
 
 ONE = ConsumerView(
     label="worker-1",
@@ -96,6 +101,17 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
 )  # fmt: skip
 def test_it_is_said_by_which_number(consumer: ConsumerView, said: str) -> None:
     assert state(consumer) == said
+
+
+@pytest.mark.parametrize("advised", [treatment, freeing])
+def test_one_that_keeps_all_is_first_looked_at_in_the_application(advised: Advised) -> None:
+    first, second, *_ = advised(view(), TAKER)
+    assert first.when == "now"
+    assert first.text == (
+        "See in the application at 10.0.3.7:51494 that each message is acknowledged when its work "
+        "is done, and in its log whether acks fail: not one has come."
+    )
+    assert second.text.startswith("Restart the process at 10.0.3.7:51494")
 
 
 def test_only_one_with_room_in_its_queue_may_have_taken_all_and_forgotten_to_acknowledge() -> None:

@@ -29,6 +29,7 @@ CPP = (
         ("Pulsar-CPP-v3.7.0", CPP),
         ("Pulsar-CPP-v3.7.0-billing", CPP),
         ("Pulsar-Go-v0.19.0", "ReceiverQueueSize: 1 (Go)"),
+        ("Pulsar Go 0.12.0", "ReceiverQueueSize: 1 (Go)"),
         ("DotPulsar 3.1.2", ".MessagePrefetchCount(1) (.NET)"),
         ("2.0.1-incubating", ".with_batch_size(1) (Rust)"),
         ("pulsar-rs-v6.4.1", ".with_batch_size(1) (Rust)"),

@@ -12,10 +12,13 @@ from dataclasses import replace
 
 import pytest
 
+from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.process.identity import process
 from pulsar_doctor.process.resting import resting_seconds
 from pulsar_doctor.process.sockets import connections
+from tests.broker.http_broker import serving
+from tests.broker.test_fleet import Cluster
 from tests.support import eventually
 from tests.support.wanting import wanting
 
@@ -99,3 +102,14 @@ def test_a_process_that_has_its_pid_later_is_another_one():
     assert not replace(here, started=here.started - 1).is_there
     with pytest.raises(InputError, match="there is no process 4194304"):
         process(4194304)
+
+
+def test_examine_of_a_process_without_a_subscription_decides_nothing(capsys):
+    """A broker that answers, and knows no consumer at the other end of any connection."""
+    quick = ("--no-attach", "--no-capture", "--window", "50ms", "--interval", "50ms")
+    with serving(Cluster({})) as broker, subprocess.Popen(["sleep", "60"]) as idle:
+        code = run(["examine", str(idle.pid), *quick, "--admin-url", broker.url])
+        idle.kill()
+    said = capsys.readouterr()
+    assert code == 3, said.err
+    assert "no consumer of the cluster is known at the other end of its 0 connections" in said.err

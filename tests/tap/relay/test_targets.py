@@ -315,6 +315,10 @@ def test_what_the_cluster_names_is_bounded(monkeypatch):
         ("::ffff:169.254.169.254", False, False),
         ("::", False, False),
         ("0.0.0.0", False, False),
+        ("fd00:ec2::254", False, False),  # metadata: Amazon, Google, Alibaba, Oracle
+        ("fd20:ce::254", False, False),
+        ("100.100.100.200", False, False),
+        ("192.0.0.192", False, False),
     ],
 )
 def test_where_a_broker_can_be(address, with_loopback, without):
