@@ -21,7 +21,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 import httpx
 
 from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN_BYTES, body_of
-from pulsar_doctor.broker.input_files import text_of
+from pulsar_doctor.broker.input_files import require_files, text_of
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
 
@@ -189,6 +189,7 @@ def _basic(params: str) -> Credentials:
 def _tls(params: str) -> Credentials:
     pairs = _pairs(params, "tls")
     paths = [_path(_needed(pairs, name, "tls")) for name in ("tlsCertFile", "tlsKeyFile")]
+    require_files(*paths)
     return Fixed(certificate=(paths[0], paths[1]))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.broker.input_files import text_of
+from pulsar_doctor.broker.input_files import require_files, text_of
 from pulsar_doctor.errors import InputError
 
 PREFIX = "PULSAR_DOCTOR_"
@@ -89,7 +89,8 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     """Settings from what the user said.
 
     options: name of a setting -> value, absent or None where not given.
-    Raises InputError where client.conf cannot be read or a flag is neither true nor false.
+    Raises InputError where client.conf cannot be read, a flag is neither true nor false, or what
+    should be a certificate is no file.
     """
     conf_path = (
         options.get("client_conf")
@@ -107,7 +108,9 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
         value = next((value for value in sources if value not in (None, "")), None)
         if value is not None:
             told[name] = _typed(name, value)
-    return Settings(**told, told=frozenset(told))
+    settings = Settings(**told, told=frozenset(told))
+    require_files(settings.tls_trust_certs, settings.tls_certificate, settings.tls_key)
+    return settings
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:

@@ -143,7 +143,6 @@ def upstream_tls(upstream: Upstream, settings: Settings) -> dict[str, Any] | Non
     if not upstream.tls:
         return None
     certificate = settings.certificate or _certificate_of_plugin(settings)
-    require_files(settings.tls_trust_certs, *(certificate or ()))
     files = {
         "trust": settings.tls_trust_certs and str(settings.tls_trust_certs.absolute()),
         "certificate": certificate and str(certificate[0].absolute()),

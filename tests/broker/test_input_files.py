@@ -89,11 +89,22 @@ def test_what_is_no_file_is_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize("made", UNREADABLE)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("stall-check", "orders", "--tls-trust-certs", "{}"),
+        ("tap", "--listen-tls-cert", "{}", "--listen-tls-key", "{}"),
+        ("tap", "--service-url", "pulsar+ssl://127.0.0.1:1", "--auth-plugin", "tls",
+         "--auth-params", "tlsCertFile:{},tlsKeyFile:{}"),
+    ],
+    ids=["trust", "tap", "plugin"],
+)  # fmt: skip
 def test_certificates_are_not_waited_for(
-    check: Check, tmp_path: Path, made: Callable[[Path], str]
+    check: Check, tmp_path: Path, arguments: tuple[str, ...], made: Callable[[Path], str]
 ) -> None:
-    url = ("--admin-url", "https://127.0.0.1:1", "--tls-trust-certs", made(tmp_path / "made"))
-    checked = check("stall-check", "orders", *url)
+    path = made(tmp_path / "made")
+    checked = check(*(each.replace("{}", path) for each in arguments))
+    assert checked.code == 2
     assert "is no file, but a folder, a pipe or a device" in checked.sentence()
 
 

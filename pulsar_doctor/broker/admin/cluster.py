@@ -18,7 +18,6 @@ import httpx
 from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.refusals import BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import Certificate
-from pulsar_doctor.broker.input_files import require_files
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
 
@@ -129,7 +128,6 @@ def target_of(url: httpx.URL, location: str) -> httpx.URL:
 def tls_context(settings: Settings, certificate: Certificate | None) -> ssl.SSLContext:
     """Whom we trust, and our own certificate. Raises InputError."""
     trust = settings.tls_trust_certs
-    require_files(trust, *(certificate or ()))
     try:
         if trust:
             context = ssl.create_default_context(cafile=str(trust))

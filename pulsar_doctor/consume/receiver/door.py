@@ -7,7 +7,6 @@ import ssl
 from pathlib import Path
 
 from pulsar_doctor.broker.credentials import METHOD, credentials
-from pulsar_doctor.broker.input_files import require_files
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.tap.relay.addresses import Address, service_addresses
@@ -44,7 +43,6 @@ class Door:
 
 def _context(settings: Settings, certificate: tuple[Path, Path] | None) -> ssl.SSLContext:
     trust = settings.tls_trust_certs
-    require_files(trust, *(certificate or ()))
     try:
         context = ssl.create_default_context(cafile=str(trust) if trust else None)
         if settings.tls_allow_insecure:
