@@ -1,16 +1,18 @@
 """Finds where the frames of one direction begin, also where it is joined in the middle, or torn.
 
 A payload may hold whole frames, as many as it has room for, so that a chain of sound frames proves
-nothing. What no payload can fake, and so all that is relied upon:
+nothing. A boundary is *proven* by what no payload can fake:
 
 - the beginning: the SYN was seen, and the first frame is a CONNECT, or what answers one;
 - a payload that is passing: its head said where it ends, whatever is lost of it meanwhile;
-- silence (see silences.py): a sender that had nothing to say does not stand in the middle of a
-  frame, since frames are written whole. It may have stalled there once, so no single silence is
-  believed: where nothing but whole frames stands between two, the second is a boundary. For were
-  the first one true, so are these frames and where they end; were it false, the second is true;
 - size: no frame is longer than the broker allows, so the stream's own frames begin within so many
   bytes, and theirs is a chain that goes on; see plausible.only_boundary.
+
+It is *likely* where nothing but whole frames stands between two silences of the sender (see
+silences.py): a sender that had nothing to say does not stand in the middle of a frame, since frames
+are written whole. It may have stalled there, so no single silence is believed; nor do two prove it,
+since one that stalls twice in a payload, each time where a frame within it ends, looks the same.
+What is only likely is told and marked, and no verdict relies on it.
 
 Until one of these holds, bytes are kept and nothing is told; what turns out to be of no use is
 counted as skipped. seen = used + skipped + lost, of each direction, once it is finished.
@@ -24,11 +26,12 @@ from enum import Enum
 from pulsar_doctor.capture.plausible import WORK_OF_BYTE, Work, are_frames, only_boundary
 from pulsar_doctor.capture.streams import Hole
 from pulsar_doctor.errors import FramingError
+from pulsar_doctor.wire.columns import BY_SILENCE
 from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames, code_of
 
 FIRST_CODES = ({2}, {3, 14, 36})  # CONNECT; CONNECTED, ERROR, AUTH_CHALLENGE
 FIRST_BYTES = 11
-BEGINNING, SILENCE, LENGTH = "beginning", "silence", "length"  # by which it is known: see above
+BEGINNING, LENGTH = "beginning", "length"  # by which it is proven; BY_SILENCE: it is likely
 SEARCH_STEP_BYTES = 1 << 20
 KEPT_BYTES_MOST = 48 << 20
 TLS_RECORDS = range(0x14, 0x18)
@@ -49,8 +52,9 @@ class Boundaries:
     """One direction: pieces of its stream in, frames out. Changed in place.
 
     standing: see Footing. seen, used, skipped: bytes; lost: likewise, by kind of hole. resumed:
-    how often it came in step again; known_by: by what it is in step, see BEGINNING. joined:
-    whether it was not seen from its beginning. tls_like: whether what it began with may be TLS.
+    how often it came in step again; known_by: by what it is in step, see BEGINNING; was_likely:
+    whether that was ever BY_SILENCE. joined: whether it was not seen from its beginning. tls_like:
+    whether what it began with may be TLS.
     """
 
     def __init__(self, direction: int, max_message_bytes: int) -> None:
@@ -59,6 +63,7 @@ class Boundaries:
         self.lost: Counter[str] = Counter()
         self.resumed = 0
         self.known_by = BEGINNING
+        self.was_likely = False
         self.joined = False
         self.tls_like = False
         self._direction = direction
@@ -78,6 +83,11 @@ class Boundaries:
     def in_step(self) -> bool:
         """Whether no frame of it was missed, or will be, from here on."""
         return self.standing in (Footing.BEGINS, Footing.IN_STEP)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it is in step for certain."""
+        return self.in_step and self.known_by != BY_SILENCE
 
     @property
     def kept_bytes(self) -> int:
@@ -116,11 +126,11 @@ class Boundaries:
         """Its sender had nothing to say; in step where an earlier silence confirms it."""
         if self.standing is not Footing.SEARCHING or (self._after_silence and not self._kept):
             return
-        proven = self._after_silence and are_frames(self._kept, self._direction, self._most)
+        likely = self._after_silence and are_frames(self._kept, self._direction, self._most)
         self.drop()
         self._after_silence = True
-        if proven:
-            self._begin(0, SILENCE)
+        if likely:
+            self._begin(0, BY_SILENCE)
 
     def hole(self, hole: Hole) -> bool:
         """Bytes that are missing; whether it fell out of step by that."""
@@ -184,6 +194,7 @@ class Boundaries:
         if self.standing is Footing.SEARCHING:
             self.resumed += 1
         self.known_by = known_by
+        self.was_likely = self.was_likely or known_by == BY_SILENCE
         self.skipped += at
         data = bytes(self._kept[at:])
         self._kept = bytearray()

@@ -1,7 +1,8 @@
 """The connections of a capture: both directions of each, in the order in which things happened.
 
-While a direction is not in step, the ledgers of its connection cannot be known: UNPARSED says so
-where it falls out of step, and behind each SUBSCRIBE that passes until it is in step again.
+While a direction is not in step, or only likely is, the ledgers of its connection cannot be known:
+UNPARSED says so where it falls out of step, and behind each SUBSCRIBE that passes until both
+directions are proven again.
 """
 
 from __future__ import annotations
@@ -250,19 +251,19 @@ class CapturedConnection:
             self.open(now_ns)
             assert self.conn_id is not None
             self._say_joined(way, now_ns)
-            if CONNECTED in frames.codes and way == TO_CLIENT:
+            if CONNECTED in frames.codes and way == TO_CLIENT and self.bounds[way].is_proven:
                 self._learn(frames)
             if SUBSCRIBE in frames.codes and not self._is_whole:
                 for part in _behind_each(frames, SUBSCRIBE):
                     self._out.frames(self.conn_id, way, part, now_ns)
-                    self._unparsed(way, "the other direction is not in step", now_ns)
+                    self._unparsed(way, "not both directions are proven", now_ns)
             else:
                 self._out.frames(self.conn_id, way, frames, now_ns)
 
     @property
     def _is_whole(self) -> bool:
-        """Whether no frame of either direction is being missed."""
-        return all(each.in_step for each in self.bounds) and not self._letting_go
+        """Whether it is certain that no frame of either direction is being missed."""
+        return all(each.is_proven for each in self.bounds) and not self._letting_go
 
     def open(self, now_ns: int) -> None:
         """Tells of it, where that was not done yet."""

@@ -50,9 +50,10 @@ class Totals:
     at; others: packets of other connections, or no TCP; fragments: of IP packets; unread_links:
     packets of a link that is not known. repeated, differing: bytes that came again, and others.
     joined: connections that were there before the capture; unrecognised: those of which nothing
-    could be read for certain; foreign, tls: those that are not Pulsar, or TLS; mute: those that
-    sent no data. gone_idle, crowded_out: let go before their end, see OpenConnections; what they
-    say later is another connection, that was there before the capture.
+    could be read for certain; foreign, tls: those that are not Pulsar, or TLS; likely: those of
+    which commands are likely and not proven; mute: those that sent no data. gone_idle, crowded_out:
+    let go before their end, see OpenConnections; what they say later is another connection, that
+    was there before the capture.
     """
 
     packets: int = 0
@@ -65,6 +66,7 @@ class Totals:
     unrecognised: int = 0
     foreign: int = 0
     tls: int = 0
+    likely: int = 0
     mute: int = 0
     gone_idle: int = 0
     crowded_out: int = 0
@@ -291,6 +293,7 @@ class CaptureFollowing:
         known = connection.conn_id is not None
         read = known or connection.is_mute or standings & {Footing.FOREIGN, Footing.TLS}
         totals.mute += connection.is_mute
+        totals.likely += any(bounds.was_likely for bounds in connection.bounds)
         totals.unrecognised += not read
         for bounds, stream in zip(connection.bounds, connection.streams, strict=True):
             totals.seen += bounds.seen

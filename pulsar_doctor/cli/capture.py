@@ -71,8 +71,9 @@ def command(asked: CaptureRequest) -> int:
     nothing is written. Every subcommand that reads the trace of a tap reads this one.
 
     A connection that was there before the capture is read from where the beginning of a frame is
-    certain: after two silences of its sender, or after twice the largest message that a broker
-    allows. Payloads may hold whole Pulsar frames, and are not taken for them. Where packets are
+    proven, after twice the largest message that a broker allows, or likely, after two silences of
+    its sender. Payloads may hold whole Pulsar frames, and a sender that pauses within one twice has
+    them taken for commands, so no verdict relies on what is only likely. Where packets are
     missing the ledgers of that connection are not known from there on, which a row UNPARSED says,
     until a consumer subscribes again or the broker tells; a hole within a payload harms nothing.
     Frames that had to wait for proof have the time at which it came.

@@ -27,6 +27,10 @@ from pulsar_doctor.ledger.consumers import Consumer, Subscription
 REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
 GAP = "commands are missing from the trace, so its ledger is not known"
 DAMAGED = "the trace is damaged, and what is lost may have been of this subscription"
+LIKELY = (
+    "some of its commands are likely and not proven: the capture began in the middle of the "
+    "connection, or lost packets, and the broker has not confirmed the numbers since"
+)
 JAVA, OURS = "Pulsar-Java", "pulsar-doctor"
 CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 
@@ -34,7 +38,9 @@ CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 def subscription_view(wire: Subscription) -> SubscriptionView:
     """One subscription at its moment of judgement."""
     there = [consumer for consumer in wire.consumers if consumer.ledger.ready]
-    gap = any(consumer.ledger.uncertain for consumer in wire.consumers)
+    ledgers = [consumer.ledger for consumer in wire.consumers]
+    gap = GAP if any(ledger.uncertain for ledger in ledgers) else None
+    likely = LIKELY if any(ledger.likely for ledger in ledgers) else None
     views = tuple(consumer_view(each, wire.now_ns, at) for at, each in enumerate(there))
     return SubscriptionView(
         topic=wire.topic,
@@ -45,7 +51,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         consumers=views,
         moment_ms=wire.now_us // 1000,
         refused=None if there else REFUSED,
-        gap=GAP if gap else None,
+        gap=gap or likely,
         cannot_be=(DAMAGED,) if wire.damaged else (),
         active=_active(views) if wire.type == "Failover" else None,
         incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),

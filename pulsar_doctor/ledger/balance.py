@@ -115,6 +115,7 @@ class Ledger:
 
     ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
     uncertain: bool = False  # commands are missing from the trace
+    likely: bool = False  # moved by commands of a capture that are not proven, since it was told
     granted: int = 0
     spent: int = 0
     parked: int = 0

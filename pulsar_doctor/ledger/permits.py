@@ -116,7 +116,8 @@ def joined(ledger: Ledger, row: Row) -> None:
     """
     if ledger.starved_since_ns is not None:
         _count_starvation(ledger, ledger.starved_until_ns)
-    ledger.uncertain, ledger.joined, ledger.ready = False, True, True
+    ledger.uncertain = ledger.likely = False
+    ledger.joined = ledger.ready = True
     ledger.granted, ledger.spent, ledger.parked = row.permits or 0, 0, 0
     ledger.told_permits, ledger.told_held = row.permits or 0, row.messages
     ledger.deliveries.clear()

@@ -24,7 +24,7 @@ from pulsar_doctor.ledger.incarnations import (
 )
 from pulsar_doctor.ledger.judged import judged
 from pulsar_doctor.ledger.refusals import Refusals
-from pulsar_doctor.wire.columns import GAP, SET_ASIDE, TAKEN, UNPARSED, Row, ids_of
+from pulsar_doctor.wire.columns import BY_SILENCE, GAP, SET_ASIDE, TAKEN, UNPARSED, Row, ids_of
 
 CONNECTION_STATE = ("client_addr", "broker_addr", "client_version", "greeted", "known_by", "lowest")
 
@@ -73,14 +73,16 @@ class Timeline(Incarnations):
         connection = self.connections.get(conn_id)
         if connection is None:
             connection = self.connections[conn_id] = Connection()
+        if connection.known_by and row.known_by is None and row.direction is not None:
+            row.known_by = connection.known_by.get(row.direction)
+            if row.known_by == BY_SILENCE:
+                _doubt(connection, row)
         on_connection = CONNECTION_EVENTS.get(command)
         if on_connection is not None:
             on_connection(self, connection, row)
         row.client_addr = connection.client_addr
         row.broker_addr = connection.broker_addr
         row.client_version = connection.client_version
-        if connection.known_by and row.known_by is None and row.direction is not None:
-            row.known_by = connection.known_by.get(row.direction)
         consumer_id = row.consumer_id
         if consumer_id is not None:
             consumer = connection.consumers.get(consumer_id)
@@ -226,3 +228,10 @@ class Timeline(Incarnations):
         for consumer in sorted(living, key=lambda consumer: consumer.incarnation):
             timeline._siblings_of(consumer).join(consumer)
         return timeline
+
+
+def _doubt(connection: Connection, row: Row) -> None:
+    """What follows is only likely: it may also end this consumer, so that is noted before."""
+    consumer = None if row.consumer_id is None else connection.consumers.get(row.consumer_id)
+    if consumer is not None:
+        consumer.ledger.likely = True

@@ -48,6 +48,7 @@ def document(
             "not_recognised": totals.unrecognised,
             "not_pulsar": totals.foreign,
             "tls": totals.tls,
+            "likely": totals.likely,
             "without_data": totals.mute,
             "gone_idle": totals.gone_idle,
             "too_many": totals.crowded_out,
@@ -79,6 +80,11 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         yield (
             f"connections of which nothing could be proven: {connections['not_recognised']}; "
             "capture for longer, a minute of little traffic is enough"
+        )
+    if connections["likely"]:
+        yield (
+            f"connections whose commands are likely and not proven: {connections['likely']}; two "
+            "pauses of the sender say where they begin, so no verdict relies on them alone"
         )
     if connections["not_pulsar"]:
         count = connections["not_pulsar"]

@@ -22,6 +22,7 @@ TO_CLIENT = "to_client"
 OPEN, CLOSE, UNPARSED, TAKEN, GAP = "OPEN", "CLOSE", "UNPARSED", "TAKEN", "GAP"
 JOINED = "JOINED"  # from here on the frames of one direction are read: a capture begins or resumes
 STATS = "STATS"  # what the broker says of a consumer whose SUBSCRIBE is not in the capture
+BY_SILENCE = "silence"  # in known_by: two pauses of the sender, so that it is likely, not proven
 MISTAKEN = "mistaken"  # in known_by: a STATS takes back what an earlier one said
 OURS = -1
 SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which could not be read
@@ -160,7 +161,8 @@ class Row:
     known_by: Annotated[
         str | None,
         "string",
-        "of a capture: how it is known where this command begins: beginning, silence or length; "
+        "of a capture: how it is known where this command begins: beginning or length, which prove "
+        "it, or silence, which makes it likely; "
         "STATS: how the consumer was found: name, address, movement, ledger, or only likely; "
         "mistaken: an earlier STATS of this number was wrong, and it is nobody's again; "
         "null: a tap saw it",

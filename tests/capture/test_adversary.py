@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
+from pulsar_doctor.capture.files import Packet
+from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.packets import segment_of
+from pulsar_doctor.capture.writing import TraceWriter
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.recorded import read_trace
+from pulsar_doctor.diagnosis.weighing import diagnose_wire
+from pulsar_doctor.rules import load
+from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row
+from tests.capture.talks import ACK, SUBSCRIBE, SUCCESS, heard
 from tests.capture.torn import PAUSES, Torn, check, marked, true
+from tests.tap.tapped import flow, message
 
 
 @pytest.mark.parametrize("way", [TO_BROKER, TO_CLIENT])
@@ -105,3 +118,83 @@ def test_a_hole_that_ends_with_the_payload_is_not_passed_over(tail):
     torn.say(TO_CLIENT, true(TO_CLIENT, 4, None))
     packets = [*torn.talk.packets[: lost - 2 * -(-tail // 1448)], *torn.talk.packets[lost:]]
     assert check(torn, packets)[TO_CLIENT] >= 3
+
+
+TOPIC = "persistent://public/default/t"
+TOLD = {"topic": TOPIC, "subscription": "s", "subscription_type": "Shared", "consumer_name": "c"}
+
+
+def tell(permits: int, following: CaptureFollowing, writer: TraceWriter) -> int | None:
+    """What the broker says of consumer 1, where one of its directions is in step."""
+    for connection in following.connections():
+        if any(bounds.in_step and bounds.resumed for bounds in connection.bounds):
+            told = {**TOLD, "consumer_id": 1, "permits": permits, "messages": 0}
+            conn_id = following.opened(connection)
+            writer.stats(conn_id, {**told, "known_by": "address"}, following.now_ns)
+            return None
+    return permits
+
+
+def judged(
+    folder: Path, packets: list[Packet], permits: int | None
+) -> tuple[list[Row], str | None]:
+    """The rows of a capture, and the verdict. permits: that the broker tells once it is in step."""
+    with TraceWriter(folder, {"files": []}) as writer:
+        following = CaptureFollowing(writer, [6650])
+        for packet in packets:
+            following.pass_time(packet.time_ns)
+            if permits is not None:
+                permits = tell(permits, following, writer)
+            following.packet(packet)
+        following.finish()
+    rows = [row for row in open_trace(folder).rows() if row.command_code > 1]
+    wires = read_trace(folder, say=print, say_more=print).wires
+    found = diagnose_wire(wires, load(), limits_of(load()), "capture")
+    return rows, found[0].status if found else None
+
+
+def faking(way: int, inner: list[bytes]) -> list[Packet]:
+    """From the middle of a frame: a sender that pauses in its payload where one of these ends."""
+    torn = Torn()
+    whole = true(way, 1, b"".join(inner))
+    torn.say(way, whole[: -len(b"".join(inner))], "honest", 1.6)
+    for each in inner:
+        torn.say(way, each, "honest", 1.6)
+    torn.talk.wait(60).say(1 - way, true(1 - way, 5, None))
+    return torn.talk.packets[torn.begins + 1 :]
+
+
+@pytest.mark.parametrize("permits", [None, 1000])
+def test_what_a_client_fakes_by_pausing_in_its_payload_is_likely_and_judged_by_nobody(
+    tmp_path, permits
+):
+    inner = [SUBSCRIBE + flow(1000) + ACK for _ in range(30)]
+    rows, status = judged(tmp_path / "t", faking(TO_BROKER, inner), permits)
+    faked = [row for row in rows if row.direction == "to_broker"]
+    assert {row.command for row in faked} == {"SUBSCRIBE", "FLOW", "ACK"}
+    assert {row.known_by for row in faked} == {"silence"}
+    assert status in (None, "unknown")
+
+
+def test_what_a_broker_that_stalls_twice_in_a_payload_seems_to_send_is_judged_by_nobody(tmp_path):
+    inner = [message(1, b"", 1), b"".join(message(1, b"", number) for number in range(2, 62))]
+    rows, status = judged(tmp_path / "t", faking(TO_CLIENT, inner), 50)
+    faked = [row for row in rows if row.command == "MESSAGE"]
+    assert len(faked) == 60
+    assert {row.known_by for row in faked} == {"silence"}
+    assert faked[-1].available_permits == -10
+    assert status == "unknown"
+
+
+def test_a_subscribe_while_one_direction_is_only_likely_opens_no_certain_ledger():
+    torn = Torn()
+    lost = len(torn.talk.packets)
+    torn.say(TO_CLIENT, true(TO_CLIENT, 1, None))
+    for number in range(2, 5):
+        torn.say(TO_CLIENT, true(TO_CLIENT, number, None), "honest", 1.6)
+    torn.say(TO_BROKER, SUBSCRIBE).say(TO_CLIENT, SUCCESS)
+    packets = torn.talk.packets
+    out, _ = heard([*packets[:lost], *packets[lost + 2 :]])
+    last = len(out.told) - 1 - out.told[::-1].index((4, 0, TO_BROKER))
+    assert out.known_by == ["silence"]
+    assert out.told[last + 1] == ("UNPARSED", 0, TO_BROKER)

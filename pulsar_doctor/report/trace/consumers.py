@@ -107,7 +107,7 @@ def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> d
         "without_permits_share": starvation.share,
         "starved_since": None if ledger.starved_since_us is None else iso(ledger.starved_since_us),
         "ack_delay_max_us": ledger.ack_delay_most_ns // 1000 if ledger.acknowledged else None,
-        "certain": not ledger.uncertain,
+        "certain": not (ledger.uncertain or ledger.likely),
         "verdict": verdicts.get(consumer.incarnation),
     }
 

@@ -23,7 +23,7 @@ def living(consumer: Consumer, now_ns: int, diagnosis: Diagnosis | None) -> Livi
     """One consumer. What its commands do not tell for certain is None."""
     ledger = consumer.ledger
     topic, partition = split_partition(consumer.topic)
-    certain = not ledger.uncertain
+    certain = not (ledger.uncertain or ledger.likely)
     status, code = _verdict(consumer, diagnosis)
     return LivingConsumer(
         incarnation=consumer.incarnation,
@@ -56,7 +56,7 @@ def _age(moment_ns: int | None, now_ns: int) -> float | None:
 
 
 def _next_flow(ledger: Ledger, now_ns: int) -> NextFlow | None:
-    if ledger.zero_queue or ledger.uncertain:
+    if ledger.zero_queue or ledger.uncertain or ledger.likely:
         return None
     ahead = forecast(ledger, now_ns)
     if ahead is None:
