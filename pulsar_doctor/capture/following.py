@@ -35,9 +35,6 @@ from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 SWEEP_NS = 250_000_000
 SWEEP_BYTES = 8 << 20  # where time stands still
 WAITING_BYTES_MOST = 64 << 20
-JUMP_NS = (
-    10 * 10**9
-)  # where time jumps so far, who was there before may still have something to say
 CLOSED_REMEMBERED = 1_000
 ConnectionEnds = tuple[TcpEnd, TcpEnd]
 
@@ -106,7 +103,6 @@ class CaptureFollowing:
         self._now_ns = 0
         self._swept_ns: int | None = None
         self._unswept_bytes = 0
-        self._spared = False  # whether nobody was let go at the last sweep
 
     def packet(self, packet: Packet) -> None:
         """One packet of the capture."""
@@ -242,8 +238,7 @@ class CaptureFollowing:
 
     def _sweep(self) -> None:
         now_ns, there = self._now_ns, self._connections
-        spares = not self._spared and now_ns - (self._swept_ns or now_ns) >= JUMP_NS
-        self._swept_ns, self._unswept_bytes, self._spared = now_ns, 0, spares
+        self._swept_ns, self._unswept_bytes = now_ns, 0
         for connection in there.due(now_ns):
             connection.pass_time(now_ns)
             self._note_tls(connection)
@@ -251,8 +246,7 @@ class CaptureFollowing:
                 self._remember(connection)
             else:
                 there.looked_at(connection, now_ns)
-        if not spares:
-            self._let_go()
+        self._let_go()
         if there.waiting_bytes > WAITING_BYTES_MOST:
             self._make_room()
 

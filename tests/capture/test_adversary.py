@@ -13,10 +13,10 @@ from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.packets import segment_of
 from pulsar_doctor.capture.writing import TraceWriter
+from pulsar_doctor.checkup.recorded import read_trace
+from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.recorded import read_trace
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
-from pulsar_doctor.rules import load
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import Row
 from tests.capture.talks import ACK, SUBSCRIBE, SUCCESS, heard
