@@ -79,13 +79,13 @@ class Journal:
                     timeline.next_seq = row.seq
                     yield timeline.apply(set_aside(row, error))
 
-    def last_rows(self, timeline: Timeline, *, followed: bool) -> Iterator[Row]:
+    def last_rows(self, timeline: Timeline, *, followed: bool, over: bool = True) -> Iterator[Row]:
         """What it has still gained, now that it is complete, and a GAP if some of it is lost.
 
-        followed: whether there is a journal after it.
+        followed: whether there is a journal after it. over: see `rows`.
         """
-        yield from self.rows(timeline, over=True)
-        timeline.damaged |= self.unread_bytes > 0
+        yield from self.rows(timeline, over=over)
+        timeline.damaged |= over and self.unread_bytes > 0
         if followed and self.unread_bytes:
             yield self._gap(timeline)
 

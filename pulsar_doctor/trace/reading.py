@@ -31,7 +31,7 @@ from pulsar_doctor.wire.columns import Row
 READERS = 8  # at once: a disk in the network answers several as fast as one
 CHUNK = 32  # segments that one of them proves in a row
 T = TypeVar("T")
-Say = Callable[[str], object]
+SayNote = Callable[[str], object]
 
 
 class _SealedMeanwhileError(Exception):
@@ -58,7 +58,7 @@ class Trace:
     as it was last read.
     """
 
-    def __init__(self, path: Path, say: Say = lambda _: None) -> None:
+    def __init__(self, path: Path, say: SayNote = lambda _: None) -> None:
         self.path = path
         self.meta = read_meta(path)
         self.notes: list[str] = []
@@ -233,10 +233,7 @@ class Trace:
             with closing(journal):
                 followed = number != journals[-1]
                 over = followed or not self.live
-                if over:
-                    yield from journal.last_rows(timeline, followed=followed)
-                else:
-                    yield from journal.rows(timeline)
+                yield from journal.last_rows(timeline, followed=followed, over=over)
                 self._count(journal, over=over)
             after = number
 

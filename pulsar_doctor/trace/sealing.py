@@ -29,13 +29,13 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.trace import compacting, folder
 from pulsar_doctor.trace.index import Part, append_part, read_index
 from pulsar_doctor.trace.journals import Journal
-from pulsar_doctor.trace.reading import Say, Trace, ledgers_at
+from pulsar_doctor.trace.reading import SayNote, Trace, ledgers_at
 from pulsar_doctor.trace.ring import Ring
 from pulsar_doctor.trace.segments import SegmentWriter, sha256_of
 from pulsar_doctor.wire.columns import Row
 
 
-def open_trace(path: Path, say: Say = lambda _: None) -> Trace:
+def open_trace(path: Path, say: SayNote = lambda _: None) -> Trace:
     """A trace to read. Seals first what a crash left; a live trace is left alone.
 
     say: see Trace. Raises TraceError where the folder is no trace, is damaged, or needs a newer

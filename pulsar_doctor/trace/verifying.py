@@ -8,6 +8,7 @@ Columns that the program that sealed it did not know yet are not compared.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -335,11 +336,11 @@ def _check_journals(
             return
         followed = number != waiting[-1]
         over = followed or not folder.is_live(found.path)
-        rows = journal.last_rows(timeline, followed=followed) if over else journal.rows(timeline)
-        found.rows += sum(1 for _ in rows)
-        for loss in journal.losses(over=over):
-            found.lose(loss)
-        journal.close()
+        with closing(journal):
+            rows = journal.last_rows(timeline, followed=followed, over=over)
+            found.rows += sum(1 for _ in rows)
+            for loss in journal.losses(over=over):
+                found.lose(loss)
         found.gaps += journal.gaps
         found.dropped += journal.dropped
         after = number

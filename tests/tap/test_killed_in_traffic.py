@@ -124,10 +124,11 @@ def kill(who: str, talk: Played) -> None:
         os.kill(pids[name], signal.SIGKILL)
 
 
-def over(who: str, talk: Played, trace: Path, relay: int) -> None:
-    """The tap, or what is left of it, has ended."""
+def over(who: str, talk: Played, trace: Path, relay: int) -> int | None:
+    """The tap, or what is left of it, has ended. Its exit code; None where it was killed."""
+    code = None
     if who in ("relay", "observer"):
-        talk.tap.end()
+        code = talk.tap.end()
     else:
         talk.tap.process.wait()
         if who == "parent":
@@ -135,6 +136,16 @@ def over(who: str, talk: Played, trace: Path, relay: int) -> None:
     eventually(lambda: not is_live(trace), 30)
     if who == "parent":  # the observer seals what the relay left
         eventually(lambda: not list(trace.glob(".journal-*")), 30)
+    return code
+
+
+def agreed(code: int, end: dict[str, Any], verified: int) -> bool:
+    """Whether a tap has ended as `trace verify` does, unless it found a stall."""
+    statuses = {each["status"] for each in end["subscriptions"]}
+    assert end["exit_code"] == code
+    if "stalled" in statuses:
+        return code == 1
+    return code == (3 if verified in (2, 4, 6) or "unknown" in statuses else 0)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +165,7 @@ def test_half_a_second_is_lost_at_most_and_what_is_there_is_true(tmp_path, who, 
         elif who != "all":
             time.sleep(0.3)  # it goes on
         flood.end()
-        over(who, talk, trace, relay)
+        code = over(who, talk, trace, relay)
     came = flood.decoded()
     rows = list(open_trace(trace).rows())
     seen = [row for row in rows if row.command == "MESSAGE" and row.conn_id == 0]
@@ -171,11 +182,16 @@ def test_half_a_second_is_lost_at_most_and_what_is_there_is_true(tmp_path, who, 
     assert lost_seconds <= LOST_SECONDS_MOST
     found = verify(trace)
     assert (found.problems, found.gaps, found.dropped) == ([], len(gaps), 0)
+    verified = found.missing.exit_code
+    if code is not None:
+        print(f"tap {code}, verify {verified}")
+        assert agreed(code, talk.tap.events[-1], verified)
     if who in ("observer", "parent"):
         assert (found.status, gaps) == (ENDED, [])
         assert len(came) == len(seen) == flood.sent
     elif who == "relay":
         assert gaps == [None]
+        assert (verified, code in (1, 3)) == (4, True)
         behind = rows[next(n for n, row in enumerate(rows) if row.command == "GAP") :]
         assert [row.permits for row in behind if row.command == "FLOW"] == [9]
     else:
