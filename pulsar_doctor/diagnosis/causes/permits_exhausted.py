@@ -179,10 +179,10 @@ def _sure_of_flow(consumer: ConsumerView) -> float:
 
 def _certainly_holds(consumer: ConsumerView) -> bool:
     """Whether several messages are with it for sure, so that its queue is not 0 or 1."""
-    held, permits = consumer.held, consumer.permits
-    if held is None or permits is None:
+    held, permits = least(consumer.held), most(consumer.permits)
+    if consumer.one_by_one or held is None or permits is None:
         return False
-    return not consumer.one_by_one and (held.least or 0) + (permits.most or 0) > 2
+    return held + permits > 2
 
 
 def _idle(
