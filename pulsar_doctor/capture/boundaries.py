@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
-from pulsar_doctor.capture.plausible import WORK_OF_BYTE, Work, are_frames, only_boundary
+from pulsar_doctor.capture.plausible import WORK_OF_BYTE, SearchBudget, are_frames, only_boundary
 from pulsar_doctor.capture.streams import Hole
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.wire.columns import BY_SILENCE
@@ -71,7 +71,7 @@ class Boundaries:
         self._kept = bytearray()  # while it begins or is searched
         self._after_silence = False  # whether what is kept begins where a silence ended
         self._search_at = self._first_search
-        self._work = Work()  # that searches may take yet, by the bytes that came
+        self._budget = SearchBudget()  # that searches may take yet, by the bytes that came
         self._cutter = Cutter()
         self._fed = self._cut = self._zeros = 0  # bytes; zeros: for holes, of an unfinished frame
 
@@ -118,7 +118,7 @@ class Boundaries:
         """Skips what is kept."""
         self.skipped += len(self._kept)
         self._kept = bytearray()
-        self._work = Work()
+        self._budget = SearchBudget()
         self._after_silence = False
         self._search_at = self._first_search
 
@@ -159,14 +159,14 @@ class Boundaries:
             self.skipped += len(data)
             return []
         self._kept += data
-        self._work.left += WORK_OF_BYTE * len(data)
+        self._budget.left += WORK_OF_BYTE * len(data)
         if self.standing is Footing.BEGINS:
             return self._first() if len(self._kept) >= FIRST_BYTES else []
         if self.joined and len(self._kept) >= 5 and self.skipped == 0 and not self.lost:
             self.tls_like = self.tls_like or _is_tls(self._kept)
         if len(self._kept) < self._search_at:
             return []
-        found = only_boundary(self._kept, self._direction, self._most, self._work)
+        found = only_boundary(self._kept, self._direction, self._most, self._budget)
         if found is not None:
             return self._begin(found, LENGTH)
         self._search_at += SEARCH_STEP_BYTES

@@ -40,7 +40,7 @@ class WorkExhaustedError(Exception):
     """A search would take longer than it may."""
 
 
-class Work:
+class SearchBudget:
     """What a search may cost yet. Changed in place."""
 
     __slots__ = ("left",)
@@ -57,7 +57,7 @@ class Work:
 
 
 def end_of_frame(
-    data: bytes | bytearray, at: int, direction: int, most: int, work: Work | None = None
+    data: bytes | bytearray, at: int, direction: int, most: int, budget: SearchBudget | None = None
 ) -> int:
     """Where the frame that begins at `at` ends; NOT_ALL where it is not all here, or NOT_ONE.
 
@@ -78,8 +78,8 @@ def end_of_frame(
     if len(data) < behind:
         return NOT_ALL
     is_cut = code in WITH_METADATA and end <= len(data)
-    if work is not None:
-        work.spend(int(total) if is_cut else int(command_bytes))
+    if budget is not None:
+        budget.spend(int(total) if is_cut else int(command_bytes))
     with memoryview(data) as view:
         if not _parses(bytes(view[at + 8 : behind]), code):
             return NOT_ONE
@@ -123,9 +123,9 @@ def are_frames(data: bytes | bytearray, direction: int, most: int) -> bool:
 
 
 def only_boundary(
-    data: bytearray, direction: int, most: int, work: Work | None = None
+    data: bytearray, direction: int, most: int, budget: SearchBudget | None = None
 ) -> int | None:
-    """A true boundary in these bytes of a stream; None where nothing proves one within that work.
+    """A true boundary in these bytes of a stream; None where nothing proves one within that budget.
 
     A true frame begins within the first `most` bytes, and its chain goes on to the end, since it is
     the stream. So where all chains from there that go on to the end have become one, that one is
@@ -135,23 +135,25 @@ def only_boundary(
     if most >= SEARCHED_BYTES_MOST:
         return None
     try:
-        return _where_all_meet(data, direction, most, work or Work(WORK_OF_BYTE * len(data)))
+        return _where_all_meet(
+            data, direction, most, budget or SearchBudget(WORK_OF_BYTE * len(data))
+        )
     except WorkExhaustedError:
         return None
 
 
-def _where_all_meet(data: bytearray, direction: int, most: int, work: Work) -> int | None:
+def _where_all_meet(data: bytearray, direction: int, most: int, budget: SearchBudget) -> int | None:
     leads = bytearray(len(data))  # by position: not known yet, or one of those below
     alive = [
         found.start()
         for found in _HEADS.finditer(data, 0, most + 12)
-        if _leads_on(data, found.start(), direction, most, leads, work)
+        if _leads_on(data, found.start(), direction, most, leads, budget)
     ]
     ends = set(alive)  # where each chain stands: the last one goes on until all are one
     while len(ends) > 1:
         at = heappop(alive)  # ascending, so a heap from the start
         ends.discard(at)
-        end = end_of_frame(data, at, direction, most, work)
+        end = end_of_frame(data, at, direction, most, budget)
         if not 0 <= end < len(data):
             return None
         if end not in ends:
@@ -164,7 +166,7 @@ LEADS_ON, LEADS_NOWHERE = 1, 2
 
 
 def _leads_on(
-    data: bytearray, at: int, direction: int, most: int, leads: bytearray, work: Work
+    data: bytearray, at: int, direction: int, most: int, leads: bytearray, budget: SearchBudget
 ) -> bool:
     passed = []
     lead = LEADS_ON
@@ -173,7 +175,7 @@ def _leads_on(
             lead = leads[at]
             break
         passed.append(at)
-        end = end_of_frame(data, at, direction, most, work)
+        end = end_of_frame(data, at, direction, most, budget)
         if end < 0:
             lead = LEADS_ON if end == NOT_ALL else LEADS_NOWHERE
             break

@@ -21,7 +21,7 @@ from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import Row
 from tests.capture.talks import ACK, SUBSCRIBE, SUCCESS, heard
 from tests.capture.torn import PAUSES, Torn, check, marked, true
-from tests.tap.tapped import flow, message
+from tests.tap.tapped import command_frame, flow, message
 
 
 @pytest.mark.parametrize("way", [TO_BROKER, TO_CLIENT])
@@ -198,3 +198,18 @@ def test_a_subscribe_while_one_direction_is_only_likely_opens_no_certain_ledger(
     last = len(out.told) - 1 - out.told[::-1].index((4, 0, TO_BROKER))
     assert out.known_by == ["silence"]
     assert out.told[last + 1] == ("UNPARSED", 0, TO_BROKER)
+
+
+def test_a_connected_that_is_only_likely_does_not_say_how_long_frames_are():
+    """Were its limit believed, the long message behind it would be none."""
+    small = command_frame(3, "connected", server_version="x", max_message_size=1)
+    torn = Torn()
+    begins = len(torn.talk.packets)
+    whole = true(TO_CLIENT, 1, small * 3)
+    torn.say(TO_CLIENT, whole[: -3 * len(small)], "honest", 1.6)
+    for _ in range(3):
+        torn.say(TO_CLIENT, small, "honest", 1.6)
+    torn.say(TO_CLIENT, true(TO_CLIENT, 2, bytes(50_000)))
+    out, _ = heard(torn.talk.packets[begins + 1 :])
+    told = [(each[0], each[2]) for each in out.told if each[0] in (3, 9)]
+    assert told == [(3, TO_CLIENT), (3, TO_CLIENT), (9, TO_CLIENT)]

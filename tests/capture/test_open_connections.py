@@ -112,3 +112,14 @@ def test_where_too_much_waits_who_holds_most_gives_it_up():
     following.finish()
     assert following.totals.skipped == following.totals.seen
     assert accounted(following)
+
+
+def test_a_silence_is_noticed_when_it_is_due_though_no_packet_comes():
+    packets, _ = speaking([1.5] * 3)
+    following = CaptureFollowing(Heard(), [6650])
+    for packet in packets[-4:]:
+        following.packet(packet)
+    (connection,) = following.connections()
+    for waited, in_step in ((900, False), (1_300, True)):
+        following.pass_time(packets[-1].time_ns + waited * 1_000_000)
+        assert connection.bounds[TO_BROKER].in_step == in_step
