@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pulsar_doctor.process.child import CannotAttach
+from pulsar_doctor.process.inside import inside
 from pulsar_doctor.process.jvm import agent, leftovers
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.looking import Looking
@@ -86,9 +90,10 @@ def test_who_plays_no_tricks_is_looked_into(where):
         jvm = Jvm(it.there)
         assert agent.consumers(jvm).runtime == "Java 17"
         assert os.geteuid() == 0
-        tmp = it.there.root / "tmp"
-        ours = (".attach_pid", ".pulsar-doctor-")
-        assert not [each for each in tmp.iterdir() if each.name.startswith(ours)]
+        there = it.there
+        ours = re.compile(rf"\.attach_pid{there.inner_pid}|\.pulsar-doctor-.*-{there.inner_pid}-.*")
+        names = [each.name for each in (there.root / "tmp").iterdir()]
+        assert not list(filter(ours.fullmatch, names))
 
 
 def schedule(seed: int) -> None:
@@ -205,13 +210,17 @@ def test_a_tmp_that_is_a_link_leads_nowhere():
         assert it.untouched
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_who_is_killed_while_a_jvm_is_silent_leaves_nothing(sent):
+@pytest.mark.parametrize(
+    ("send", "sent"),
+    [(os.kill, signal.SIGKILL), (os.killpg, signal.SIGINT), (os.killpg, signal.SIGTERM)],
+)
+def test_who_is_killed_while_a_jvm_is_silent_leaves_nothing(send, sent):
     with hostile(reply="silent at load") as it:
         line = [sys.executable, "-m", "pulsar_doctor", "examine", str(it.pid), "--attach"]
-        with subprocess.Popen([*line, *NO_BROKER], stderr=subprocess.DEVNULL) as doctor:
+        quiet = {"stderr": subprocess.DEVNULL, "start_new_session": True}
+        with subprocess.Popen([*line, *NO_BROKER], **quiet) as doctor:
             eventually(lambda: [each for each in left_in_tmp(it.pid) if each.is_dir()])
-            doctor.send_signal(sent)
+            send(doctor.pid, sent)
             doctor.wait(2.0)
         eventually(lambda: not left_in_tmp(it.pid))
 
@@ -224,12 +233,43 @@ def test_what_a_killed_look_left_goes_with_the_next_into_any_jvm_of_its_user():
         others.touch()
         folder.mkdir(mode=0o700)
         (folder / "agent.jar").touch()
+        kept = Path("/tmp/.pulsar-doctor-1-1-def/precious")
+        kept.parent.mkdir(mode=0o700)
+        kept.touch()
+        os.chown(kept.parent, SOMEBODY, SOMEBODY)
         for each in (file, folder, folder / "agent.jar", others):
             os.chown(each, SOMEBODY, SOMEBODY)
         Jvm(it.there)
         assert not file.exists()
         assert not folder.exists()
+        assert kept.exists(), "it is not a name of ours"
         assert others.exists(), "it is another tool's"
+
+
+def test_what_a_look_under_way_has_made_is_left_to_it():
+    with hostile() as it:
+        jvm = Jvm(it.there)
+        laying = partial(agent._work, jvm.process, agent._folder_name(jvm.process), "look-1")
+        with jvm.inside(jvm._waking) as waking, jvm.inside(laying) as looking:
+            waking.step()
+            looking.step()
+            Jvm(it.there)
+            assert len(left_in_tmp(it.pid)) == 2
+        assert not left_in_tmp(it.pid)
+
+
+def test_the_child_is_the_user_for_good_and_in_none_of_our_groups():
+    def ids(_: int) -> Iterator[bytes]:
+        yield repr((os.getresuid(), os.getresgid(), os.getgroups())).encode()
+
+    before = os.getgroups()
+    os.setgroups([0, 4])
+    try:
+        with hostile() as it, inside(it.there, ids) as child:
+            told = child.step().decode()
+    finally:
+        os.setgroups(before)
+    assert told == repr(((SOMEBODY,) * 3, (SOMEBODY,) * 3, []))
 
 
 @pytest.mark.parametrize("where", ["a user", "root in a chroot"])
