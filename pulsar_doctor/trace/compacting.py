@@ -124,7 +124,7 @@ class Compaction:
         group: list[Part] = []
         rows = size = 0
         for part in self.index.parts:
-            told = part.cut_bytes or part.damaged or (group and group[-1].cut_bytes)
+            told = any(each.cut_bytes or each.damaged for each in (*group[-1:], part))
             fits = rows + part.rows <= self.rows_most and size + part.bytes <= self.bytes_most
             if group and (told or not fits or not self._in_span(group, part)):
                 yield from _together(group)

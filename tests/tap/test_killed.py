@@ -12,6 +12,7 @@ from pathlib import Path
 from pulsar_doctor.tap.relay.__main__ import ALONE_SECONDS
 from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import GENERATION_BITS
 from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 from tests.support import eventually
@@ -88,6 +89,28 @@ def test_what_is_missing_is_told_also_where_the_relay_that_wrote_it_has_died(tmp
     assert end["dropped"] == missing == end["written"] - end["sealed"]
     said = "some of what was written is not in the trace"
     assert f"{said}: {missing} commands; was a journal deleted?" in tap.err
+
+
+def test_a_tap_whose_trace_is_damaged_ends_with_3_as_verify_with_2(tmp_path):
+    trace = tmp_path / "t"
+    with played(trace) as (talk, _):
+        tap, journal = talk.tap, trace / ".journal-000001.pdj"
+        os.kill(observer := tap.child(OBSERVER), signal.SIGSTOP)
+        before = journal.stat().st_size
+        for permits in range(5, 9):
+            talk.to_broker(flow(permits))
+        eventually(lambda: journal.stat().st_size > before + 200)
+        with journal.open("r+b") as file:
+            file.seek(before + 50)
+            byte = file.read(1)
+            file.seek(before + 50)
+            file.write(bytes([byte[0] ^ 1]))
+        os.kill(observer, signal.SIGCONT)
+        assert tap.end() == 3
+    found = verify(trace)
+    assert (found.missing.exit_code, found.gaps) == (2, 1)
+    assert "the trace is damaged" in tap.events[-1]["seen"]
+    assert {each["status"] for each in tap.events[-1]["subscriptions"]} == {"unknown"}
 
 
 def records(journal: Path) -> int:

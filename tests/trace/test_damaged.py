@@ -11,6 +11,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from pulsar_doctor import cli
 from pulsar_doctor.errors import TraceError
+from pulsar_doctor.spark.analysis import Analysis
 from pulsar_doctor.spark.reading import look
 from pulsar_doctor.trace import journals
 from pulsar_doctor.trace.folder import journal_name
@@ -127,6 +129,9 @@ def test_an_analysis_says_it_too(tmp_path: Path) -> None:
     found = look([str(damaged(tmp_path / "t", one_bit))], here=True)
     assert any(LOST in note for note in found.notes)
     assert all(segment.damaged for segment in found.segments)
+    nothing = Analysis(events=1, traces=1, first=None, last=None, bucket_seconds=None)
+    verdicts = [nothing.verdict, replace(nothing, damaged=True).verdict]
+    assert verdicts == ["healthy", "unknown"]
 
 
 def test_a_stall_is_found_behind_the_damage(tmp_path: Path, run: Run) -> None:
