@@ -30,6 +30,7 @@ from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED
 from pulsar_doctor.wire.framing import TOO_LONG, Frame, Frames, code_of
 from pulsar_doctor.wire.journal import BATCH, KNOWN, READ_LINE, READS, RECORD, UNKNOWN, pack_event
 from pulsar_doctor.wire.redaction import RAW_BYTES_MOST, blanked, redact, redact_version
+from pulsar_doctor.wire.text import text_of
 
 # The number of a command's type is also the number of its field in BaseCommand.
 KNOWN_CODES = frozenset(field.number for field in wire.BaseCommand.DESCRIPTOR.fields) - {1}
@@ -136,8 +137,9 @@ class Mask:
             if code == CONNECT:  # what a client wants may be anything, a password too
                 known.connect.ClearField("proxy_to_broker_url")
                 for name in _FREE_TEXTS:
-                    if text := getattr(known.connect, name):
-                        setattr(known.connect, name, redact_version(text))
+                    text = getattr(known.connect, name)
+                    if (redacted := redact_version(text)) != text_of(text):
+                        setattr(known.connect, name, redacted)
             if code in _ERRORS:
                 answer = getattr(known, _ERRORS[code])
                 if answer.message:

@@ -96,6 +96,7 @@ def test_who_runs_does_not_rest():
     assert told.get(busy.pid, 0.0) == 0.0
 
 
+@pytest.mark.usefixtures("outside")  # a child looks at the files of the process
 def test_a_process_that_has_its_pid_later_is_another_one():
     here = process(os.getpid())
     assert (here.is_there, here.kind, here.inner_pid) == (True, "python", os.getpid())

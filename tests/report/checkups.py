@@ -105,6 +105,7 @@ STUCK = Suspect(
     ("since_ack", "read_position"),
     PROBE,
     Whereabouts("/10.0.3.7:51494", "Pulsar-Java-v4.0.8", None, Age(7_200_000, True)),
+    stalls=True,
 )  # fmt: skip
 SLOW = Suspect("slow-but-progressing", "ks-stuck", 0.2, "its work takes more than 10 s a message")
 WELL = Suspect(HEALTHY, None, 0.07, "")

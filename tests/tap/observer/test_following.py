@@ -91,13 +91,13 @@ def test_half_a_block_that_the_relay_took_back_is_not_counted(tmp_path: Path) ->
     observer = Sealer(path)
     journal.write_bytes(whole + BLOCKS[5][:-9])
     observer.follow()
-    journal.write_bytes(whole + BLOCKS[6] + BLOCKS[5])
+    journal.write_bytes(whole + BLOCKS[6] + BLOCKS[7])
     observer.follow()
     observer.finish()
     observer.close()
     (part,) = Trace(path).parts()
     assert (part.cut_bytes, part.damaged) == (0, False)
-    assert outcome(path) == undisturbed(tmp_path / "o", [*BLOCKS[:5], BLOCKS[6], BLOCKS[5]], 1)
+    assert outcome(path) == undisturbed(tmp_path / "o", [*BLOCKS[:5], BLOCKS[6], BLOCKS[7]], 1)
 
 
 def test_an_observer_that_stops_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
