@@ -40,7 +40,11 @@ class Child:
         self._works = False
         self._ours, theirs = socket.socketpair()
         with theirs:
-            self._pid = os.fork()
+            try:
+                self._pid = os.fork()
+            except OSError as error:
+                self._ours.close()
+                raise CannotAttach(f"no child process can be started: {error.strerror}") from None
             if self._pid == 0:
                 _serve(theirs, steps)
 

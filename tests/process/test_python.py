@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
-from pulsar_doctor.process.python import _sitting
+from pulsar_doctor.process.child import CannotAttach, in_time
+from pulsar_doctor.process.python import _output, _sitting
+from tests.support.wanting import wanting
 
 PULSAR = "/x/lib/python3.11/site-packages/pulsar/__init__.py"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc"))
+@pytest.mark.usefixtures("outside")
+def test_a_program_that_prints_without_end_is_ended():
+    script = "while True: print('[' * 1000)"
+    with pytest.raises(CannotAttach, match=r"code|File too large"):
+        in_time(lambda: _output([sys.executable, "-c", script]))
+    assert in_time(lambda: _output([sys.executable, "-c", "print('[]')"])) == b"[]\n"
 
 
 def frame(name: str, file: str, line: int = 7) -> dict[str, Any]:
