@@ -28,6 +28,7 @@ CHANCE = random.Random(OPTIONS["seed"])
 VICTIM = OPTIONS["victim"]
 TMP = Path("/tmp")
 PID = os.getpid()
+NAMED = threading.Event()
 GOOD = '{"format":1,"java":"17","read_at_ms":1,"consumers":[],"objects":1,"milliseconds":1}'
 
 
@@ -41,8 +42,8 @@ def settle() -> mmap.mmap:
     os.setgroups([])
     os.setresgid(*[OPTIONS["uid"]] * 3)
     os.setresuid(*[OPTIONS["uid"]] * 3)
+    LIBC.prctl(4, 1, 0, 0, 0)  # as one that was started by its user: its own /proc is its own
     if OPTIONS["namespaces"]:
-        LIBC.prctl(4, 1, 0, 0, 0)
         assert LIBC.unshare(0x10000000 | 0x20000) == 0, os.strerror(ctypes.get_errno())
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {OPTIONS['uid']} 1")
@@ -172,7 +173,10 @@ def play() -> None:
 
 def listen() -> None:
     server = socket.socket(socket.AF_UNIX)
-    server.bind(f"/tmp/.java_pid{PID}")
+    try:
+        server.bind(f"/tmp/.java_pid{PID}")
+    except OSError:  # its own tricks were in the way
+        return
     server.listen(50)
     threading.Thread(target=serve, args=(server,), daemon=True).start()
 
@@ -233,6 +237,7 @@ def write_answer(path: Path) -> None:
 
 def name_thread() -> None:
     LIBC.prctl(15, b"Signal Dispatch", 0, 0, 0)
+    NAMED.set()
     time.sleep(600)
 
 
@@ -240,6 +245,7 @@ def main() -> None:
     kept = settle()
     signal.signal(signal.SIGQUIT, lambda *_: listen())
     threading.Thread(target=name_thread, daemon=True).start()
+    NAMED.wait()
     if tricks := [each for each in OPTIONS["tricks"] if each != "at load"]:
         OPTIONS["tricks"][:] = tricks
         threading.Thread(target=play, daemon=True).start()
