@@ -30,10 +30,13 @@ class RandomWire(Said):
             self.hang_up: 0.7, self.miss: 0.3, self.stop_reading: 0.3, self.send: 2,
         }  # fmt: skip
         self.dial()
+        said = 0
         for _ in range(steps):
             (action,) = self.chance.choices(list(actions), list(actions.values()))
-            if action not in (self.ask, self.receive) and self.chance.random() < 0.3:
+            quick = action not in (self.ask, self.receive) and self.chance.random() < 0.3
+            if quick and said < len(self.blocks):  # time never goes back
                 self.moment()  # not where permits come or go: an episode is known by its start
+            said = len(self.blocks)
             action()
         self.wait(1)
         return self

@@ -134,6 +134,14 @@ def test_an_analysis_says_it_too(tmp_path: Path) -> None:
     assert verdicts == ["healthy", "unknown"]
 
 
+def test_a_part_that_is_gone_is_told_by_every_reader(tmp_path: Path, run: Run) -> None:
+    path = write_trace(tmp_path / "t", healthy().blocks, parts=3)
+    (path / journal_name(2)).unlink()
+    code, _, err = run("stall-check", "--trace", path)
+    assert (code, "nothing is there of what lay before part 3" in err) == (3, True)
+    assert run("trace", "verify", path)[0] == 2
+
+
 def test_a_stall_is_found_behind_the_damage(tmp_path: Path, run: Run) -> None:
     said = Wire().open()
     for _ in range(20):
