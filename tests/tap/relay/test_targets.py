@@ -351,7 +351,9 @@ def test_several_addresses_are_read_where_they_can_be():
     assert addresses_of("pulsar://a:1,b:2/") == (("a", 1), ("b", 2))
     assert addresses_of("pulsar+ssl://a:1,nonsense,b:2") == (("a", 1), ("b", 2))
     assert addresses_of("http://a:1") == ()
-    assert normalised("[::FFFF:127.0.0.1]") == "::ffff:7f00:1"
+    # Python 3.13 writes the last part in another way than 3.11, and both mean this.
+    assert normalised("[::FFFF:127.0.0.1]") == normalised("::ffff:7f00:1")
+    assert normalised("[::FFFF:127.0.0.1]") in ("::ffff:7f00:1", "::ffff:127.0.0.1")
 
 
 # Where the tap listens.
