@@ -17,12 +17,10 @@ from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import Meta
 
-# Findings that say nothing of permits.
 IDENTITY = (
     "conn_id", "consumer_id", "topic", "subscription", "subscription_type", "consumer_name",
     "client_version",
 )  # fmt: skip
-OTHERS = frozenset({"ack-hole", "holes-over-limit", "redelivery-storm"})
 
 
 class AtTheEnd(NamedTuple):
@@ -58,9 +56,7 @@ def _judged(timeline: Timeline) -> Iterator[AtTheEnd]:
     diagnoses = diagnose_wire(subscriptions, causes, limits_of(causes))
     for wire, diagnosis in zip(subscriptions, diagnoses, strict=True):
         worst = {
-            found.consumer: (found.code, found.severity)
-            for found in reversed(diagnosis.findings)
-            if found.code not in OTHERS
+            found.consumer: (found.code, found.severity) for found in reversed(diagnosis.findings)
         }
         for consumer in wire.consumers:
             ledger = consumer.ledger
