@@ -25,7 +25,7 @@ from pulsar_doctor.process.identity import Process
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-INODE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+INODE = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC  # only Linux has it
 InTmp = Callable[[int], Iterator[bytes]]
 
 

@@ -141,7 +141,7 @@ def test_a_young_message_of_one_part_of_a_topic_holds_up_none_of_another(
     attach.produce(client, f"{topic}-partition-1", 1)
     attach.produce(client, f"{topic}-partition-0", 1)
     document = consumed(
-        broker, topic, *MINE, "--receiver-delay", "3s", "--receiver-queue-size", "1", "-n", "5",
+        broker, topic, *MINE, "--receiver-delay", "5s", "--receiver-queue-size", "1", "-n", "5",
         "--engine", engine, "--trace", str(trace),
     )  # fmt: skip
     (late,) = document["receiver_delay"]["delays"]

@@ -209,7 +209,7 @@ def test_parked_permits_come_back_when_half_of_the_limit_is_acknowledged(
         taken = []
         for _ in range(20):
             taken.append(consumer.receive(timeout_millis=5000))
-            time.sleep(0.02)  # so that no FLOW crosses with the messages before it
+            time.sleep(0.05)  # so that no FLOW crosses with the messages before it
 
         def ledger() -> Ledger:
             relay.flush()

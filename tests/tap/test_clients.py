@@ -89,6 +89,7 @@ def port_of(url: str) -> int:
     # Two more Java machines take their time; test_on_broker.py has Java in each run.
     ["python", pytest.param("java", marks=pytest.mark.slow), "go"],
 )
+@pytest.mark.timeout(300)  # building the Go client takes two minutes on a busy machine
 def test_a_client_sees_with_the_tap_what_it_sees_without(broker, admin, topic, tmp_path, language):
     broker_port = port_of(broker.service_url)
     with (

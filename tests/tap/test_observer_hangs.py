@@ -104,6 +104,7 @@ def test_the_tap_says_it_and_its_traffic_and_trace_go_on(tmp_path: Path) -> None
         silent = talk.tap.wait_for("observer")
         assert silent["answers"] is False
         assert silent["seconds"] >= SILENT_SECONDS
+        assert talk.tap.says("has not answered for 5 s")
         assert len([line for line in talk.tap.err if "has not answered for 5 s" in line]) == 1
         os.kill(observer, signal.SIGCONT)
         assert talk.tap.wait_for("observer", 2)["answers"] is True
