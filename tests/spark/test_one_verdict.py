@@ -10,7 +10,6 @@ import pytest
 
 from pulsar_doctor.cli import run
 from pulsar_doctor.spark.reading import Looked, read_traces
-from pulsar_doctor.spark.verdicts import OTHERS
 from tests.cli.test_analyze import states
 from tests.spark import made_traces
 
@@ -40,7 +39,7 @@ def by_stall_check(path: Path, capsys: pytest.CaptureFixture[str]) -> Verdicts:
         (str(path), subscription["subscription"], found["code"], found["severity"])
         for subscription in said["subscriptions"]
         for found in subscription["findings"]
-        if found["consumer"] and found["code"] not in OTHERS and _permits(found) <= 0
+        if found["consumer"] and _permits(found) <= 0
     }
 
 
