@@ -53,7 +53,8 @@ def together(item: pytest.Item) -> str:
     broker."""
     if brokers := brokers_of(item):
         return max(brokers)  # of some folders the default one is what `broker` gives
-    return SPARK if "pyspark" in _text_of(item.path) else item.nodeid.partition("::")[0]
+    uses_spark = SPARK in getattr(item, "fixturenames", ()) or "pyspark" in _text_of(item.path)
+    return SPARK if uses_spark else item.nodeid.partition("::")[0]
 
 
 def turn(item: pytest.Item) -> int:

@@ -187,4 +187,6 @@ WHOLE = {
 def test_the_whole_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trace(tmp_path / "t.ptrace")
     code = run(["analyze", str(path), "-o", "json", "--bucket", "40s"])
-    assert (code, json.loads(capsys.readouterr().out)) == (1, WHOLE)
+    out, err = capsys.readouterr()
+    assert out, (code, err)
+    assert (code, json.loads(out)) == (1, WHOLE)
