@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from pulsar_doctor.cli._options import (
     output_option,
     say,
     settings,
+    taking,
     talk_options,
 )
+from pulsar_doctor.errors import InputError
 from pulsar_doctor.printing.gate import tell, tell_json
 from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
@@ -22,13 +25,26 @@ if TYPE_CHECKING:
     from pulsar_doctor.sandbox.lifetime import Sandbox
 
 NOT_RUNNING = 3
+PORT = click.IntRange(1, 65535)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """One call of `sandbox start`, as it was typed. port, admin_port, data: None: not given."""
+
+    port: int | None
+    admin_port: int | None
+    batch_index_acks: bool
+    conf: dict[str, str]
+    data: Path | None
+    output: str
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     pairs = [text.partition("=") for text in value]
     if not all(key and equals for key, equals, _ in pairs):
         raise click.BadParameter("write NAME=VALUE, as in standalone.conf", ctx, param)
-    return {key: setting for key, _, setting in pairs}
+    return {key.strip(): setting for key, _, setting in pairs}
 
 
 HELP = f"""Starts, stops and shows a real Apache Pulsar on this machine.
@@ -36,7 +52,8 @@ HELP = f"""Starts, stops and shows a real Apache Pulsar on this machine.
 The first start downloads Apache Pulsar 4.0.8 ({megabytes(DOWNLOAD_BYTES)}) into the cache folder:
 PULSAR_DOCTOR_CACHE, else XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor
 (~/Library/Caches/pulsar-doctor on macOS). It runs on the Java of JAVA_HOME or PATH where that
-is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopback only.
+is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopback only: on free
+ports, or on those that --port and --admin-port name.
 
 \b
 pulsar-doctor sandbox start
@@ -54,10 +71,17 @@ def command() -> None:
 
 
 @command.command()
+@click.option(
+    "--port", metavar="PORT", type=PORT, help="The broker's port; else a free one."
+)  # fmt: skip
+@click.option(
+    "--admin-port", metavar="PORT", type=PORT, help="The REST API's port; else a free one."
+)  # fmt: skip
 @click.option("--batch-index-acks", is_flag=True, help="Acknowledge inside of batches.")
 @click.option(
     "--conf", metavar="NAME=VALUE", multiple=True, callback=_pairs,
-    help="A setting of standalone.conf; may be repeated.",
+    help="A setting of standalone.conf; may be repeated. Not those of ports and addresses, nor "
+    "those with which the sandbox would not pass its health check.",
 )  # fmt: skip
 @click.option(
     "--data", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
@@ -65,21 +89,40 @@ def command() -> None:
 )  # fmt: skip
 @output_option("table", "json")
 @connection_options
-def start(batch_index_acks: bool, conf: dict[str, str], data: Path | None, output: str) -> None:
+@taking(StartRequest)
+def start(asked: StartRequest) -> None:
     """Starts the sandbox, or names the one that runs; its URLs go to stdout.
 
     Takes about ten seconds, 350 MB of memory and 100 MB of disk, plus the messages.
 
     \b
     pulsar-doctor sandbox start
+    pulsar-doctor sandbox start --port 6650 --admin-port 8080
     pulsar-doctor sandbox start --batch-index-acks --conf maxUnackedMessagesPerConsumer=10
     pulsar-doctor sandbox start --pulsar-home ~/apache-pulsar-4.0.8 -o json
     """
     from pulsar_doctor.sandbox import lifetime as sandbox
 
-    home = settings().pulsar_home
-    started = sandbox.start(home, batch_index_acks=batch_index_acks, conf=conf, data=data, say=say)
-    _show(started, output)
+    started = sandbox.start(
+        settings().pulsar_home,
+        batch_index_acks=asked.batch_index_acks,
+        conf=_settings_of(asked),
+        data=asked.data,
+        say=say,
+    )
+    _show(started, asked.output)
+
+
+def _settings_of(asked: StartRequest) -> dict[str, str]:
+    """All settings of standalone.conf that were requested, the ports too."""
+    from pulsar_doctor.sandbox.ports import PORTS, require_settable
+
+    require_settable(asked.conf)
+    ports = {"broker": asked.port, "web": asked.admin_port}
+    if asked.port is not None and asked.port == asked.admin_port:
+        raise InputError(f"--port and --admin-port are both {asked.port}: they must differ")
+    named = {PORTS[name][0]: str(port) for name, port in ports.items() if port is not None}
+    return asked.conf | named
 
 
 @command.command()

@@ -14,7 +14,7 @@ from typing import Any
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.sandbox import distribution, standalone, supervisor
+from pulsar_doctor.sandbox import distribution, ports, standalone, supervisor
 from pulsar_doctor.sandbox.distribution import Say, alone, cache_folder, in_words, to_stderr
 from pulsar_doctor.sandbox.standalone import Sandbox
 
@@ -144,6 +144,7 @@ def _wanted(conf: Mapping[str, str] | None, batch_index_acks: bool) -> dict[str,
 def _plan(
     home: Path | None, data: Path | None, conf: Mapping[str, str], say: Say
 ) -> standalone.StandalonePlan:
+    ports.require_free(conf)  # before a download
     java_home = distribution.java_home()
     return standalone.plan(distribution.pulsar_home(home, say), java_home, data, conf)
 

@@ -1,29 +1,30 @@
 """One broker on this machine: its folder, its ports, its configuration, until it is healthy.
 
 A supervisor removes the folder when the broker ends, unless somebody has named it. All ports are
-free ones on loopback. Logs outlive their broker.
+on loopback: those that were requested, else free ones. Logs outlive their broker.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import json
 import os
+import re
 import secrets
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.sandbox import supervisor
+from pulsar_doctor.sandbox import ports, supervisor
 from pulsar_doctor.sandbox.distribution import Say, alone, cache_folder, in_words, without_spaces
+from pulsar_doctor.sandbox.ports import HOST, PORTS
 
 MEMORY = "-Xms128m -Xmx384m -XX:MaxDirectMemorySize=256m"
 START_SECONDS = 120.0
@@ -31,8 +32,9 @@ GRACE_SECONDS = 15.0
 PORT_TRIES = 3
 LOGS_KEPT = 20
 LAST_LINES = 15
-HOST = "127.0.0.1"
-PORTS = ("broker", "web")
+EXCEPTION = re.compile(
+    r"(?:Exception in thread \"[^\"]*\" )?((?:[a-z]\w*\.)+\w*(?:Exception|Error)\b.*)"
+)
 READY = ("/admin/v2/brokers/health", "/admin/v2/namespaces/public/default")
 # What a user's shell may hold and the broker must not see: other ports, more memory, other logs.
 FOREIGN = ("PULSAR_", "BOOKIE_", "BK_", "OTEL_")
@@ -105,9 +107,9 @@ def launch(plan: StandalonePlan, say: Say) -> tuple[Sandbox, subprocess.Popen[by
             _wait_until_healthy(sandbox, process)
         except DiedError:
             supervisor.end(process)
-            if last == 1 or not _port_was_taken(plan.log):
+            if last == 1 or not ports.were_taken(plan.log):
                 raise
-            (plan.data / "ports.json").unlink(missing_ok=True)
+            ports.forget(plan.data)
         except BaseException:
             supervisor.end(process)
             raise
@@ -142,7 +144,7 @@ def _spawn(plan: StandalonePlan) -> tuple[subprocess.Popen[bytes], Sandbox]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DoctorError(f"another sandbox runs on the data in {plan.data}") from None
-            sandbox = _write(plan, _ports(plan))
+            sandbox = _write(plan, ports.of(plan.data, plan.conf))
             charge = _charge(plan)
             process = supervisor.launch(charge, _environment(plan), lock.fileno(), plan.log)
     return process, sandbox
@@ -159,40 +161,12 @@ def _sweep() -> None:
         log.unlink(missing_ok=True)
 
 
-def _ports(plan: StandalonePlan) -> dict[str, int]:
-    """Those of the last time where the folder remembers them and they are free, else free ones."""
-    remembered = plan.data / "ports.json"
-    if remembered.exists():
-        ports: dict[str, int] = json.loads(remembered.read_text("utf-8"))
-        if all(map(_is_free, ports.values())):
-            return ports
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
-        for one in sockets:
-            one.bind((HOST, 0))
-        ports = {name: one.getsockname()[1] for name, one in zip(PORTS, sockets, strict=True)}
-    remembered.write_text(json.dumps(ports), "utf-8")
-    return ports
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((HOST, port))
-        except OSError:
-            return False
-    return True
-
-
-def _write(plan: StandalonePlan, ports: Mapping[str, int]) -> Sandbox:
+def _write(plan: StandalonePlan, at: Mapping[str, int]) -> Sandbox:
     """Writes both configurations; the sandbox that is to be."""
-    service_url = f"pulsar://{HOST}:{ports['broker']}"
-    admin_url = f"http://{HOST}:{ports['web']}"
+    service_url = f"pulsar://{HOST}:{at['broker']}"
+    admin_url = f"http://{HOST}:{at['web']}"
     template = (plan.home / "conf" / "standalone.conf").read_text("utf-8")
-    ours = {
-        "brokerServicePort": str(ports["broker"]),
-        "webServicePort": str(ports["web"]),
+    ours = {setting: str(at[name]) for name, (setting, _) in PORTS.items()} | {
         "bindAddress": HOST,
         "advertisedAddress": HOST,
         # The bookie listens on every interface unless it is told one.
@@ -279,11 +253,16 @@ def _answers(client: httpx.Client, path: str) -> bool:
 
 def _failure(log: Path, what: str) -> str:
     lines = log.read_text("utf-8", "replace").splitlines()
+    said = f": {error}" if (error := _own_error(lines)) else ""
     # Without the frames of stack traces: fifteen of those would say nothing.
     lines = [line for line in lines if not line.startswith("\tat ")][-LAST_LINES:]
-    return "\n  ".join((f"Apache Pulsar {what}; the end of its log {log}:", *lines))
+    return "\n  ".join((f"Apache Pulsar {what}{said}; the end of its log {log}:", *lines))
 
 
-def _port_was_taken(log: Path) -> bool:
-    text = log.read_text("utf-8", "replace")
-    return "Address already in use" in text or "BindException" in text
+def _own_error(lines: Sequence[str]) -> str | None:
+    """The first exception that the broker logged as an error: later ones follow from it."""
+    for before, line in pairwise(("", *lines)):
+        found = EXCEPTION.match(line)
+        if found and (" ERROR " in before or line.startswith("Exception in thread")):
+            return found[1]
+    return None

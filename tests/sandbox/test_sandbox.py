@@ -7,10 +7,12 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -237,7 +239,11 @@ def test_a_broker_that_fails_shows_the_end_of_its_log(
     nonsense = {"managedLedgerDefaultEnsembleSize": "0"}
     with pytest.raises(DoctorError, match="EnsembleSize value 0") as caught:
         sandbox.start(broker.home, conf=nonsense)
-    assert 3 < len(str(caught.value).splitlines()) <= 16
+    first, *end = str(caught.value).splitlines()
+    assert (
+        "ended before it was healthy: java.lang.IllegalArgumentException: managedLedgerD" in first
+    )
+    assert 2 < len(end) <= 15
     assert str(tmp_path / "logs") in str(caught.value)
     assert processes(tmp_path) == []
 
@@ -346,6 +352,14 @@ def doctor(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)
+        ]
+        return [server.getsockname()[1] for server in servers]
+
+
 def test_no_sandbox_runs_is_exit_code_3_and_stopping_it_is_fine(tmp_path: Path) -> None:
     asked = doctor(tmp_path, "sandbox", "status", "-o", "json")
     assert asked.returncode == 3
@@ -359,6 +373,38 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     assert started.returncode == 3
     assert len(started.stderr.splitlines()) == 1
     assert "PULSAR_DOCTOR_CACHE" in started.stderr
+
+
+@pytest.mark.parametrize("option", ["--port", "--admin-port"])
+def test_a_port_in_use_is_one_sentence_before_anything_is_started(
+    tmp_path: Path, option: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        started = doctor(tmp_path, "sandbox", "start", option, str(port))
+    way = f"give another {option}, or leave it out"
+    assert started.stderr == f"pulsar-doctor: port {port} of 127.0.0.1 is in use: {way}\n"
+    assert started.returncode == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["start.lock"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("brokerServicePort=26650", "use --port 26650"),
+        ("webServicePort=28080", "use --admin-port 28080"),
+        ("authenticationEnabled=true", "would not pass its health check"),
+        ("advertisedAddress=broker.example.com", "would not pass its health check"),
+    ],
+)
+def test_settings_that_break_the_health_check_are_refused_by_name(
+    tmp_path: Path, setting: str, said: str
+) -> None:
+    started = doctor(tmp_path, "sandbox", "start", "--conf", setting)
+    assert started.returncode == 2
+    (line,) = started.stderr.splitlines()
+    assert line.startswith(f"pulsar-doctor: --conf {setting.partition('=')[0]}")
+    assert said in line
 
 
 def test_a_pid_that_is_not_ours_is_never_killed(
@@ -380,15 +426,17 @@ def test_start_status_reuse_and_stop(
     broker: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = ("--pulsar-home", str(broker.home))
+    port, admin_port = free_ports(2)
+    ports = ("--port", str(port), "--admin-port", str(admin_port))
     try:
-        started = doctor(tmp_path, "sandbox", "start", "-o", "json", *home)
+        started = doctor(tmp_path, "sandbox", "start", "-o", "json", *ports, *home)
         where = json.loads(started.stdout)
         number = r"\d{8}-\d{6}-[0-9a-f]{6}"
         assert where == {
             "schema": "pulsar-doctor/sandbox/1",
             "running": True,
-            "service_url": Like(r"pulsar://127\.0\.0\.1:\d+"),
-            "admin_url": Like(r"http://127\.0\.0\.1:\d+"),
+            "service_url": f"pulsar://127.0.0.1:{port}",
+            "admin_url": f"http://127.0.0.1:{admin_port}",
             "home": str(broker.home),
             "java_home": str(broker.java_home),
             "data": Like(rf"{tmp_path}/sandboxes/{number}"),
@@ -398,6 +446,8 @@ def test_start_status_reuse_and_stop(
         assert json.loads(doctor(tmp_path, "sandbox", "status", "-o", "json").stdout) == where
         assert json.loads(doctor(tmp_path, "sandbox", "start", "-o", "json").stdout) == where
         assert doctor(tmp_path, "sandbox", "start", "--batch-index-acks").returncode == 3
+        assert doctor(tmp_path, "sandbox", "start", *ports).returncode == 0
+        assert doctor(tmp_path, "sandbox", "start", "--port", str(admin_port)).returncode == 3
         monkeypatch.setenv("PULSAR_DOCTOR_CACHE", str(tmp_path))
         with sandbox.connected(Settings(sandbox=True)) as settings:
             assert (settings.service_url, settings.admin_url) == (
