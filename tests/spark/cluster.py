@@ -20,7 +20,7 @@ from pathlib import Path
 
 import httpx
 
-from pulsar_doctor.sandbox.standalone import HOST
+from pulsar_doctor.sandbox.ports import HOST
 from pulsar_doctor.spark.java import spark_java_home
 from tests.support.cluster import Node, free_ports, listens
 

@@ -20,7 +20,8 @@ from pathlib import Path
 import httpx
 
 from pulsar_doctor.sandbox import distribution, supervisor
-from pulsar_doctor.sandbox.standalone import HOST, READY, loopback, own_environment, with_settings
+from pulsar_doctor.sandbox.ports import HOST
+from pulsar_doctor.sandbox.standalone import READY, loopback, own_environment, with_settings
 from tests.support import eventually
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
