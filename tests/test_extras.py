@@ -45,6 +45,7 @@ def without(missing: set[str], *arguments: str) -> subprocess.CompletedProcess[s
         (["holes", "--trace", "t.ptrace"], "trace"),
         (["simulate", "--from-trace", "t.ptrace"], "trace"),
         (["consume", "t", "-s", "s"], "consume"),
+        (["produce", "t"], "consume"),
         (["demo"], "sandbox"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -28,6 +30,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+PER_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 DAYS_MOST = 36500  # a hundred years: what clocks and timers can add to now
 
 
@@ -83,9 +86,26 @@ class Share(SecondsType):
         return share
 
 
+class Rate(SecondsType):
+    """Messages in a time, written 100/s, 30/m or 5/h; a value per second."""
+
+    name = "rate"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Per second; wrong usage where the text is no rate."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/(s|m|h|d))?", str(value))
+        per_second = float(match[1]) / PER_SECONDS[match[2] or ""] if match else 0.0
+        if not per_second:
+            self.fail(f"{value!r} is no rate; write 100/s, 30/m or 5/h", param, ctx)
+        return per_second
+
+
 DURATION = Duration()
 SIZE = Size()
 SHARE = Share()
+RATE = Rate()
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -230,6 +250,17 @@ def settings() -> Settings:
     from pulsar_doctor.broker.settings import load
 
     return load(click.get_current_context().find_root().ensure_object(dict), os.environ)
+
+
+def end_as_with_ctrl_c() -> None:
+    """So that what has to be done at the end is done where we are told to end, too."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, interrupt)
 
 
 def told(name: str) -> bool:

@@ -9,12 +9,11 @@ from typing import Any, Literal
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, together
+from pulsar_doctor.cli._options import DURATION, RATE, together
 
 CLIENTS = ["java", "pulsar-client", "pulsar-client-listener", "go", "wire"]
 RATE_SECONDS = 60.0  # of arrivals, where nobody says how long
 MESSAGES_MOST = 1_000_000
-PER_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,22 +54,6 @@ class SimulateRequest:
         return backlog + max(int((self.rate or 0) * seconds), 0 if backlog else 1)
 
 
-class Rate(click.ParamType):  # type: ignore[type-arg]
-    """Messages in a time, written 100/s, 30/m or 5/h; a value per second."""
-
-    name = "rate"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Per second; wrong usage where the text is no rate."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/(s|m|h|d))?", str(value))
-        per_second = float(match[1]) / PER_SECONDS[match[2] or ""] if match else 0.0
-        if not per_second:
-            self.fail(f"{value!r} is no rate; write 100/s, 30/m or 5/h", param, ctx)
-        return per_second
-
-
 class Spread(click.ParamType):  # type: ignore[type-arg]
     """How much the time for a message varies: 20% around its mean, or exponential."""
 
@@ -89,7 +72,7 @@ class Spread(click.ParamType):  # type: ignore[type-arg]
 
 
 simulate_options = together(
-    click.option("--rate", type=Rate(), help="Messages that arrive, such as 100/s."),
+    click.option("--rate", type=RATE, help="Messages that arrive, such as 100/s."),
     click.option("--backlog", metavar="N", type=click.IntRange(1), help="Messages at the start."),
     click.option(
         "-n", "--messages", metavar="N", type=click.IntRange(1, MESSAGES_MOST),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from pulsar_doctor.cli._consume_options import (
 )
 from pulsar_doctor.cli._options import (
     connection_options,
+    end_as_with_ctrl_c,
     say,
     say_more,
     sectioned,
@@ -85,7 +85,7 @@ def command(asked: ConsumeRequest) -> int:
     from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
 
-    _end_as_with_ctrl_c()
+    end_as_with_ctrl_c()
     planning.check(asked)
     limits_of(load(), asked.changes)  # a wrong --set is said before anything starts
     where = settings()
@@ -104,17 +104,6 @@ def command(asked: ConsumeRequest) -> int:
         own = f"persistent://public/default/{fresh}"
         plans = planning.plans(own, asked.subscription or "pulsar-doctor", asked)
         return _consume(where, plans, replace(asked, count=asked.count or OWN_MESSAGES))
-
-
-def _end_as_with_ctrl_c() -> None:
-    """So that what is thrown away goes too where we are told to end, or the terminal is closed."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
-            signal.signal(number, interrupt)
 
 
 def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:

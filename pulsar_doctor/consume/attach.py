@@ -10,6 +10,7 @@ from typing import Any
 
 from pulsar_doctor.broker.credentials import token_source
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume import producing
 from pulsar_doctor.consume.engines import Closed, Message, Plan, is_partitioned
 from pulsar_doctor.errors import DoctorError, InputError, needing
 
@@ -213,23 +214,7 @@ def produce(client: Any, topic: str, messages: int, *, keys: int = 0) -> None:
 
     keys: how many different keys they have in turn; 0: none.
     """
-    failed: list[Any] = []
-
-    def sent(result: Any, _: Any) -> None:
-        if result != pulsar.Result.Ok:
-            failed.append(result)
-
-    try:
-        producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
-        for number in range(messages):
-            key = f"key {number % keys}" if keys else None
-            producer.send_async(b"message %d" % number, sent, partition_key=key)
-        producer.flush()
-        producer.close()
-    except _pulsar.PulsarException as error:
-        raise DoctorError(f"cannot send messages to {topic}: {error}") from error
-    if failed:
-        raise DoctorError(f"{len(failed)} of {messages} messages to {topic} failed: {failed[0]}")
+    producing.send(client, topic, producing.Sending(messages, keys=keys), producing.SentSoFar())
 
 
 def refused(error: Exception, plan: Plan) -> DoctorError:
