@@ -99,7 +99,21 @@ def running(where: Where) -> SparkSession | None:
     """The session that this process has already, where it is not told another place."""
     with needing("connect" if where.remote else "spark", WHAT_FOR):
         from pyspark.sql import SparkSession
-    return None if where.master or where.remote else SparkSession.getActiveSession()
+    if where.master or where.remote:
+        return None
+    return SparkSession.getActiveSession() or _of_another_thread()
+
+
+def _of_another_thread() -> SparkSession | None:
+    """Java keeps the active session by thread, and a process has at most one context."""
+    from pyspark.sql import SparkSession
+
+    try:
+        from pyspark import SparkContext
+    except ImportError:  # the thin client has none
+        return None
+    there = SparkContext._active_spark_context is not None
+    return SparkSession.builder.getOrCreate() if there else None
 
 
 def started(where: Where) -> contextlib.AbstractContextManager[SparkSession]:

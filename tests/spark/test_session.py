@@ -248,6 +248,19 @@ def test_a_session_that_is_there_serves_and_goes_on(spark):
     assert spark.range(3).count() == 3
 
 
+def test_a_session_of_another_thread_serves_as_well(spark):
+    used = []
+
+    def use():
+        with session(Where()) as found:
+            used.append(found.range(3).count())
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join(60)
+    assert used == [3]
+
+
 def test_a_setting_that_spark_does_not_take_is_told_with_its_name(spark):
     for key, value in (
         ("spark.sql.shuffle.partitions", "abc"), ("spark.driver.memory", "17g"),
