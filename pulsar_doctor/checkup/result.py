@@ -8,15 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
-from pulsar_doctor.diagnosis.weighing import (
-    FAILS,
-    Diagnosis,
-    FailOn,
-    ReportedBy,
-    Status,
-    stall_is_likely,
-)
-from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.diagnosis import status
+from pulsar_doctor.diagnosis.status import FailOn, Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_likely
 from pulsar_doctor.process.told import ProcessTold
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
@@ -57,16 +51,15 @@ class Tally:
     not_loaded: int = 0
     suspected: int = 0
 
-    def fails(self, fail_on: FailOn) -> bool:
-        """Whether one of them is as bad as that or worse."""
-        found = any(self.counts[status] for status in FAILS[fail_on])
-        return found or (fail_on == "suspect" and self.suspected > 0)
-
-    def exit_code(self, fail_on: FailOn) -> int:
+    def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
         """1 where one of them fails; else 3 where something is not known or not read; else 0."""
-        if self.fails(fail_on):
-            return 1
-        return DoctorError.exit_code if self.counts["unknown"] or self.unreachable else 0
+        return status.exit_code(
+            self.counts,
+            fail_on,
+            suspected=self.suspected,
+            unread=self.unreachable,
+            accept_unknown=accept_unknown,
+        )
 
     @property
     def subscriptions(self) -> int:
@@ -83,7 +76,7 @@ class Checkup:
     trace_notes: sentences on a trace as a whole, above all what is missing from it.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
     guess_ms: when they may have been taken, by the last one's own time.
-    process: what was looked at, of `examine`.
+    process: what was looked at, of `examine`. skipped: codes of causes that were left out.
     """
 
     source: Source
@@ -100,6 +93,7 @@ class Checkup:
     taken: Taken | None = None
     guess_ms: int | None = None
     process: ProcessTold | None = None
+    skipped: tuple[str, ...] = ()
     _counts: Counter[Status] = field(default_factory=Counter)
     _suspected: int = 0
     _sources: set[ReportedBy] = field(default_factory=set)

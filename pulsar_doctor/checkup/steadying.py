@@ -12,7 +12,8 @@ from datetime import datetime
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import VerdictKey, in_short, key_of, place
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status, Steady
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis, Steady
 
 # What nobody could decide is better than what was found, and worse than what is well.
 WORST_FIRST: tuple[Status, ...] = ("stalled", "warning", "unknown", "healthy")

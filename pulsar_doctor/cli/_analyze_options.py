@@ -11,7 +11,7 @@ import click
 from pulsar_doctor.cli._options import together
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.diagnosis.status import FailOn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import click
 from pulsar_doctor.cli._options import (
     DURATION,
     SHARE,
+    accept_unknown_option,
     output_option,
     set_option,
     together,
@@ -35,7 +36,7 @@ SECTIONS = {
         "ack_corrupt", "dead_letter_after", "dead_letter_topic",
     ),
     "Deferred messages": ("receiver_delay", "delay_from"),
-    "The run": ("count", "timeout", "trace_dir", "changes", "output"),
+    "The run": ("count", "timeout", "trace_dir", "changes", "accept_unknown", "output"),
     "Connection and talk": (),
 }  # fmt: skip
 
@@ -48,6 +49,7 @@ class ConsumeRequest(Asked):
     timeout: float | None
     trace_dir: Path | None
     changes: tuple[str, ...]
+    accept_unknown: bool
     output: ConsumeOutput
 
 
@@ -151,5 +153,6 @@ run_options = together(
     click.option("--timeout", type=DURATION, help="End after this time at the latest."),
     trace_option,
     set_option,
+    accept_unknown_option,
     output_option("table", "json", "jsonl"),
 )  # fmt: skip

@@ -14,6 +14,7 @@ import click
 
 from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.wording.durations import seconds_of
+from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sizes import bytes_of
 from pulsar_doctor.wording.spelling import near
 
@@ -280,6 +281,12 @@ def say_more(text: str) -> None:
         say(text)
 
 
+def accepted(unknown: int, *, accept: bool) -> None:
+    """Says that verdicts that are unknown count as healthy, where that was asked for."""
+    if accept and unknown:
+        warn(f"{many(unknown, 'verdict')} unknown: accepted (--accept-unknown)")
+
+
 def output_option(*formats: str) -> Callable[[F], F]:
     """Adds -o/--output with these formats; the first is the default."""
     return click.option(
@@ -304,6 +311,13 @@ fail_on_option = click.option(
     "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]), default="stalled",
     show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
     "stall is likely, and nothing decides it.",
+)  # fmt: skip
+
+
+accept_unknown_option = click.option(
+    "--accept-unknown", is_flag=True,
+    help="Let the exit code be 0 where it would be 3 for a verdict that is unknown, or for none at "
+    "all; what could not be read still makes it 3.",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from pulsar_doctor.cli._options import DURATION, together
 from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.diagnosis.status import FailOn
 
 EVERY_LEAST_SECONDS = 5.0
 COMPARING = ("table", "json", "jsonl")  # formats that tell what became of it
@@ -40,6 +40,7 @@ class StallCheckRequest:
     changes: tuple[str, ...]
     skip: tuple[str, ...]
     fail_on: FailOn
+    accept_unknown: bool
     watch: bool
     every_seconds: float
     decide: bool

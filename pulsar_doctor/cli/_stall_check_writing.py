@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._options import say, told
+from pulsar_doctor.cli._options import accepted, say, told
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.printing.gate import complain, stdout
 
@@ -46,8 +46,11 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
         verbose=told("verbose"),
         header=not told("quiet"),
         consumers=asked.consumers,
+        accept_unknown=asked.accept_unknown,
     )
+    checkup.skipped = asked.skip
     formats.write(asked.output, checkup, stdout(), wanted=wanted)
+    accepted(checkup.tally.counts["unknown"], accept=asked.accept_unknown)
     if asked.output not in ("table", "json"):
         for _, note in checkup.notes:
             say(note)
@@ -61,8 +64,8 @@ def code(tally: Tally, asked: StallCheckRequest) -> int:
     if asked.output == "nagios":
         from pulsar_doctor.report.stall_check.formats import nagios
 
-        return nagios.exit_code(tally)
-    return tally.exit_code(asked.fail_on)
+        return nagios.exit_code(tally, accept_unknown=asked.accept_unknown)
+    return tally.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)
 
 
 def head(where: Settings, asked: StallCheckRequest) -> str:
@@ -71,4 +74,5 @@ def head(where: Settings, asked: StallCheckRequest) -> str:
     from pulsar_doctor.wording.printable import listed, printable
 
     names = [*asked.topics, *asked.namespaces] or ["all namespaces"]
-    return printable(f"{listed(names, 3)} at {places_of(where.admin_url)}")
+    skipped = f"; skipped: {', '.join(asked.skip)}" if asked.skip else ""
+    return printable(f"{listed(names, 3)} at {places_of(where.admin_url)}{skipped}")

@@ -11,7 +11,7 @@ import click
 from pulsar_doctor.cli._options import DURATION, ring_options, together, trace_option
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.diagnosis.status import FailOn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ class TapRequest:
     compare_broker: bool
     changes: tuple[str, ...]
     fail_on: FailOn
+    accept_unknown: bool
     output: Literal["table", "jsonl"]
 
 

@@ -30,7 +30,7 @@ from pulsar_doctor.printing.gate import stdout, tell_json
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.diagnosis.status import FailOn
     from pulsar_doctor.spark.aggregations import Tables
     from pulsar_doctor.spark.analysis import Analysis
     from pulsar_doctor.spark.analyzing import Make, Wish
@@ -269,7 +269,7 @@ def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
 
 
 def _code(analysis: Analysis, fail_on: FailOn) -> int:
-    from pulsar_doctor.diagnosis.weighing import FAILS
+    from pulsar_doctor.diagnosis.status import FAILS
     from pulsar_doctor.errors import DoctorError
 
     if analysis.verdict in FAILS[fail_on]:

@@ -19,6 +19,7 @@ from pulsar_doctor.cli._consume_options import (
     work_options,
 )
 from pulsar_doctor.cli._options import (
+    accepted,
     connection_options,
     end_as_with_ctrl_c,
     say,
@@ -75,8 +76,9 @@ def command(asked: ConsumeRequest) -> int:
     without --take-messages, and so is one of which the REST API (--admin-url) tells nothing (3).
     What stays is named in the end, with the command that removes it.
 
-    Ends with the verdict of `stall-check`: exit code 1 where a consumer stands still, 3 where
-    fewer than COUNT messages came within the timeout, or there is no TOPIC.
+    Ends with the verdict of `stall-check`: exit code 1 where a consumer stands still, 3 where that
+    is unknown (see --accept-unknown), fewer than COUNT messages came within the timeout, or there
+    is no TOPIC.
     """  # fmt: skip
     from dataclasses import replace
     from secrets import token_hex
@@ -151,7 +153,8 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     finally:
         for each in left:
             warn(each.sentence)
-    code = exit_code(diagnoses, "stalled")
+    accepted(sum(d.status == "unknown" for d in diagnoses), accept=asked.accept_unknown)
+    code = exit_code(diagnoses, "stalled", accept_unknown=asked.accept_unknown)
     return code or shortfall(running, in_time)
 
 

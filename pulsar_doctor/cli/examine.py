@@ -13,6 +13,8 @@ import click
 
 from pulsar_doctor.cli._options import (
     DURATION,
+    accept_unknown_option,
+    accepted,
     connection_options,
     fail_on_option,
     output_option,
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.in_process import InProcess
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.diagnosis.status import FailOn
     from pulsar_doctor.process.identity import Process
     from pulsar_doctor.process.looking import Looking
 
@@ -61,6 +63,7 @@ class ExamineRequest:
     save: Path | None
     changes: tuple[str, ...]
     fail_on: FailOn
+    accept_unknown: bool
     output: Literal["table", "json"]
 
 
@@ -95,6 +98,7 @@ class ExamineRequest:
 )  # fmt: skip
 @set_option
 @fail_on_option
+@accept_unknown_option
 @output_option("table", "json")
 @connection_options
 @taking(ExamineRequest)
@@ -253,7 +257,13 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
     head = not told("quiet")
     if asked.output == "table":
         screen.write(checkup.process, stdout())
-    wanted = Wanted(asked.fail_on, verbose=told("verbose"), header=head, consumers=True)
+    wanted = Wanted(
+        asked.fail_on,
+        verbose=told("verbose"),
+        header=head,
+        consumers=True,
+        accept_unknown=asked.accept_unknown,
+    )
     if not checkup.diagnoses:
         ends = len(checkup.process.connections or ())
         complain(
@@ -263,4 +273,5 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
     if checkup.diagnoses or asked.output == "json":
         formats.write(asked.output, checkup, stdout(), wanted=wanted)
     tally = checkup.tally
-    return tally.exit_code(asked.fail_on) or (0 if tally.subscriptions else DoctorError.exit_code)
+    accepted(tally.counts["unknown"], accept=asked.accept_unknown)
+    return tally.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)

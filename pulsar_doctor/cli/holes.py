@@ -20,7 +20,7 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.printing.gate import complain, stdout
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.weighing import FailOn
+    from pulsar_doctor.diagnosis.status import FailOn
     from pulsar_doctor.holes.from_stats import Acknowledged
 
 FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never": frozenset[str]()}

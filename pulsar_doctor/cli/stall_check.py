@@ -12,6 +12,7 @@ import click
 
 from pulsar_doctor.cli._options import (
     DURATION,
+    accept_unknown_option,
     connection_options,
     fail_on_option,
     output_option,
@@ -90,6 +91,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
 @set_option
 @click.option("--skip", metavar="CODE", multiple=True, help="Leave out a cause; may be repeated.")
 @fail_on_option
+@accept_unknown_option
 @click.option(
     "--watch",
     is_flag=True,

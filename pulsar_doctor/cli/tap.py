@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._options import (
+    accept_unknown_option,
+    accepted,
     connection_options,
     fail_on_option,
     output_option,
@@ -46,8 +48,9 @@ Examples:
 
 \b
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage; 3 the tap could
-not work, a verdict is unknown, or the trace lacks something (where `trace verify` ends with 2, 4 or
-6). 1 outranks 3. With CMD its own code, when that is not 0.
+not work, no consumer came or a verdict is unknown (see --accept-unknown), or the trace lacks
+something (where `trace verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that
+is not 0.
 """
 
 
@@ -61,6 +64,7 @@ not work, a verdict is unknown, or the trace lacks something (where `trace verif
 )  # fmt: skip
 @set_option
 @fail_on_option
+@accept_unknown_option
 @output_option("table", "jsonl")
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
@@ -75,8 +79,9 @@ def command(asked: TapRequest) -> int:
     changes is told once, with the remedy.
 
     Without --trace the trace is temporary: it is removed in the end, unless anything but healthy
-    was seen, such as a stall, a gap, or a broker that could not be reached. Then it stays, which is
-    said, in XDG_STATE_HOME/pulsar-doctor/taps, else ~/.local/state/pulsar-doctor/taps.
+    was seen, such as a stall, a gap, or a broker that could not be reached, or the exit code is not
+    0. Then it stays, as the last line says, in XDG_STATE_HOME/pulsar-doctor/taps, else
+    ~/.local/state/pulsar-doctor/taps.
 
     Ends with Ctrl-C or SIGTERM, or with CMD where one is given (it finds the address in
     PULSAR_SERVICE_URL, and in place of {service_url} in its arguments), and then says whether a
@@ -168,19 +173,25 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses, is_loss = _judged(folder, asked.changes, outcome, screen)
-    code = outcome.code or exit_code(diagnoses, asked.fail_on)
+    accepts = asked.accept_unknown
+    code = outcome.code or exit_code(diagnoses, asked.fail_on, accept_unknown=accepts)
     code = code or (DoctorError.exit_code if is_loss or outcome.missing else 0)
+    if code and not outcome.seen:
+        outcome.note(f"exit code {code}")
     kept = own.end(outcome.seen) if own else folder
     if asked.output == "jsonl":
         screen.show(_end(diagnoses, code, outcome, kept))
     elif diagnoses:
         verdict.print_diagnoses(diagnoses)
     else:
-        screen.say("no consumer came through the tap")
+        screen.warn("no consumer came through the tap: there is nothing to judge")
+    accepted(sum(each.status == "unknown" for each in diagnoses), accept=accepts)
     if own and kept:
         screen.warn(f"the trace is kept ({', '.join(outcome.seen)}): {own.place}")
     elif own:
         screen.say("the temporary trace is removed: nothing was found")
+    elif code:
+        screen.warn(f"the trace is in {folder}")
     return code
 
 

@@ -1,9 +1,18 @@
-"""The hypothesis that nothing is wrong, which competes with all causes."""
+"""What healthy means: the hypothesis that nothing is wrong, and what has to be so to say it."""
 
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Threshold
+
+PROBLEM_AT_MOST = Threshold(
+    "problem_at_most", 0.1, "share", "a problem that is more probable than this forbids healthy"
+)
+FIRST_ACK_WITHIN = Threshold(
+    "first_ack_within", 60.0, "seconds", "one that holds messages for longer has acknowledged some"
+)
+THRESHOLDS = (PROBLEM_AT_MOST, FIRST_ACK_WITHIN)
 
 NOTHING_FOUND = "settled"  # the key of a clue: no cause was found, and no check was undecided
 SETTLED = Clue("status", "no check finds anything")

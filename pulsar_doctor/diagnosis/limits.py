@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from pulsar_doctor.diagnosis import healthy
+from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.thresholds import Threshold
 from pulsar_doctor.errors import InputError
@@ -14,24 +16,29 @@ from pulsar_doctor.wording.spelling import near
 
 
 def limits_of(causes: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
-    """The thresholds of the causes. changes: texts `code.threshold=value`, durations with a unit.
+    """The thresholds of the causes and of healthy, by code.
+
+    changes: texts `code.threshold=value`, durations with a unit, shares as 0.1 or 10%.
 
     Raises InputError where a change names no cause or threshold, or its value is no number.
     """
-    known = {f"{cause.code}.{t.name}": (cause, t) for cause in causes for t in cause.thresholds}
-    limits = {cause.code: {t.name: t.default for t in cause.thresholds} for cause in causes}
+    every = {HEALTHY: healthy.THRESHOLDS, **{each.code: each.thresholds for each in causes}}
+    known = {f"{code}.{t.name}": (code, t) for code, own in every.items() for t in own}
+    limits = {code: {t.name: t.default for t in own} for code, own in every.items()}
     for change in changes:
         name, _, value = (part.strip() for part in change.partition("="))
         if not value or name not in known:
             raise InputError(
                 f"--set takes CODE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
             )
-        cause, threshold = known[name]
-        limits[cause.code][threshold.name] = _number(value, threshold, change)
+        code, threshold = known[name]
+        limits[code][threshold.name] = _number(value, threshold, change)
     return limits
 
 
 def _number(text: str, threshold: Threshold, change: str) -> float:
+    if threshold.unit == "share":
+        return _share(text, change)
     plain = re.fullmatch(r"\d+(?:\.\d+)?", text) or text == f"{threshold.default:g}"
     seconds = seconds_of(text) if threshold.unit == "seconds" else None
     if threshold.unit == "messages" and plain and float(text) > PERMITS_MOST:
@@ -40,3 +47,12 @@ def _number(text: str, threshold: Threshold, change: str) -> float:
         return float(text) if seconds is None else seconds
     wanted = "a duration such as 5s or 2m" if threshold.unit == "seconds" else "a number"
     raise InputError(f"--set {change}: the value is not {wanted} ({threshold.unit})")
+
+
+def _share(text: str, change: str) -> float:
+    """From 0 to 1."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
+    share = float(found[1]) / (100 if found[2] else 1) if found else -1
+    if 0 <= share <= 1:
+        return share
+    raise InputError(f"--set {change}: the value is not a share such as 0.1 or 10%")

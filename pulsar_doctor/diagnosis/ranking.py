@@ -86,20 +86,50 @@ def suspects_of(
     return _named(view, ranked, weights)
 
 
-def hidden_by_health(
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """What it may be where no check finds or misses anything.
+
+    problem: how probable it is that anything is wrong. suspects: most likely first, and that
+    nothing is wrong among them.
+    """
+
+    problem: float
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def hidden(self) -> tuple[Suspect, ...]:
+        """What is told beside a healthy verdict: what is possible, if anything is."""
+        wrong = [s for s in self.suspects if s.code not in (HEALTHY, NONE_OF_THESE)]
+        told = tuple(each for each in wrong if each.probability >= POSSIBLE)
+        if not told:
+            return ()
+        rest = max(0.0, 1 - sum(each.probability for each in told))
+        return (*told, Suspect(NONE_OF_THESE, None, round(rest, 3), "none of these"))
+
+    @property
+    def culprit(self) -> str | None:
+        """The consumer that the likeliest problem concerns."""
+        wrong = (each for each in self.suspects if each.code != HEALTHY)
+        return next(wrong).consumer if self.suspects else None
+
+
+def odds_of(
     view: SubscriptionView,
     hypotheses: Sequence[Hypothesis],
     known: Collection[str] = (),
     weights: Weights | None = None,
-) -> tuple[Suspect, ...]:
-    """What may be wrong where no check finds or misses anything: what is possible, if anything is.
+) -> Odds:
+    """How probable a problem is where no check finds or misses anything, and which one.
 
-    known: codes of what is told as information. "None of these" is that nothing is wrong.
+    known: codes of what is told as information.
     """
     weights = fitted.weights() if weights is None else weights
     ranked = _ranked(hidden_cases(view, hypotheses, known), weights)
-    wrong = [(p, case) for p, case in ranked if p >= POSSIBLE and case.of.code != HEALTHY]
-    return _named(view, wrong, weights) if wrong else ()
+    if not ranked:
+        return Odds(0.0, ())
+    well = sum(share for share, case in ranked if case.of.code == HEALTHY)
+    return Odds(1 - well, _named(view, ranked, weights))
 
 
 def hidden_cases(

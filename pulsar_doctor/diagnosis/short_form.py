@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, UNDECIDED, Suspect
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.wording.printable import printable
@@ -33,6 +34,22 @@ def suspected(diagnosis: Diagnosis) -> str:
     """`; most likely not-acknowledging of worker-1 (70%)`; nothing where nothing is suspected."""
     if not diagnosis.suspects:
         return ""
-    first = diagnosis.suspects[0]
+    first = likeliest(diagnosis) or diagnosis.suspects[0]
     culprit = f" of {printable(first.consumer)}" if first.consumer else ""
     return f"; most likely {first.code}{culprit} ({first.probability:.0%})"
+
+
+def likeliest(diagnosis: Diagnosis) -> Suspect | None:
+    """The likeliest cause: that nothing is wrong is none."""
+    no_cause = (HEALTHY, NONE_OF_THESE)
+    return next((each for each in diagnosis.suspects if each.code not in no_cause), None)
+
+
+def suspected_cause(diagnosis: Diagnosis) -> Suspect | None:
+    """The likeliest cause, where anything that was seen speaks for it.
+
+    That its check is undecided does not.
+    """
+    first = likeliest(diagnosis)
+    seen = first is not None and any(clue.name != UNDECIDED for clue in first.speaks_for)
+    return first if seen else None

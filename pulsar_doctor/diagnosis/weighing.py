@@ -8,11 +8,14 @@ source never reports is listed in `not_told` and makes nothing unknown.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.answers import (
+    HEALTHY,
     SEVERITIES,
     CauseAnswer,
     Finding,
@@ -26,26 +29,20 @@ from pulsar_doctor.diagnosis.context import consumers_of, remedy_of, with_contex
 from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.followup import After
+from pulsar_doctor.diagnosis.forbidding import forbidding
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
-from pulsar_doctor.diagnosis.ranking import LIKELY, hidden_by_health, suspects_of
+from pulsar_doctor.diagnosis.healthy import PROBLEM_AT_MOST
+from pulsar_doctor.diagnosis.ranking import LIKELY, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
+from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
 from pulsar_doctor.diagnosis.thresholds import Limits
-from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 
-Status = Literal["stalled", "warning", "healthy", "unknown"]
 ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
-FailOn = Literal["stalled", "suspect", "warning", "never"]
-FAILS: dict[FailOn, set[Status]] = {
-    "stalled": {"stalled"},
-    "suspect": {"stalled"},
-    "warning": {"stalled", "warning"},
-    "never": set(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +124,7 @@ def diagnose(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimit
     found, undecided = weighed_by(view, causes, limits)
     hypotheses = hypotheses_of(causes)
     if found.status == "healthy":
-        known = {each.code for each in found.findings}
-        hidden = hidden_by_health(view, hypotheses, known)
-        return replace(found, suspects=_advised(view, hidden, causes))
+        return _earned(view, found, causes, limits)
     named = {each.code for each in found.findings if each.severity != "info"}
     return replace(
         found,
@@ -138,6 +133,26 @@ def diagnose(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimit
         if undecided or found.status == "unknown"
         else (),
         ruled_out=tuple(each for each in ruled_out(view, hypotheses) if each.code not in named),
+    )
+
+
+def _earned(
+    view: SubscriptionView, found: Diagnosis, causes: Sequence[Cause], limits: CauseLimits
+) -> Diagnosis:
+    """Where no check finds or misses anything: healthy, unless a fact or the odds forbid it."""
+    hypotheses, own = hypotheses_of(causes), limits[HEALTHY]
+    odds = odds_of(view, hypotheses, {each.code for each in found.findings})
+    by_odds = doubts_by_odds(odds.problem, own[PROBLEM_AT_MOST.name], odds.culprit)
+    doubts = (*forbidding(view, own), *by_odds)
+    if not doubts:
+        return replace(found, suspects=_advised(view, odds.hidden, causes))
+    return replace(
+        found,
+        status=status_of(found.findings, doubts),
+        unknown=doubts,
+        not_told=(*(f"{HEALTHY}: {doubt.reason}" for doubt in doubts), *found.not_told),
+        suspects=_advised(view, odds.suspects, causes),
+        ruled_out=ruled_out(view, hypotheses),
     )
 
 
@@ -185,7 +200,7 @@ def weighed_by(
         partition=view.partition,
         subscription=view.subscription,
         type=view.type,
-        status=_status(findings, bool(unknown)),
+        status=status_of(findings, unknown),
         findings=findings,
         not_told=(*view.cannot_be, *not_decided, *weighed.not_told),
         unknown=unknown,
@@ -239,28 +254,22 @@ def _worst_first(finding: Finding) -> tuple[int, float]:
     return SEVERITIES.index(finding.severity), -finding.confidence
 
 
-def _status(findings: Sequence[Finding], not_decided: bool) -> Status:
-    worst = findings[0].severity if findings else "info"
-    if worst != "info":
-        return worst
-    return "unknown" if not_decided else "healthy"
-
-
 def verdict_of(diagnosis: Diagnosis, consumer: Consumer) -> Status:
     """The verdict on one consumer: by its own findings and those of the whole subscription."""
     concerned = (None, consumer.label)
     findings = [f for f in diagnosis.findings if f.consumer in concerned]
-    not_decided = any(unknown.consumer in concerned for unknown in diagnosis.unknown)
-    return _status(findings, not_decided)
+    doubts = [unknown for unknown in diagnosis.unknown if unknown.consumer in concerned]
+    return status_of(findings, doubts)
 
 
-def exit_code(diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled") -> int:
-    """1 where a verdict is as bad as fail_on or worse, else 3 where one is unknown, else 0."""
+def exit_code(
+    diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled", *, accept_unknown: bool = False
+) -> int:
+    """Of these verdicts together."""
     judged = tuple(diagnoses)
-    if any(fails(diagnosis, fail_on) for diagnosis in judged):
-        return 1
-    unknown = any(diagnosis.status == "unknown" for diagnosis in judged)
-    return DoctorError.exit_code if unknown else 0
+    counts = Counter(each.status for each in judged)
+    suspected = sum(map(stall_is_likely, judged))
+    return status.exit_code(counts, fail_on, suspected=suspected, accept_unknown=accept_unknown)
 
 
 def fails(diagnosis: Diagnosis, fail_on: FailOn) -> bool:

@@ -127,6 +127,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
     return ConsumerView(
         label=consumer.label,
         number=number,
+        closed=consumer.closed_ns is not None,
         name=consumer.consumer_name,
         address=consumer.client_addr,
         client_version=consumer.client_version,

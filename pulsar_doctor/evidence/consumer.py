@@ -53,6 +53,7 @@ class PassedOver:
 class ConsumerView:
     """What is known of one consumer now. Counts are messages unless they say otherwise.
 
+    closed: whether it has ended since; then this is how it stood at its end.
     function: of Pulsar's own framework, where it is an instance of one.
     active: False for a standby; None where that is not told. permits: available ones. held: sent to
     it and not acknowledged. held_entries: the same in entries. queued: of these, in its client's
@@ -92,6 +93,7 @@ class ConsumerView:
 
     label: str
     number: int = 0
+    closed: bool = False
     name: str | None = None
     address: str | None = None
     client_version: str | None = None

@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, Action, Finding, Suspect
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.printable import listed, printable
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
+NOTHING_JUDGED = "no subscription was judged"
 CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
 
 
@@ -45,10 +48,24 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
     if diagnosis.status != "unknown" and diagnosis.findings:
         worst = diagnosis.findings[0]
         return culprit(worst) if with_name else worst.code
-    if diagnosis.suspects:
+    first = suspected_cause(diagnosis)
+    if first is None and (decides := would_decide(diagnosis)):
+        return decides
+    if first is None and diagnosis.suspects:
         first = diagnosis.suspects[0]
+    if first is not None:
         return f"{likelihood(first)} {accused(first, with_name=with_name)} ({share(first)})"
     return printable(diagnosis.not_told[0]) if diagnosis.not_told else "not decided"
+
+
+def would_decide(diagnosis: Diagnosis) -> str:
+    """Where no clue speaks for the likeliest cause: the number that is not reported; else ""."""
+    first = likeliest(diagnosis)
+    if first is None or suspected_cause(diagnosis) is not None or not first.missing:
+        return ""
+    decides, *others = (name.replace("_", " ") for name in first.missing)
+    more = f"; nor reported: {listed(others, 2)}" if others else ""
+    return printable(f"{decides} is not reported, and would decide{more}")
 
 
 def likelihood(suspect: Suspect) -> str:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pulsar_doctor.broker.settings import for_own_processes
-from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.tap.events import Answering, now_us
 from pulsar_doctor.tap.hearing import Hearing
 from pulsar_doctor.tap.observer.events import (

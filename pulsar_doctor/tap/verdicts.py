@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.diagnosis.cause import Cause
-from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, Status, diagnose
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, diagnose
 from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.broker_told import BrokerTold

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_doctor.checkup.steadying import Steadying
-from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.diagnosis.status import Status
 from tests.report.checkups import AT, STATUSES, checkup, verdict
 
 LETTERS: dict[str, Status] = {each[0]: each for each in STATUSES}

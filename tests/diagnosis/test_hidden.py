@@ -1,16 +1,18 @@
-"""What a healthy verdict may hide is told with it."""
+"""Healthy has to be earned: how probable a problem may be, and what is told beside it."""
 
 from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.diagnosis import fitted, weighing
+from pulsar_doctor.diagnosis import fitted, ranking
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
-from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE, hidden_by_health
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.ranking import odds_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, exit_code
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.causes.stats_script import observed
-from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
+from tests.incidents.asking import HYPOTHESES, RULES
 
 STORM = "redelivery-storm"
 
@@ -30,29 +32,42 @@ def weights(odds: float) -> dict[str, dict[str, float]]:
     return bare
 
 
-def test_what_is_hardly_possible_is_not_told() -> None:
-    assert hidden_by_health(storm(), HYPOTHESES, (), weights(-1)) == ()
+def judged(odds: float, monkeypatch: pytest.MonkeyPatch, *changes: str) -> Diagnosis:
+    fixed = weights(odds)
+    monkeypatch.setattr(ranking.fitted, "weights", lambda: fixed)
+    return diagnose(storm(), RULES, limits_of(RULES, changes))
 
 
-def test_what_is_possible_is_told_and_the_rest_is_that_nothing_is_wrong() -> None:
-    first, none = hidden_by_health(storm(), HYPOTHESES, (), weights(1))
-    assert (first.code, none.code) == (STORM, NONE_OF_THESE)
-    assert POSSIBLE <= first.probability < LIKELY
-    assert first.probability + none.probability == pytest.approx(1)
+def test_the_odds_of_a_problem_are_all_but_that_nothing_is_wrong() -> None:
+    odds = odds_of(storm(), HYPOTHESES, (), weights(1))
+    assert [each.code for each in odds.suspects][:2] == [HEALTHY, STORM]
+    assert odds.problem == pytest.approx(1 - odds.suspects[0].probability, abs=0.001)
+    assert sum(each.probability for each in odds.suspects) == pytest.approx(1, abs=0.002)
 
 
-def test_what_is_told_as_information_is_not_told_again() -> None:
-    assert hidden_by_health(storm(), HYPOTHESES, (STORM,), weights(1)) == ()
+def test_what_is_told_as_information_is_no_problem_any_more() -> None:
+    odds = odds_of(storm(), HYPOTHESES, (STORM,), weights(1))
+    assert STORM not in [each.code for each in odds.suspects]
 
 
-@pytest.mark.parametrize("odds", [-1, 1, 4])
-def test_a_healthy_verdict_stays_healthy(odds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    def hidden(view: SubscriptionView, hypotheses: object, known: set[str]) -> object:
-        return hidden_by_health(view, HYPOTHESES, known, weights(odds))
+def test_what_is_hardly_possible_leaves_it_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fixed := weights(-9), HEALTHY, fixed[HEALTHY] | {"": 9.0})
+    monkeypatch.setattr(ranking.fitted, "weights", lambda: fixed)
+    said = diagnose(storm(), RULES, limits_of(RULES))
+    assert (said.status, said.suspects, exit_code([said])) == ("healthy", (), 0)
 
-    monkeypatch.setattr(weighing, "hidden_by_health", hidden)
-    said = weighing.diagnose(storm(), RULES, LIMITS)
-    assert said.status == "healthy"
-    assert [each.code for each in said.suspects] == ([STORM, NONE_OF_THESE] if odds > 0 else [])
-    assert weighing.exit_code([said]) == 0
-    assert weighing.exit_code([said], "suspect") == 0  # a storm would be no stall
+
+def test_a_probable_problem_forbids_healthy_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = judged(1, monkeypatch)
+    assert (said.status, exit_code([said])) == ("unknown", 3)
+    assert exit_code([said], accept_unknown=True) == 0
+    assert [each.code for each in said.suspects][:2] == [HEALTHY, STORM]
+    [doubt] = said.unknown
+    assert doubt.reason.endswith("%, and healthy allows 10%")
+    assert said.not_told[0] == f"healthy: {doubt.reason}"
+
+
+def test_how_probable_it_may_be_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = judged(1, monkeypatch, "healthy.problem_at_most=60%")
+    assert (said.status, exit_code([said])) == ("healthy", 0)
+    assert [each.code for each in said.suspects] == [STORM, NONE_OF_THESE]

@@ -25,7 +25,8 @@ from pulsar_doctor.diagnosis.answers import (
     Suspect,
     Unknown,
 )
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
 from pulsar_doctor.evidence.values import Count

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pulsar_doctor.checkup.result import Tally
-from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.stall_check.formats.nagios import exit_code
 from tests.report.checkups import caused, checkup, verdict, written
 
@@ -56,7 +56,7 @@ def test_a_whole_answer() -> None:
 @pytest.mark.parametrize(
     ("statuses", "unreachable", "code", "says"),
     [
-        ([], 0, 0, "OK - no subscription"),
+        ([], 0, 3, "UNKNOWN - no subscription was judged"),
         (["healthy", "healthy"], 0, 0, "OK - 2 subscriptions, 2 healthy"),
         (["warning", "healthy"], 0, 1, "WARNING - 1 of 2 subscriptions warning: billing on"),
         (["warning", "unknown"], 0, 3, "UNKNOWN - 1 of 2 subscriptions unknown: billing on"),

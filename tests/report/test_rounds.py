@@ -23,7 +23,7 @@ import pytest
 from rich.console import Console
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.stall_check.round_lines import RoundLines
 from pulsar_doctor.report.stall_check.round_screen import RoundScreen
 from pulsar_doctor.report.stall_check.rounds import change_words, next_round
@@ -286,7 +286,7 @@ def test_on_a_terminal_it_is_drawn_in_place_and_what_changed_stays() -> None:
 
 def cluster_of_health() -> Any:
     """How it answers while nothing is wrong."""
-    return Replay({"held": states(STUCK), "quiet": states(HEALTHY)})
+    return Replay({"held": states(HEALTHY), "quiet": states(HEALTHY)})
 
 
 def test_jsonl_is_a_line_a_verdict_also_of_one_check() -> None:

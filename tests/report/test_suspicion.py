@@ -27,7 +27,7 @@ from tests.report.checkups import (
 
 ONE_UNDECIDED = {"unknown": (Unknown("one sample does not show whether it moves"),)}
 BLOCK = """
-? UNKNOWN  ledger (Shared) on persistent://public/default/orders
+? SUSPECTED key-shared-blocked of ks-stuck (70%)  ledger (Shared) on persistent://public/default/orders
   likely     key-shared-blocked of ks-stuck, 70%: ks-stuck has returned none of its 10 messages
   where      10.0.3.7:51494, Java 4.0.8, connected 2 h
   for        10 given, none ever acknowledged; ks-ok goes on

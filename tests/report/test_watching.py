@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.report.tap.screens import JsonLines
 from pulsar_doctor.report.tap.terminal import Terminal

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import Finding, Suspect
+from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.stall_check.block import Pen, indented
 from pulsar_doctor.report.stall_check.folding import Alike
@@ -93,8 +94,9 @@ def _place(row: Sequence[Alike]) -> str:
 
 
 def _who(diagnosis: Diagnosis) -> str:
-    by = diagnosis.suspects if diagnosis.status == "unknown" else diagnosis.findings
-    named = by[0].consumer if by else None
+    first = likeliest(diagnosis) if diagnosis.status == "unknown" else None
+    by = first or next(iter(diagnosis.findings), None)
+    named = by.consumer if by else None
     return printable(named) if named else "-"
 
 

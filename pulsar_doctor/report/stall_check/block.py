@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.short_form import suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.figures import numbers
@@ -20,13 +21,16 @@ from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
 from pulsar_doctor.report.suspicion import suspect_rows, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,
+    accused,
     backlog,
     culprit,
     explaining,
     moved,
+    share,
     since_words,
     what_to_do,
     whereabouts,
+    would_decide,
 )
 from pulsar_doctor.wording.printable import printable
 
@@ -37,10 +41,11 @@ STYLES = {
     "warning": "bold yellow",
     "healthy": "bold green",
     "unknown": "bold magenta",
+    "suspected": "bold magenta",
     "info": "bold",
 }
-SYMBOLS = {"stalled": "✖", "warning": "▲", "healthy": "✔", "unknown": "?"}
-PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?"}
+SYMBOLS = {"stalled": "✖", "warning": "▲", "healthy": "✔", "unknown": "?", "suspected": "?"}
+PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?", "suspected": "?"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,14 @@ def print_healthy(pen: Pen, folded: Folded) -> None:
 def _heading(pen: Pen, alike: Alike) -> Text:
     """The status, and of which subscription."""
     where = _where(alike.of, partitions(alike.diagnoses, alike.of.partitions))
-    return Text.assemble(pen.badge(alike.status), "  ", where)
+    if alike.status != "unknown":
+        return Text.assemble(pen.badge(alike.status), "  ", where)
+    first = suspected_cause(alike.shown)
+    if first is None:
+        decides = would_decide(alike.shown)
+        return Text.assemble(pen.badge("unknown"), "  ", where, f": {decides}" if decides else "")
+    named = f" {accused(first)} ({share(first)})"
+    return Text.assemble(pen.badge("suspected"), (named, STYLES["unknown"]), "  ", where)
 
 
 def _where(folded: Folded, which: str) -> str:

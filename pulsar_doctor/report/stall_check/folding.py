@@ -9,7 +9,8 @@ from itertools import groupby
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.stall_check.vitals import Vitals
 from pulsar_doctor.wording.printable import listed, printable

@@ -27,6 +27,8 @@ def _parts(checkup: Checkup) -> Iterator[str]:
         yield f"{watched}, {many(checkup.samples, 'sample')}" if checkup.samples else watched
     elif checkup.samples:
         yield many(checkup.samples, "sample")
+    if checkup.skipped:
+        yield f"skipped: {', '.join(checkup.skipped)}"
 
 
 def _cluster(cluster: Cluster) -> str:

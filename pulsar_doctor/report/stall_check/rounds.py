@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, split_partition
 from pulsar_doctor.report.stall_check.folding import Folded, FoldedFleet
 from pulsar_doctor.report.words import cause

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pulsar_doctor.checkup.result import STATUSES
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.stall_check.folding import Alike, FoldedFleet
 from pulsar_doctor.report.stall_check.grouping import grouped
 from pulsar_doctor.report.words import cause

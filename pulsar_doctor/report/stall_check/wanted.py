@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, FailOn, fails
+from pulsar_doctor.diagnosis.status import FailOn
+from pulsar_doctor.diagnosis.weighing import Diagnosis, fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,13 +13,19 @@ class Wanted:
     """How the report is wanted. fail_on: what makes the exit code 1. verbose: nothing is cut.
 
     header, consumers: in what people read, say where and when, and list every consumer.
+    accept_unknown: what is unknown counts as healthy.
     """
 
     fail_on: FailOn = "stalled"
     verbose: bool = False
     header: bool = False
     consumers: bool = False
+    accept_unknown: bool = False
 
     def fails(self, diagnosis: Diagnosis) -> bool:
         """Whether this verdict makes the exit code 1."""
         return fails(diagnosis, self.fail_on)
+
+    def accepts(self, diagnosis: Diagnosis) -> bool:
+        """Whether it is unknown, which counts as healthy."""
+        return self.accept_unknown and diagnosis.status == "unknown" and not self.fails(diagnosis)

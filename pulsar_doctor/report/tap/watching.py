@@ -15,7 +15,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from pulsar_doctor.checkup.result import STATUSES
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.suspicion import suspect_rows

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.tap.broker_told import BrokerAnswer
 from pulsar_doctor.tap.relay.lines import Table
 

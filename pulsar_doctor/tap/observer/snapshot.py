@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Status, verdict_of
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis, verdict_of
 from pulsar_doctor.evidence.wire_pace import forecast
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.consumers import Consumer, split_partition

@@ -28,11 +28,13 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     for topic, reason in checkup.unreachable:
         out.write(_annotation("error", f"unreachable: {printable(topic)}", printable(reason)))
     out.writelines(_annotation("warning", _title(one), _message(one)) for one in warnings)
-    out.write(_annotation("notice", TITLE, _summary(checkup.tally)))
+    nothing = not (checkup.tally.subscriptions or wanted.accept_unknown)
+    out.write(_annotation("error" if nothing else "notice", TITLE, _summary(checkup.tally)))
 
 
 def _is_error(each: Unwell, wanted: Wanted) -> bool:
-    return each.status == "unknown" or any(map(wanted.fails, each.diagnoses))
+    unknown = each.status == "unknown" and not wanted.accept_unknown
+    return unknown or any(map(wanted.fails, each.diagnoses))
 
 
 def _title(each: Unwell) -> str:

@@ -23,7 +23,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.spool import pour, spool
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import cause, full_topic, what_to_do
+from pulsar_doctor.report.words import NOTHING_JUDGED, cause, full_topic, what_to_do
 
 NAME = "pulsar-doctor stall-check"
 OBEYED = re.compile("[\t\r\x7f]")
@@ -45,7 +45,10 @@ class _Suite:
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """What wanted.fails are failures; unknown and unreachable are errors; not loaded is skipped."""
+    """What wanted.fails are failures; unknown and unreachable are errors; not loaded is skipped.
+
+    So is what is unknown where that is accepted. That nothing was judged is an error, too.
+    """
     suite = _Suite()
     for diagnosis in checkup.examined():
         suite.case(full_topic(diagnosis), diagnosis.subscription, _result(diagnosis, wanted))
@@ -54,6 +57,8 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
         suite.case(topic, "(unreachable)", ("errors", _element("error", "unreachable", reason)))
     for topic in checkup.not_loaded:
         suite.case(topic, "(not loaded)", ("skipped", '<skipped message="no broker has it"/>'))
+    if not (suite.counts["tests"] or wanted.accept_unknown):
+        suite.case(NAME, "(nothing)", ("errors", _element("error", "unknown", NOTHING_JUDGED)))
     _write(suite, checkup, out)
 
 
@@ -89,6 +94,8 @@ def _result(diagnosis: Diagnosis, wanted: Wanted) -> tuple[str, str]:
             return "failures", _element("failure", "suspect", cause(diagnosis), text)
         worst = diagnosis.findings[0]
         return "failures", _element("failure", worst.code, worst.summary, text)
+    if wanted.accepts(diagnosis):
+        return "skipped", f"<skipped message={_quoted(f'accepted: {cause(diagnosis)}')}/>"
     if diagnosis.status == "unknown":
         return "errors", _element("error", "unknown", cause(diagnosis), text)
     return "", ""

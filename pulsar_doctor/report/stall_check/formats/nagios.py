@@ -10,12 +10,12 @@ from itertools import islice
 from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup, Tally
-from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import fold
 from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import counted
+from pulsar_doctor.report.words import NOTHING_JUDGED, counted
 from pulsar_doctor.wording.printable import many, printable
 
 NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit code
@@ -29,15 +29,18 @@ DETAILED_MOST = 10  # what an agent carries is a few KiB
 LINES_MOST = 8  # of one verdict
 
 
-def exit_code(tally: Tally) -> int:
+def exit_code(tally: Tally, *, accept_unknown: bool = False) -> int:
     """2 where something is stalled, else 3 where something is not known, else 1, else 0.
+
+    Where nothing was judged nothing is known. accept_unknown: what is unknown counts as healthy.
 
     A stall outranks what is unknown, as 1 outranks 3 among our own codes: it is certain, and
     somebody must act. What could not be examined outranks a warning: it may hide a stall.
     """
     if tally.counts["stalled"]:
         return 2
-    if tally.counts["unknown"] or tally.unreachable:
+    unknown = tally.counts["unknown"] or not tally.subscriptions
+    if tally.unreachable or (unknown and not accept_unknown):
         return 3
     return 1 if tally.counts["warning"] else 0
 
@@ -47,8 +50,10 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     fleet = fold(checkup.examined())
     tally = checkup.tally
     told = unwell_of(fleet)
-    state = NAMES[exit_code(tally)]
-    first = _clean(f"PULSAR STALL-CHECK {state} - {_headline(checkup, tally, told)}")
+    state = NAMES[exit_code(tally, accept_unknown=wanted.accept_unknown)]
+    accepted = f" (accepted: {tally.counts['unknown']} unknown)" if wanted.accept_unknown else ""
+    said = _headline(checkup, tally, told)
+    first = _clean(f"PULSAR STALL-CHECK {state} - {said}{accepted}")
     out.write(f"{first}|{_performance(tally)}\n")
     out.writelines(f"{_clean(line)}\n" for line in _details(checkup, told))
 
@@ -62,7 +67,7 @@ def _headline(checkup: Checkup, tally: Tally, told: list[Unwell]) -> str:
     if tally.unreachable:
         topic, reason = checkup.unreachable[0]
         return f"{_unread(tally)}: {printable(topic)}: {printable(reason)}"
-    return f"{total}, {counted(tally.counts)}" if tally.subscriptions else "no subscription"
+    return f"{total}, {counted(tally.counts)}" if tally.subscriptions else NOTHING_JUDGED
 
 
 def _unread(tally: Tally) -> str:

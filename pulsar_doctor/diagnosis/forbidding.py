@@ -1,0 +1,89 @@
+"""Facts of the view that forbid the status healthy, whatever the odds.
+
+A number that is not reported forbids nothing by itself, but what a verdict cannot do without, the
+consumers of a subscription whose messages wait, is a fact when it is missing. Where nothing needs
+to move (all is consumed, or nobody promised to consume it) nothing is forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.diagnosis.answers import Unknown
+from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
+from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, Limits
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.wording.durations import duration
+
+
+def forbidding(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """Why it cannot be called healthy. limits: of `healthy`."""
+    if not view.quiet_is_fine:
+        for fact in FACTS:
+            yield from fact(view, limits)
+
+
+def _not_seen(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """Messages may wait, and who would take them is not reported."""
+    if view.consumers is None and view.attended is not False:
+        yield Unknown("its consumers are not reported")
+
+
+def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """A consumer has held messages for long, and has never acknowledged any.
+
+    It may work on its first messages, or wait for its first checkpoint. A consumer that has ended
+    will not acknowledge any more.
+    """
+    within = limits[FIRST_ACK_WITHIN.name]
+    for each in view.served:
+        kept, since = _kept(view, each), each.holds_since
+        if not kept or not each.never_acked or each.resting:
+            continue
+        if each.closed:
+            text = f"{each.label} ended while it held {kept} messages, and acknowledged none"
+            yield Unknown(text, each.label)
+        elif since is not None and since.seconds >= within:
+            text = f"{each.label} has held {kept} messages for {since}, and acknowledged none"
+            yield Unknown(text, each.label)
+
+
+def _kept(view: SubscriptionView, each: ConsumerView) -> int:
+    """Messages that it holds, at least.
+
+    Statistics do not report them for a single active consumer. All that one was sent is
+    unacknowledged as long as it has never acknowledged any.
+    """
+    sent = least(each.sent) if view.type in SINGLE_ACTIVE else None
+    return max(least(each.held) or 0, sent or 0)
+
+
+def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """Entries could be sent, a consumer has permits, and nothing moves.
+
+    Entries that came within the window may be sent next, so only older ones count. The dispatcher
+    waits for delayed messages and for open transactions by design.
+    """
+    watched, left = view.watched_seconds or 0, view.left
+    due = (least(left) or 0) - max(0, view.backlog_change or 0)
+    waits_by_design = told(view.delayed) or (view.reads and view.reads.open_transactions)
+    if STATS not in view.sources or due <= 0 or watched < QUIET_AFTER.default or waits_by_design:
+        return
+    moves = view.delivered != 0 or any(each.moved is not False for each in view.served)
+    ready = [each.label for each in view.served if each.may_receive_throughout]
+    if ready and not moves:
+        yield Unknown(
+            f"{due} entries could be sent and {ready[0]} has permits, but nothing moved within "
+            f"{duration(watched)}"
+        )
+
+
+FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
+    _not_seen,
+    _never_acknowledged,
+    _due_and_still,
+)
