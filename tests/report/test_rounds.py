@@ -269,7 +269,7 @@ def test_on_a_terminal_it_is_drawn_in_place_and_what_changed_stays() -> None:
             "--window", "200ms", "--interval", "100ms",
         )  # fmt: skip
         with on_a_terminal(*arguments) as (process, terminal):
-            eventually(lambda: terminal.shows("2 subscriptions: 2 healthy; again in"), 30)
+            eventually(lambda: terminal.shows(": 1 unknown, 1 healthy; again in"), 30)
             broker.answer = stalls
             eventually(lambda: terminal.shows("what has changed"), 30)
             assert terminal.lines()[0].endswith(f"UTC  held and quiet at {broker.url}")
@@ -281,12 +281,12 @@ def test_on_a_terminal_it_is_drawn_in_place_and_what_changed_stays() -> None:
             eventually(lambda: terminal.bytes.endswith(b"1 stalled, 1 healthy\r\n"))
     assert b"\x1b[?1049l" in terminal.bytes  # the first screen is back
     last = terminal.bytes.rpartition(b"\x1b[?1049l")[2].decode()
-    assert "billing on public/default/held: healthy → stalled" in " ".join(last.split())
+    assert "billing on public/default/held: unknown → stalled" in " ".join(last.split())
 
 
 def cluster_of_health() -> Any:
-    """How it answers while nothing is wrong."""
-    return Replay({"held": states(HEALTHY), "quiet": states(HEALTHY)})
+    """How it answers while nothing is found."""
+    return Replay({"held": states(STUCK), "quiet": states(HEALTHY)})
 
 
 def test_jsonl_is_a_line_a_verdict_also_of_one_check() -> None:
