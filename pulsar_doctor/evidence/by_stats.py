@@ -50,7 +50,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         consumers=tuple(map(consumer_view, everybody)) if told else None,
         cannot_be=observed.cannot_be,
         moment_ms=observed.window.last.now_ms,
-        durable=observed.now.is_durable,
+        durable=observed.durable,
         active=active_of(observed, everybody) if observed.type == "Failover" else None,
         gone=gone_of(observed),
         quiet_is_fine=quiet_is_fine(observed),

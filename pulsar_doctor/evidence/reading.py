@@ -38,16 +38,18 @@ class ReadState:
 
     @property
     def face(self) -> Face | None:
-        """None where the flags are not told."""
+        """None where the flags that decide are not reported."""
+        if self.under_way:
+            return Face.UNDER_WAY
+        if self.pending and self.under_way == 0 and self.waits is False:
+            return Face.LOST  # whatever a replay does meanwhile
+        if self.replaying:  # the reads of a replay are not counted
+            return Face.UNDER_WAY
         if self.pending is None or self.replaying is None or self.under_way is None:
             return None
-        if self.under_way > 0 or self.replaying:  # the reads of a replay are not counted
-            return Face.UNDER_WAY
         if not self.pending:
             return Face.NONE_PENDING
-        if self.waits is None:
-            return None
-        return Face.ASLEEP if self.waits else Face.LOST
+        return Face.ASLEEP if self.waits else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,7 +176,7 @@ def between_acks(standing: Standing) -> float | None:
 
 def quiet_is_fine(observed: Observed) -> bool:
     """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
-    if observed.now.is_durable is False or owner_of(observed.subscription).kind == COMPACTION:
+    if observed.durable is False or owner_of(observed.subscription).kind == COMPACTION:
         return True
     return observed.backlog.empty is True or observed.nothing_waits
 

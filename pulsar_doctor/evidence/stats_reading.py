@@ -51,11 +51,13 @@ def _moved(observed: Observed) -> bool:
 
 
 def _told(observed: Observed) -> Iterator[ReadSample]:
-    """The samples with internal stats of this subscription."""
+    """The samples that report where the cursor reads, or whether a read is pending."""
     for sample in observed.window.samples:
         internal = sample.internal
         cursor = (internal.cursors or {}).get(observed.subscription) if internal else None
-        if internal is not None and cursor is not None and cursor.read_position is not None:
+        if internal is None or cursor is None:
+            continue
+        if cursor.read_position is not None or cursor.subscription_have_pending_read is not None:
             yield sample, internal, cursor
 
 
@@ -63,14 +65,14 @@ def _state(observed: Observed, told: ReadSample) -> ReadState:
     sample, internal, cursor = told
     subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
     replay = subscription.msg_in_replay if subscription else None
-    position = cursor.read_position
+    position, alone = cursor.read_position, observed.type in SINGLE_ACTIVE
     return ReadState(
         pending=cursor.subscription_have_pending_read,
-        replaying=cursor.subscription_have_pending_replay_read,
+        replaying=False if alone else cursor.subscription_have_pending_replay_read,
         under_way=cursor.pending_read_ops,
         waits=cursor.waiting_read_op,
         unread=None if position is None else entries_from(position, internal),
-        replay=0 if observed.type in SINGLE_ACTIVE else replay,
+        replay=0 if alone else replay,
     )
 
 

@@ -151,7 +151,7 @@ def account(observed: Observed, storing: Storing) -> Account:
         shape = _shape(cursor, internal, ranges, entries)
     told = now.non_contiguous_deleted_messages_ranges_serialized_size
     estimate = None if written is None else record_bytes(written, ranges or (), storing)
-    durable = False if observed.persistent is False else now.is_durable
+    durable = False if observed.persistent is False else observed.durable
     count = _count(observed, written)
     return Account(
         topic=observed.topic,

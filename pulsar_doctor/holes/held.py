@@ -153,15 +153,14 @@ def durable(
 ) -> dict[str, CursorOwner]:
     """Those whose mark-delete counts. told: of subscriptions, what the stats say.
 
-    A durable cursor without a ledger is in state NoLedger; one that is not durable is Open without
-    one (seen on 4.0.8).
+    Where they do not, the cursor itself may tell that it is not durable.
     """
     return {
         name: owners[name]
         for name, cursor in cursors.items()
         if owners[name].kind not in NOT_DURABLE
         and told.get(name) is not False
-        and not (cursor.state == "Open" and cursor.cursor_ledger is None)
+        and cursor.durable is not False
     }
 
 

@@ -105,7 +105,7 @@ def test_batches_of_an_exclusive_consumer_and_the_cursor_beside_it() -> None:
     assert only.unacked_messages == 0
     before, after = (cursor_of("4.0.8-exclusive-batches", at) for at in (0, 1))
     assert (before.mark_delete_position, after.mark_delete_position) == ((156, -1), (156, 0))
-    assert (before.cursor_ledger, after.cursor_ledger) == (None, 157)  # -1: it has none yet
+    assert (before.cursor_ledger, after.cursor_ledger) == (-1, 157)  # it has none yet
     assert (after.read_position, after.messages_consumed_counter) == ((156, 4), 1)
 
 

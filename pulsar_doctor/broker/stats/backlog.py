@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pulsar_doctor.acks.written import parse_written
+from pulsar_doctor.acks.written import Written, parse_written
 from pulsar_doctor.broker.stats.fields import Position
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.broker.stats.sample import Sample
@@ -118,10 +118,10 @@ def backlog_of(samples: Sequence[Sample], name: str, ranges: int | None) -> Back
     now = (samples[-1].topic.subscriptions or {})[name]
     cursors = [(sample, _cursor(sample, name)) for sample in samples]
     internal, cursor = samples[-1].internal, cursors[-1][1]
-    positions, shown = None, 0
-    if internal is not None and cursor is not None and now.is_durable is not False:
+    positions, shown, durable = None, 0, is_durable(now, cursor) is not False
+    if internal is not None and cursor is not None and durable:
         positions = entries_by_positions(internal, cursor)
-    if now.is_durable is not False:
+    if durable:
         shown = _shown_by_stats(samples, name, now)
     if not shown and positions is not None and now.msg_backlog is not None:
         shown = _shown_by_positions(cursors, now.msg_backlog)
@@ -150,26 +150,26 @@ def nothing_waits(internal: InternalStats, cursor: CursorStats) -> bool:
     """Whether all is acknowledged, whatever ledgers and ranges tell.
 
     Nothing lies between mark-delete and the read position, and the read waits for what comes next.
+    The broker counts the entries after mark-delete up to the read position, with that one.
     """
     done, read, last = (
         cursor.mark_delete_position,
         cursor.read_position,
         internal.last_confirmed_entry,
     )
-    if done is None or read is None or not cursor.waiting_read_op:
+    if not cursor.waiting_read_op or (last is not None and read is not None and read <= last):
         return False
-    return read == (done[0], done[1] + 1) and (last is None or last < read)
+    behind = cursor.number_of_entries_since_first_not_acked_message
+    if behind is not None and 0 <= behind <= 1:
+        return last is None or read is not None
+    return done is not None and read is not None and read == (done[0], done[1] + 1)
 
 
 def entries_behind(after: Position, internal: InternalStats, cursor: CursorStats) -> int | None:
     """Entries behind a position that are in no acknowledged range, likewise."""
-    last, written = internal.last_confirmed_entry, cursor.individually_deleted_messages
-    if last is None or written is None:
+    last, ranges = internal.last_confirmed_entry, ranges_of(cursor)
+    if last is None or ranges is None:
         return None
-    try:
-        ranges = parse_written(written)
-    except InputError:
-        return None  # nobody knows what is acknowledged; `holes` says so
     found = entries_between(after, last, internal)
     for ledger, begin, end, entry in ranges:
         if found is None:
@@ -180,6 +180,25 @@ def entries_behind(after: Position, internal: InternalStats, cursor: CursorStats
             acked = entries_between(max(after, (ledger, begin)), (end, entry), internal)
             found = None if acked is None else found - acked
     return found
+
+
+def is_durable(stats: SubscriptionStats, cursor: CursorStats | None) -> bool | None:
+    """Whether the broker keeps its place: by the stats, else by the cursor; None: not reported."""
+    if stats.is_durable is not None or cursor is None:
+        return stats.is_durable
+    return cursor.durable
+
+
+def ranges_of(cursor: CursorStats) -> list[Written] | None:
+    """Acknowledged ranges after mark-delete; None where not reported, or written in no known way.
+
+    `holes` says what is wrong with those that cannot be read.
+    """
+    written = cursor.individually_deleted_messages
+    try:
+        return None if written is None else parse_written(written)
+    except InputError:
+        return None
 
 
 def _cursor(sample: Sample, name: str) -> CursorStats | None:

@@ -5,8 +5,8 @@ stands before the first of its ledger. messages_consumed_counter is entries adde
 was loaded, less the backlog: it grows with every entry acknowledged, in order or not, starts below
 zero where a backlog was loaded (seen: -52), and falls on a seek back.
 
-A non-persistent topic has no ledgers: the broker then writes cursors of zeros without positions
-(seen); such a cursor tells nothing here.
+A non-persistent topic has no ledgers: the broker then writes cursors with 0 as each number and
+without positions (seen); such a cursor tells nothing here. cursor_ledger is -1 where there is none.
 Source: ManagedLedgerInternalStats of pulsar-client-admin-api.
 """
 
@@ -14,12 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 from urllib.parse import unquote_plus
 
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, Position, as_object, epoch_ms
 from pulsar_doctor.broker.stats.typed import value_of
 from pulsar_doctor.errors import InputError
+
+NUMBERS = attrgetter(
+    "pending_read_ops",
+    "messages_consumed_counter",
+    "number_of_entries_since_first_not_acked_message",
+    "cursor_ledger",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,19 @@ class CursorStats:
     total_non_contiguous_deleted_messages_range: int | None = None
     subscription_have_pending_read: bool | None = None
     subscription_have_pending_replay_read: bool | None = None
+
+    @property
+    def durable(self) -> bool | None:
+        """Whether the broker keeps its place; None where that does not follow.
+
+        A durable cursor without a ledger of its own is in state NoLedger. One that is not durable
+        is Open without any (seen on 2.11, 3.3 and 4.0), and Uninitialized on older brokers.
+        """
+        if self.cursor_ledger is None or self.state is None:
+            return None
+        if self.cursor_ledger < 0 and self.state in ("Open", "Uninitialized"):
+            return False
+        return True if self.cursor_ledger > 0 or self.state == "NoLedger" else None
 
     @property
     def last_ledger_switch_timestamp_ms(self) -> int | None:
@@ -133,5 +154,10 @@ def _internal(fields: Fields) -> InternalStats:
 
 
 def _real(cursor: CursorStats) -> CursorStats:
-    unreal = cursor.mark_delete_position is None and cursor.read_position is None
-    return CursorStats() if unreal and cursor.state is None else cursor
+    """The cursor; an empty one where every number is 0, which only a non-persistent topic writes.
+
+    A ledger of a cursor is never 0. Whoever copies a few fields leaves some of these out.
+    """
+    placed = cursor.mark_delete_position or cursor.read_position or cursor.state
+    unreal = not placed and all(number == 0 for number in NUMBERS(cursor))
+    return CursorStats() if unreal else cursor

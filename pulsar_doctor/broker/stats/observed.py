@@ -16,7 +16,9 @@ from pulsar_doctor.broker.stats.backlog import (
     Backlog,
     backlog_of,
     entries_behind,
+    is_durable,
     nothing_waits,
+    ranges_of,
 )
 from pulsar_doctor.broker.stats.bounds import sentence
 from pulsar_doctor.broker.stats.fields import Position, shown
@@ -147,6 +149,11 @@ class Observed:
         return None if internal is None else (internal.cursors or {}).get(self.subscription)
 
     @property
+    def durable(self) -> bool | None:
+        """Whether the broker keeps its place; None where not reported."""
+        return is_durable(self.now, self.cursor_now)
+
+    @property
     def nothing_waits(self) -> bool:
         """Whether the cursor shows that all is acknowledged, and no count of messages denies it.
 
@@ -171,13 +178,13 @@ class Observed:
     @property
     def left(self) -> Between | None:
         """Entries that could be sent now if a consumer had permits; None where not told."""
-        if self.nothing_waits or (self.backlog.empty and self.backlog.counter is None):
+        if self.nothing_waits or self.backlog.empty:
             return Between(0, 0)
         unread, now, entries = self.unread, self.now, self.backlog.entries
         if self.type in SINGLE_ACTIVE:
             if unread is not None:
                 return Between(unread, unread)
-            return None if entries is None else Between(0, max(0, entries))
+            return None if entries is None else self._rest_of(max(0, entries))
         by_backlog = self._left_by_backlog()
         if unread is None:
             return by_backlog
@@ -193,6 +200,35 @@ class Observed:
         ledger, entry = cursor.read_position
         left = entries_behind((ledger, entry - 1), internal, cursor)
         return entries_from(cursor.read_position, internal) if left is None else max(0, left)
+
+    def _rest_of(self, entries: int) -> Between:
+        """What the one active consumer has not been sent of so many entries."""
+        held = self._held_by_cursor()
+        if held is None:
+            return Between(0, entries)
+        return Between(max(0, entries - held.most), max(0, entries - held.least))
+
+    def _held_by_cursor(self) -> Between | None:
+        """Entries that were read and not acknowledged, where both positions are in one ledger.
+
+        Those in acknowledged ranges count for the upper bound where the ranges are not reported.
+        """
+        cursor = self.cursor_now
+        if cursor is None or cursor.read_position is None or cursor.mark_delete_position is None:
+            return None
+        (ledger, read), (done_ledger, done) = cursor.read_position, cursor.mark_delete_position
+        if ledger != done_ledger:
+            return None
+        sent = max(0, read - done - 1)
+        ranges = ranges_of(cursor)
+        if ranges is None and self.acknowledged_ranges != 0:
+            return Between(0, sent)
+        acked = sum(
+            min(end, read - 1) - begin
+            for _, begin, _, end in ranges or ()
+            if done <= begin < read - 1
+        )
+        return Between(max(0, sent - acked), max(0, sent - acked))
 
     def _left_by_backlog(self) -> Between | None:
         """By the backlog, less what is not due, less what consumers hold."""
@@ -212,11 +248,12 @@ class Observed:
         if self.nothing_waits:
             return Between(0, 0)
         if self.type in SINGLE_ACTIVE:
-            if entries is None:
-                return None
-            if unread is not None:
+            if unread is not None and entries is not None:
                 held = max(0, entries - unread)
                 return Between(held, held)
+            by_cursor = self._held_by_cursor()
+            if by_cursor is not None or entries is None:
+                return by_cursor
             return Between(0, max(0, entries))
         if now.unacked_messages is None:
             return None
@@ -231,8 +268,8 @@ class Observed:
             return told
         if cursor.total_non_contiguous_deleted_messages_range is not None:
             return cursor.total_non_contiguous_deleted_messages_range
-        written = cursor.individually_deleted_messages
-        return None if written is None else written.count("..")
+        ranges = ranges_of(cursor)
+        return None if ranges is None else len(ranges)
 
     def _messages_in_one(self) -> int:
         """Messages in an entry, about the most; the broker rounds its average."""

@@ -50,7 +50,6 @@ BY_TYPE: dict[Any, ReadField] = {
 BY_NAME: dict[str, ReadField] = {
     "backlog_size": Fields.at_least_0,
     "client_version": _version,
-    "cursor_ledger": Fields.at_least_0,
     "non_contiguous_deleted_messages_ranges": _ranges,
 }
 

@@ -77,7 +77,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if reads is None or _moves(view, reads) or _held_back(view):
         return
     active = view.served
-    if view.consumers is None or (active and all(each.permits is None for each in active)):
+    nobody_told = view.consumers is None or (active and all(c.permits is None for c in active))
+    if nobody_told and not view.quiet_is_fine:  # nobody waits for what a reader leaves
         yield Unknown(f"{_stands(view)}, and who could receive is not told")
     ready = tuple(consumer for consumer in active if consumer.may_receive)
     if not ready:
