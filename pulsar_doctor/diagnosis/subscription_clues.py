@@ -12,6 +12,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 
+APART = 1.1  # times: two rates that differ by less are about the same
 WIDE = 10_000  # entries: more than consumers hold as a rule
 OF_A_READ = {Face.LOST: "read_lost", Face.ASLEEP: "read_asleep", Face.NONE_PENDING: "no_read"}
 
@@ -37,6 +38,24 @@ def _waiting(view: SubscriptionView) -> Found:
         elif view.backlog_change < 0:
             text = f"the backlog fell by {-view.backlog_change} within {within}"
             yield "backlog_falls", "backlog_change", text
+    elif view.backlog_change is None:
+        yield from _by_rates(view)
+
+
+def _by_rates(view: SubscriptionView) -> Found:
+    """Whether the backlog grew in the broker's last full minute, where no earlier sample tells.
+
+    What is sent again makes no backlog smaller.
+    """
+    came, sent = view.msg_rate_in, view.msg_rate_out
+    if came is None or sent is None or view.backlog is None or view.backlog.empty:
+        return
+    new = max(0.0, sent - (view.msg_rate_redeliver or 0))
+    text = f"{came:.3g} messages a second came in lately, {new:.3g} went out for the first time"
+    if came > APART * new:
+        yield "backlog_grows", "msg_rate_in", text
+    elif new > APART * came:
+        yield "backlog_falls", "msg_rate_in", text
 
 
 def _who(view: SubscriptionView) -> Found:

@@ -77,6 +77,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         else (observed.now.active_consumer_name is not None or None),
         alone=alone_of(observed),
         read_armed=observed.read_armed,
+        msg_rate_in=observed.window.last.topic.msg_rate_in,
         msg_rate_out=_rate(observed, "msg_rate_out"),
         message_ack_rate=_rate(observed, "message_ack_rate"),
         msg_rate_redeliver=observed.now.msg_rate_redeliver,

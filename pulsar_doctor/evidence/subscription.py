@@ -97,8 +97,8 @@ class SubscriptionView:
     delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
     nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
     attached now; None where that is not told. alone: where nobody is. read_armed: whether the
-    cursor reads, or waits for entries, which it does for a consumer only. msg_rate_out,
-    message_ack_rate, msg_rate_redeliver: messages a second, of the broker's last full minute.
+    cursor reads, or waits for entries, which it does for a consumer only. msg_rate_in: of the
+    topic. All rates are messages a second, of the broker's last full minute.
     """
 
     topic: str
@@ -139,6 +139,7 @@ class SubscriptionView:
     attended: bool | None = None
     alone: Alone | None = None
     read_armed: bool | None = None
+    msg_rate_in: float | None = None
     msg_rate_out: float | None = None
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None

@@ -64,3 +64,30 @@ def test_a_clue_that_was_not_measured_yet_has_the_weight_1() -> None:
     for case in (case for group in cases_of(view, HYPOTHESES, {}) for case in group):
         bare = {case.of.code: {"": -0.5}}
         assert case.total(bare) == pytest.approx(-0.5 + sum(sign for _, sign in case.signs))
+
+
+@pytest.mark.parametrize(
+    ("rate_in", "rates", "keys"),
+    [
+        (30.0, {"msgRateOut": 12.0}, {"backlog_grows"}),
+        (30.0, {"msgRateOut": 0.0}, {"backlog_grows"}),
+        (12.0, {"msgRateOut": 30.0}, {"backlog_falls"}),
+        (12.0, {"msgRateOut": 30.0, "msgRateRedeliver": 29.0}, {"backlog_grows"}),  # of old ones
+        (12.0, {"msgRateOut": 12.5}, set()),  # about the same
+        (0.0, {"msgRateOut": 0.0}, set()),
+        (None, {"msgRateOut": 12.0}, set()),
+        (30.0, {}, set()),
+        (30.0, {"msgRateOut": 12.0, "msgBacklog": 0}, set()),
+    ],
+)
+def test_the_rate_of_what_comes_tells_whether_the_backlog_grows(
+    rate_in: float | None, rates: dict[str, float], keys: set[str]
+) -> None:
+    view = view_of(rates, topic={"msgRateIn": rate_in})
+    assert of_subscription(view).keys() & {"backlog_grows", "backlog_falls"} == keys
+
+
+def test_earlier_samples_tell_that_better_than_a_rate() -> None:
+    grown = {"msgRateOut": 12.0, "msgBacklog": [5000, 4000]}
+    view = view_of(grown, samples=["0s", "5s"], clock="told", topic={"msgRateIn": 30.0})
+    assert of_subscription(view).keys() & {"backlog_grows", "backlog_falls"} == {"backlog_falls"}

@@ -37,6 +37,7 @@ BOUNDS: Mapping[str, LeastMost] = {
     "draining_hashes_count": COUNTS,
     "non_contiguous_deleted_messages_ranges": COUNTS,
     "non_contiguous_deleted_messages_ranges_serialized_size": COUNTS,
+    "msg_rate_in": RATE,
     "msg_rate_out": RATE,
     "msg_rate_redeliver": RATE,
     "message_ack_rate": RATE,

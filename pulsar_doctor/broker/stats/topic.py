@@ -164,6 +164,7 @@ class TopicStats:
     storage_size: int | None = None
     backlog_size: int | None = None
     ongoing_txn_count: int | None = None
+    msg_rate_in: float | None = None
     owner_broker: str | None = None
     publishers: tuple[PublisherStats, ...] | None = None
     subscriptions: Mapping[str, SubscriptionStats] | None = None

@@ -12,9 +12,10 @@ A healthy reader passes through each of these flags, and one sample can be stale
 `samples` or more with the same picture, over at least `still_for`, in each of which a consumer
 could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
 was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Where
-nobody is told who could receive, a rate above 0 says that messages go out. Acks
-of what was delivered before do not count as movement, where the read position is told. A consumer
-that connected or asked within `still_for` is not waited for yet. Internal stats of the last sample
+neither a clock nor an earlier sample tells more, a rate above 0 says that messages go out, if it is
+not known who could receive, or if all that was sent in that minute was acknowledged too. Acks of
+what was delivered before do not count as movement, where the read position is told. A consumer that
+connected or asked within `still_for` is not waited for yet. Internal stats of the last sample
 alone do, where nothing was delivered in as many samples of the topic, or for `retried_within`, and
 what is unread was there before: a healthy reader passes through these flags only on its way to a
 delivery.
@@ -57,6 +58,7 @@ from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
+KEPT_UP = 0.95  # of the rate out: both are of one minute, and acks come a moment later
 SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the client reads or not
 THRESHOLDS = (
     Threshold("samples", 3.0, "samples", "fewer with the same picture do not decide"),
@@ -122,8 +124,19 @@ class Case:
 def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
     """Whether anything was delivered or read, or has been just now."""
     sent = view.delivered or any(consumer.delivered for consumer in view.consumers or ())
-    by_rate = view.consumers is None and view.sent_by_rate
+    by_rate = view.sent_by_rate and (view.consumers is None or _kept_up(view))
     return bool(sent) or reads.moved or view.just_delivered or by_rate
+
+
+def _kept_up(view: SubscriptionView) -> bool:
+    """Whether all that was sent within the last full minute was acknowledged, and nobody is full.
+
+    So it went well as of that minute; a read that stands since then is younger.
+    """
+    sent, acked = view.msg_rate_out or 0, view.message_ack_rate or 0
+    return acked >= KEPT_UP * sent and all(
+        consumer.may_receive and consumer.holds_nothing for consumer in view.served
+    )
 
 
 def _stands(view: SubscriptionView) -> str:
