@@ -118,7 +118,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         works=starving.working or in_rhythm(starving),
         done=_done(standing),
         done_in_life=returned_in_life(now),
-        never_acked=_never_acked(now),
+        never_acked=_never_acked(standing),
         holds_since=_holds_since(standing),
         drain_seconds=_drain(standing),
         since_delivery=standing.since(now.last_consumed_timestamp_ms),
@@ -196,10 +196,33 @@ def _blocked_throughout(standing: Standing) -> bool:
     return all(c.blocked_consumer_on_unacked_msgs for c in values if c is not None)
 
 
-def _never_acked(now: ConsumerStats) -> bool | None:
+def _never_acked(standing: Standing) -> bool | None:
+    """By the moment of its last ack; else where it holds all that it was ever sent."""
+    now = standing.now
     if now.last_acked_timestamp_ms is not None:
         return False
-    return True if "last_acked_timestamp_ms" in now.never else None
+    if "last_acked_timestamp_ms" in now.never:
+        return True
+    singles = (now.avg_messages_per_entry or 1) <= 1  # of a batch a part may be acknowledged
+    none_came_back = standing.returned_in_life == 0 or _holds_all(standing)
+    return True if singles and none_came_back and now.msg_out_counter else None
+
+
+def _holds_all(standing: Standing) -> bool:
+    """Whether published, sent and not acknowledged are one number, with nothing left to send.
+
+    Exclusive and Failover do not count what a consumer holds. All that was published since the
+    topic was loaded was sent, and nothing else was; and as much is not acknowledged.
+    """
+    observed, out = standing.observed, standing.now.msg_out_counter
+    if observed.type not in SINGLE_ACTIVE or len(observed.consumers) > 1:
+        return False
+    left, topic = observed.left, observed.window.last.topic
+    return (
+        left is not None
+        and left.most == 0
+        and out == topic.msg_in_counter == observed.now.msg_out_counter == observed.backlog.entries
+    )
 
 
 def _holds_since(standing: Standing) -> Age | None:

@@ -30,6 +30,7 @@ from pulsar_doctor.broker.samples.files import (
 from pulsar_doctor.broker.samples.parts import internal_around, stats_around
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.cursors import owner_of
+from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.internal import (
     InternalStats,
     internal_stats,
@@ -103,7 +104,7 @@ def plain_stats(document: Any, name: str) -> Plain:
     document = subscriptions_of(stats_around(document))
     if by_topic(document):
         with located(called(name)):
-            named = {topic: topic_stats(document[topic]) for topic in document}
+            named = {topic: completed(topic_stats(document[topic])) for topic in document}
         return Plain(name, PARTITIONS, {t: Sample(None, told) for t, told in named.items()})
     strange, kind = stranger(document), kind_of(document)
     if strange:
@@ -157,9 +158,11 @@ def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
 
 def _stats(document: Any, kind: str) -> Mapping[str, TopicStats]:
     if kind == TOPIC:
-        return {UNNAMED: topic_stats(document)}
+        return {UNNAMED: completed(topic_stats(document))}
     stats = partitioned_stats(document)
-    return {UNNAMED: stats.totals} if kind == TOTALS else stats.partitions or {}
+    if kind == TOTALS:
+        return {UNNAMED: stats.totals}
+    return {name: completed(each) for name, each in (stats.partitions or {}).items()}
 
 
 def timed(files: Sequence[Plain], at_ms: int, interval_ms: int | None) -> list[Plain]:
