@@ -115,6 +115,7 @@ def of_files(
     checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples, files=names)
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
     checkup.notes += judge.gone(read.windows)
+    checkup.incomplete = read.incomplete
     return checkup
 
 

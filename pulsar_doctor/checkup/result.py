@@ -76,6 +76,7 @@ class Checkup:
     trace_notes: sentences on a trace as a whole, above all what is missing from it.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
     guess_ms: when they may have been taken, by the last one's own time.
+    incomplete: why subscriptions may be missing from what was read, in sentences; () if none are.
     process: what was looked at, of `examine`. skipped: codes of causes that were left out.
     """
 
@@ -92,6 +93,7 @@ class Checkup:
     files: tuple[str, ...] = ()
     taken: Taken | None = None
     guess_ms: int | None = None
+    incomplete: tuple[str, ...] = ()
     process: ProcessTold | None = None
     skipped: tuple[str, ...] = ()
     _counts: Counter[Status] = field(default_factory=Counter)

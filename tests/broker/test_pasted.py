@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import re
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from pulsar_doctor.broker.samples.mending import (
 from pulsar_doctor.broker.samples.pasted import (
     ANOTHER,
     AROUND,
+    BOTH,
+    CLOCK,
+    COLOURS,
     MARKS,
     PART,
     SPACES,
@@ -38,6 +43,13 @@ BILLING = {"msgBacklog": 30, "type": "Shared", "isDurable": True, "consumers": [
 STATS = {"msgInCounter": 41, "subscriptions": {"billing": BILLING}}
 LONG = json.dumps(STATS, indent=2)
 TOPIC = "persistent://shop/web/orders"
+
+
+def coloured(escape: str) -> str:
+    """As `jq -C` prints it."""
+    key, plain, end = f"{escape}34;1m", f"{escape}0;39m", f"{escape}0m"
+    text = re.sub(r'("\w+"):', rf"{key}\1{end}{escape}1;39m:{end}", LONG).replace("\\", "")
+    return re.sub(r"\b(\d+|true|null)(?=[,\n])", rf"{plain}\1{end}", text)
 
 
 def lines(text: str, before: str) -> str:
@@ -56,6 +68,14 @@ def lines(text: str, before: str) -> str:
         (f"`{json.dumps(STATS)}`", {MARKS}),
         (LONG.replace("\n    }", ",\n    }").replace("null", "null,"), {COMMAS}),
         (LONG.replace('"', "“", 1).replace('"', "”", 1), {QUOTES}),
+        (LONG.replace('"', "”"), {QUOTES}),  # as some languages and programs write both
+        (LONG.replace('"', "’"), {QUOTES}),
+        (re.sub('"([^"]*)"', "«\\1»", LONG), {QUOTES}),
+        (re.sub('"([^"]*)"', "‘\\1’", LONG), {QUOTES}),
+        (re.sub('"([^"]*)"', "„\\1“", LONG), {QUOTES}),
+        (coloured("\x1b["), {COLOURS}),
+        (coloured("^[["), {COLOURS}),  # as a viewer shows the sign of escape
+        (coloured("["), {COLOURS}),  # as a form of the web leaves it
         (LONG.replace("  ", "\u00a0 "), {SPACES}),
         (LONG[1:].strip().removesuffix("}"), {PART, CUT}),
         (f"We ask for {{tenant}}/{{namespace}} and get:\n{LONG}", {AROUND}),
@@ -66,6 +86,8 @@ def lines(text: str, before: str) -> str:
         (lines(LONG, "+"), {MARKS}),
         (lines(LONG, "| "), {MARKS}),
         ("\n".join(f"{at:3} {line}" for at, line in enumerate(LONG.splitlines(), 7)), {MARKS}),
+        ("\n".join(f"{at}:{line}" for at, line in enumerate(LONG.splitlines(), 1)), {MARKS}),
+        ("\n".join(f"{at}\n{line}" for at, line in enumerate(LONG.splitlines(), 1)), {MARKS}),
         (f"{{code:json}}\n{LONG}\n{{code}}", {MARKS}),
         (LONG.replace('"', '\\"'), {MARKS}),
         (json.dumps(LONG), {SPACES}),
@@ -376,3 +398,128 @@ def test_how_each_file_was_read_is_said(tmp_path: Path) -> None:
     first, second, _ = found.notes
     assert first == f"{stats} is no JSON as it stands, and is read so: {AROUND}"
     assert second == f"{internal} is no JSON as it stands, and is read so: {CUT}"
+
+
+INTERNAL = {
+    "entriesAddedCounter": 30,
+    "lastConfirmedEntry": "3:90",
+    "cursors": {"billing": {"markDeletePosition": "3:4", "readPosition": "3:8"}},
+}
+DATED = "2026-08-01T10:00:05+02:00"
+TAKEN_MS = 1_785_571_205_000
+
+
+def read_position(found: Any) -> Any:
+    return found.windows[0].window.last.internal.cursors["billing"].read_position
+
+
+STATS_IN = {"msgRateIn": 1.5} | STATS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{json.dumps(STATS_IN)}\n{json.dumps(INTERNAL)}",
+        f"{json.dumps(INTERNAL)}\n{json.dumps(STATS_IN)}",
+        f"$ stats\n{json.dumps(STATS_IN, indent=1)}\n$ more\n{json.dumps(INTERNAL, indent=1)}\n",
+        json.dumps([STATS_IN, INTERNAL]),
+    ],
+)
+def test_stats_and_internal_stats_in_one_file_go_together(tmp_path: Path, text: str) -> None:
+    found, _ = read_of(tmp_path, text)
+    assert read_position(found) == (3, 8)
+    assert [*found.windows[0].window.last.topic.subscriptions] == ["billing"]
+    assert not text.startswith(("{", "$")) or BOTH in found.notes[0]
+    (tmp_path / "both").write_text(text)
+    alone = read([], [str(tmp_path / "both")])
+    assert read_position(alone) == (3, 8)
+
+
+def test_a_list_of_one_answer_is_that_answer(tmp_path: Path) -> None:
+    found, _ = read_of(tmp_path, [STATS])
+    assert found.windows[0].window.last.topic.subscriptions["billing"].msg_backlog == 30
+
+
+def with_permits(permits: int, since: str) -> Any:
+    worker = WORKER | {"availablePermits": permits, "connectedSince": since}
+    return {"subscriptions": {"billing": BILLING | {"consumers": [worker]}}}
+
+
+def test_a_list_of_answers_is_several_samples_where_a_connection_is_in_all(tmp_path: Path) -> None:
+    found, _ = read_of(tmp_path, [with_permits(7, DATED), with_permits(4, DATED)])
+    samples = found.windows[0].window.samples
+    permits = [s.topic.subscriptions["billing"].consumers[0].available_permits for s in samples]
+    assert permits == [7, 4]
+    other = "2026-08-01T10:00:06+02:00"
+    with pytest.raises(InputError, match="nothing shows that all are of one topic"):
+        read_of(tmp_path, [with_permits(7, DATED), with_permits(4, other)])
+
+
+def test_stats_and_internal_stats_may_stand_under_a_short_name(tmp_path: Path) -> None:
+    found, *_ = read_of(tmp_path, {"orders": STATS}, {"orders": INTERNAL})
+    assert found.windows[0].topic == "orders"
+    assert read_position(found) == (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("before", "taken_ms"),
+    [
+        ("HTTP/1.1 200 OK\nDate: Sat, 01 Aug 2026 08:00:05 GMT\nContent-Type: x\n\n", TAKEN_MS),
+        ("> GET /admin\n< date: Sat, 01 Aug 2026 08:00:05 GMT\n<\n", TAKEN_MS),
+        (f"{DATED} INFO stats of orders:\n", TAKEN_MS),
+        ("2026-08-01 08:00:05,250Z [main] ", TAKEN_MS + 250),
+        ("2026-08-01 08:00:05.25+0000\n\n", TAKEN_MS + 250),
+        ("2026-08-01 08:00:05 INFO stats: ", None),  # in which zone?
+        (f"{DATED} it began\nand an hour later:\n", None),  # another moment
+        ("Date: yesterday, about noon or so\n", None),
+    ],
+)
+def test_a_time_in_front_of_it_is_when_it_was_taken(
+    tmp_path: Path, before: str, taken_ms: int | None
+) -> None:
+    found, _ = read_of(tmp_path, f"{before}{LONG}")
+    last = found.windows[0].window.last
+    assert (last.taken_ms, last.now_told) == (taken_ms, taken_ms is not None)
+    assert (CLOCK in found.notes[0]) == (taken_ms is not None)
+    assert any("--at" in note for note in found.notes) == (taken_ms is None)
+    stated = read([str(tmp_path / "0")], at_ms=TAKEN_MS + 5)
+    assert stated.windows[0].window.last.taken_ms == TAKEN_MS + 5
+
+
+def test_files_with_their_own_times_need_no_interval_and_no_order(tmp_path: Path) -> None:
+    names = []
+    for name, at in (("b", "08:00:35"), ("a", "08:00:05")):
+        names.append(str(tmp_path / name))
+        Path(names[-1]).write_text(f"2026-08-01T{at}Z\n{LONG}")
+    found = read(names)
+    assert found.span_ms == 30_000
+    assert not any("--interval" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (LONG, None),
+        (f'{LONG[:-2]}, "replication": {{}}', None),
+        (LONG[: LONG.index("subscriptions") - 3], "holds no subscriptions"),
+        (LONG[: LONG.index("consumers")], "is cut off within its subscriptions"),
+        ('{"msgInCounter": 41, "subscriptions": {}}', None),
+        ('{"msgInCounter": 41}', "holds no subscriptions"),
+    ],
+)
+def test_a_document_that_may_lack_subscriptions_is_called_incomplete(
+    tmp_path: Path, text: str, why: str | None
+) -> None:
+    found, name = read_of(tmp_path, text)
+    assert found.incomplete == (() if why is None else (f"{name} {why}",))
+
+
+@pytest.mark.parametrize("sign", ["[0m", "1\n", "{'", "“”", "\x1b[", "topic ", "Date: x\n"])
+def test_reading_takes_no_longer_than_the_text_is_long(sign: str) -> None:
+    def seconds(text: str) -> float:
+        began = time.process_time()
+        with suppress(InputError):
+            document_in(text.encode(), "s")
+        return time.process_time() - began
+
+    assert seconds(sign * (400_000 // len(sign))) < 3

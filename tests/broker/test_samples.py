@@ -806,12 +806,19 @@ def test_options_that_do_not_fit(put: Put) -> None:
         (b" \n\n", "FILE is empty"),
         (gzip.compress(b"", mtime=0), "FILE is empty"),
         (b"\x80\x00\xff garbage", "FILE is no JSON that can be read: "),
-        (b"Topic not found", "FILE is no JSON that can be read: "),
+        (b"Topic a/b/c not found\n\nReason: Topic a/b/c not found",
+         "FILE is no JSON that can be read: Expecting value: line 1 column 1 (char 0); it says "
+         '"Topic a/b/c not found"; expected is what `pulsar-admin topics stats` or '),
+        (b"HTTP 404 Not Found", "FILE is no JSON that can be read: Expecting value: line 1 column 1"
+         ' (char 0); it says "HTTP 404 Not Found"; expected is '),
+        (b"we see\nnothing", "FILE is no JSON that can be read: Expecting value: line 1 column 1 "
+         '(char 0); it begins with "we see"; expected is what `pulsar-admin topics stats` or '),
         (json.dumps(STATS).replace(":", "=", 1), "FILE is no JSON that can be read: "),
         ('{"subscriptions": {"s": {"consumers": [', "FILE is no JSON that can be read: "),
         (PACKED[:-9], "FILE is cut off: its compressed "),
         (b"\x1f\x8bgarbage, not gzip", "FILE is damaged: "),
-        ([STATS], "FILE is a list; --stats takes the output of `topics stats`"),
+        ([], "FILE is a list; --stats takes the output of `topics stats`"),
+        ([STATS, {"subscriptions": {}}], "FILE is a list of 2 answers, and nothing shows that all"),
         ("5", "FILE is no object of JSON; --stats takes"),
         ("{}", "FILE is an empty object; --stats takes"),
         ({"reason": "Topic not found"}, "FILE is a broker's refusal: Topic not found; --stats"),

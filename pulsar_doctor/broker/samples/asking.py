@@ -23,9 +23,9 @@ from pulsar_doctor.broker.samples.plain import (
     cursors_alone,
     in_time,
     left_out,
+    of_document,
     once,
     plain_internal,
-    plain_stats,
     plain_windows,
     timed,
 )
@@ -33,6 +33,7 @@ from pulsar_doctor.broker.samples.saved import Saved, read_saved
 from pulsar_doctor.broker.stats.fields import epoch_ms
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many
 
@@ -40,6 +41,7 @@ NO_TIME = (
     "it is not known when the last file was taken, so every age is the least it can be; "
     "give the time with --at"
 )
+AT_IS_EARLY = "--at lies before moments of the last file; every age is the least it can be"
 NO_DISTANCE = (
     "it is not known how far apart the files were taken (--interval tells); what grew between them "
     "is used, and a pace only between acks whose moments they hold"
@@ -48,10 +50,14 @@ NO_DISTANCE = (
 
 @dataclass(frozen=True, slots=True)
 class ReadSamples:
-    """The windows, by topic and partition. notes: what the reader of the verdict should know."""
+    """The windows, by topic and partition. notes: what the reader of the verdict should know.
+
+    incomplete: why subscriptions may be missing, a sentence for each reason; none: none are.
+    """
 
     windows: tuple[TopicWindow, ...]
     notes: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
     @property
     def samples(self) -> int:
@@ -89,7 +95,7 @@ def read(
     """
     check_names(stats_files, internal_files)
     contents = [stats_content(name, topics) for name in stats_files]
-    plain = [content for content in contents if isinstance(content, Plain)]
+    plain = [each for content in contents if not isinstance(content, Saved) for each in content]
     saved = [content for content in contents if isinstance(content, Saved)]
     if not contents:
         alone = [cursors_alone(*_internal(name)) for name in internal_files]
@@ -127,13 +133,16 @@ def _of_plain(
             f"{many(len(given) - len(files), 'file')} with the numbers of another one left out: "
             "without --interval that shows no time in which nothing moved"
         )
-    elif len(files) > 1 and interval_ms is None:
+    elif any(window.span_ms is None for window in _several(windows)):
         notes.append(NO_DISTANCE)
-    if at_ms is None:
-        notes.append(NO_TIME)
-    elif not all(each.window.last.now_told for each in windows):
-        notes.append("--at lies before moments of the last file; every age is the least it can be")
-    return ReadSamples(tuple(windows), tuple(notes))
+    if not all(each.window.last.now_told for each in windows):
+        notes.append(NO_TIME if at_ms is None else AT_IS_EARLY)
+    return ReadSamples(tuple(windows), tuple(notes), tuple(files[-1].incomplete))
+
+
+def _several(windows: Sequence[TopicWindow]) -> Iterator[Window]:
+    """Those of more than one sample."""
+    return (each.window for each in windows if len(each.window.samples) > 1)
 
 
 def check_names(stats_files: Sequence[str], internal_files: Sequence[str]) -> None:
@@ -151,14 +160,17 @@ def check_names(stats_files: Sequence[str], internal_files: Sequence[str]) -> No
         raise InputError(f"{called(twice[0])} is given twice; give each file once")
 
 
-def stats_content(name: str, topics: Sequence[str]) -> Plain | Saved:
-    """A file of `--stats`. topics: which to take of a file that `--save` wrote."""
+def stats_content(name: str, topics: Sequence[str]) -> list[Plain] | Saved:
+    """A file of `--stats`: its samples. topics: which to take of a file that `--save` wrote."""
     with _begun(name) as (stream, line, schema):
         if schema is not None:
             return read_saved(stream, name, schema, topics)
         read = document_in(whole(stream, name, line), name)
-    plain = plain_stats(read.document, name)
-    return replace(plain, notes=read.notes, guess_ms=changed_ms(name))
+    plain = of_document(read.document, name)
+    last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name))
+    if read.taken_ms is not None:
+        last = last.at(read.taken_ms)
+    return [*plain[:-1], last.cut_off(name, read.document) if read.cut else last]
 
 
 def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain]:

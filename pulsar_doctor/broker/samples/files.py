@@ -30,6 +30,8 @@ INTERNAL_FIELDS = frozenset({"cursors", "ledgers", "lastConfirmedEntry", "entrie
 SUBSCRIPTION_FIELDS = frozenset(
     {"msgBacklog", "consumers", "unackedMessages", "msgRateRedeliver", "msgRateExpired"}
 )
+ANSWER_FIELDS = INTERNAL_FIELDS | {"subscriptions", "publishers", "msgRateIn"}
+NOT_NAMES = ANSWER_FIELDS | {"partitions", "replication", "metadata"}  # of topics
 CURSOR_FIELDS = frozenset({"markDeletePosition", "readPosition", "individuallyDeletedMessages"})
 
 
@@ -131,10 +133,13 @@ def schema_of(line: bytes) -> str | None:
 
 
 def by_topic(document: Any) -> bool:
-    """Whether it is of several topics, or of one, by their full names."""
-    if not isinstance(document, Mapping) or not document:
+    """Whether it is of several topics, or of one, by their names."""
+    if not isinstance(document, Mapping) or not document or document.keys() & NOT_NAMES:
         return False
-    return all("://" in name and isinstance(one, Mapping) for name, one in document.items())
+    return all(
+        isinstance(one, Mapping) and ("://" in name or one.keys() & ANSWER_FIELDS)
+        for name, one in document.items()
+    )
 
 
 def subscriptions_of(document: Any) -> Any:

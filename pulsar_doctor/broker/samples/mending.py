@@ -20,7 +20,12 @@ ALONE = "Exclusive"  # its consumer is the only one
 
 SPACE = re.compile(r"(?:[\s\u00a0\ufeff]+|/\*.*?\*/|//[^\n]*|#[^\n]*)*", re.DOTALL)
 COMMENT = re.compile(r"/\*|//|#")
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[“„](?:[^"“”\\]|\\.)*["”]', re.DOTALL)
+TYPOGRAPHIC = "“”„«»‘’‚"
+QUOTED = f'"{TYPOGRAPHIC}'  # signs with which a string begins, but for the single one
+STRING = re.compile(
+    r'"(?:[^"\\]|\\.)*"|[“”„«»](?:[^"“”„«»\\]|\\.)*["“”«»]|[‘’‚](?:[^\'"‘’‚\\]|\\.)*[‘’\']',
+    re.DOTALL,
+)
 SINGLE = re.compile(r"'((?:[^'\\\n]|\\.)*)'")
 PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 PYTHON = {"True": True, "False": False, "None": None}
@@ -29,7 +34,7 @@ NAME_OF_FIELD = re.compile(r"[A-Za-z_]\w*(?=\s*[:=])")
 NAME_OF_JAVA = re.compile(r"[^=,(){}]+(?==)")
 VALUE_OF_JAVA = re.compile(r"[^,(){}\[\]]*")
 CLASS = re.compile(r"[A-Z]\w*\(")
-NO_VALUE = re.compile(r"[^\s,\[\]{}()\"“„'][^,\n\[\]{}()\"“„']*")
+NO_VALUE = re.compile(rf"[^\s,\[\]{{}}()'{QUOTED}][^,\n\[\]{{}}()'{QUOTED}]*")
 DOTS = re.compile(r"\.{2,}|…")
 ENDS = {"{": "}", "[": "]", "(": ")"}
 CLOSING = ("}", "]", ")", "")
@@ -71,7 +76,7 @@ class Mending:
         start = self.text[self.at]
         if start in "{[":
             return self._inner(levels, ENDS[start], name, java)
-        if start in '"“„':
+        if start in QUOTED:
             return self._string()
         if start == "'":
             return self._single()
@@ -137,7 +142,7 @@ class Mending:
         if start == "'":
             return self._single()
         bare = NAME_OF_JAVA if java else NAME_OF_FIELD
-        if start not in ('"', "“", "„") and (match := bare.match(self.text, self.at)):
+        if start not in tuple(QUOTED) and (match := bare.match(self.text, self.at)):
             self.at = match.end()
             self.space()
             self.done.update(() if java else (SINGLES,))
@@ -149,7 +154,7 @@ class Mending:
     def _string(self) -> Any:
         match = STRING.match(self.text, self.at)
         if match is None:
-            if self.text[self.at : self.at + 1] not in ('"', "“", "„"):
+            if self.text[self.at : self.at + 1] not in tuple(QUOTED):
                 raise ValueError(f"no string at {self.at}")
             return self._cut()
         self.at = match.end()

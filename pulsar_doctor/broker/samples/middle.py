@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsar_doctor.broker.samples.mending import NOT_ALL, NOTHING, UNTOLD, Mending, as_object
+from pulsar_doctor.broker.samples.mending import (
+    NOT_ALL,
+    NOTHING,
+    QUOTED,
+    UNTOLD,
+    Mending,
+    as_object,
+)
 from pulsar_doctor.broker.samples.parts import are_consumers, is_consumer, name_of
 
 
@@ -20,7 +27,7 @@ def from_the_middle(reading: Mending, levels: int) -> Any:
     while closed and reading.at < len(reading.text):
         comma = reading.passed(",")
         sign = reading.text[reading.at : reading.at + 1]
-        if sign == "}" or (comma and sign in ('"', "'", "“")):
+        if sign == "}" or (comma and sign in tuple(f"'{QUOTED}")):
             inner, closed = _object_around(reading, levels, inner)
         elif (sign == "]" or (comma and sign in ("{", "["))) and isinstance(inner, dict):
             inner, closed = _list_around(reading, levels, inner)

@@ -15,6 +15,7 @@ from pulsar_doctor.broker.samples.files import (
     by_topic,
 )
 from pulsar_doctor.broker.samples.mending import CONSUMERS, UNTOLD
+from pulsar_doctor.errors import InputError
 
 UNNAMED_PART = "unknown"
 SUBSCRIPTIONS, CURSORS = "subscriptions", "cursors"
@@ -47,6 +48,33 @@ def is_subscription(part: Any) -> bool:
 def is_cursor(part: Any) -> bool:
     """Whether it is the object of one cursor."""
     return _has(part, CURSOR_FIELDS) and not _has(part, INTERNAL_FIELDS)
+
+
+def is_internal(part: Any, levels: int = 3) -> bool:
+    """Whether it is of a topic's ledgers and cursors, or a part of that.
+
+    levels: as deep as that may stand: under `partitions` and the name of one.
+    """
+    if (
+        levels == 0
+        or not isinstance(part, Mapping)
+        or _has(part, OF_TOPIC - {"partitions"} | {"msgRateIn"})
+    ):
+        return False
+    if _has(part, INTERNAL_FIELDS | CURSOR_FIELDS):
+        return True
+    return any(is_internal(one, levels - 1) for one in part.values() if isinstance(one, Mapping))
+
+
+def answers_of(document: Any) -> tuple[list[Any], Any | None]:
+    """Stats, and internal stats, of a document that is a list of answers, or one of them."""
+    if not isinstance(document, list) or are_consumers(document):
+        return ([], document) if is_internal(document) else ([document], None)
+    internal = [one for one in document if is_internal(one)]
+    stats = [one for one in document if not is_internal(one)]
+    if len(internal) > 1:
+        raise InputError(f"it is a list of {len(internal)} answers of stats-internal; give one")
+    return stats, internal[0] if internal else None
 
 
 def are_consumers(part: Any) -> bool:
@@ -96,7 +124,9 @@ def tells_something(document: Any) -> bool:
         return True
     if _has(document, OF_TOPIC | CURSOR_FIELDS | INTERNAL_FIELDS | {"msgRateIn"}):
         return True
-    each = document.values() if isinstance(document, Mapping) else ()
+    each = document.values() if isinstance(document, Mapping) else document
+    if not isinstance(document, Mapping | list):
+        return False
     return any(tells_something(one) for one in each if isinstance(one, Mapping | list))
 
 

@@ -4,10 +4,14 @@ Only where the text is no JSON as it stands. Nothing is invented: what is not wh
 that it counts as not told, and each thing that was done is said. Left out are
 
 - text before and behind the first answer, marks of quotation (`> `), of changes (`+`), of code, of
-  HTML, and numbers of lines;
+  HTML, colours of a terminal, and numbers of lines;
 - commas too many, comments, and `...` that stands for something (also a list or object of nothing
   else: it is not an empty one);
 - in a text that is cut off, the value that it is cut in, and a list or object that has just begun.
+
+Internal stats behind the stats, or in front of them, are read with them: the result is a list of
+both. A time in front of the answer is when it was taken: the `Date:` of `curl -i`, or that of the
+line just before, as of a log, where it has a zone.
 
 An answer that begins in the middle is read from its first field on: what was around that is known
 by what stands in it. What is no JSON at all may be written as YAML is. What is wrong in any other
@@ -20,23 +24,39 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from email.utils import parsedate_to_datetime
+from itertools import islice, pairwise
 from typing import Any
 
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.indented import indented
-from pulsar_doctor.broker.samples.mending import Mending
+from pulsar_doctor.broker.samples.mending import CUT, QUOTED, Mending
 from pulsar_doctor.broker.samples.middle import from_the_middle
-from pulsar_doctor.broker.samples.parts import tells_something
-from pulsar_doctor.broker.stats.fields import document_of
+from pulsar_doctor.broker.samples.parts import is_internal, tells_something
+from pulsar_doctor.broker.stats.fields import document_of, epoch_ms, shown
 from pulsar_doctor.errors import InputError
 
 DEEPEST = 32  # levels; a broker writes less than ten
 MOST_BYTES = 16_000_000  # of a text that is read so, character by character
+SHOWN_BYTES = 4000  # of a text that holds no answer, in which its reason is looked for
+LINE_MOST = 500  # characters in front of an answer, in which its time is looked for
 MOST_BEGINNINGS = 40  # places where an answer may begin
 
 BEGINNING = re.compile(
-    r'\{|\[(?=\s*\{)|[A-Z]\w*Impl\(|["“][^"“”\n]{1,200}["”]\s*:|\'[^\'\n]{1,200}\'\s*:'
+    rf"\{{|\[(?=\s*\{{)|[A-Z]\w*Impl\(|[{QUOTED}][^{QUOTED}\n]{{1,200}}[{QUOTED}]\s*:"
+    r"|'[^'\n]{1,200}'\s*:"
+)
+# With the sign of escape, as a terminal shows it, or without any.
+COLOUR = re.compile(r"(?:\x1b|\^\[|␛)\[[0-9;]{0,20}[A-Za-z]|\[(?:[0-9]{1,3};){0,4}[0-9]{1,3}m")
+DATE = re.compile(r"^[<>*\s]{0,9}date:[ \t]*([^\n\r]{10,60})", re.IGNORECASE | re.MULTILINE)
+MOMENT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?"
+    r" ?(Z|[+-][0-9]{2}:?[0-9]{2})"
+)
+REFUSAL = re.compile(
+    r"(?:topic|partition|subscription|namespace|tenant)\b[^\n]{0,300}?\bnot (?:found|exist)"
+    r"[^\n]{0,60}|HTTP(?:/[0-9.]{1,3})?[ :]{1,2}[45][0-9]{2}\b[^\n]{0,60}",
+    re.IGNORECASE,
 )
 FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|\{(?:code|noformat)(?::[^}]*)?\}).*$", re.MULTILINE)
 TAG = re.compile(r"</?(?:br|pre|code|p|div|span|li|details|summary)(?:\s[^<>]*)?/?>", re.IGNORECASE)
@@ -46,11 +66,17 @@ ENTITY = re.compile(r"&(?:quot|nbsp|#34|#39|#x22|#x27|lt|gt|amp);")
 BEFORE_LINES = (
     re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE),
     re.compile(r"^[ \t]*(?:[|+│][ \t]?)", re.MULTILINE),
-    re.compile(r"^[ \t]*[0-9]{1,6}[:|.)]?(?=[ \t]|$)", re.MULTILINE),
+    re.compile(r"^[ \t]*[0-9]{1,6}(?:[:|.)]|(?=[ \t]|$))", re.MULTILINE),
 )
+NUMBER_ALONE = re.compile(r"^[ \t]*([0-9]{1,6})[ \t]*\n", re.MULTILINE)
+FEWEST_NUMBERS = 3  # lines of nothing but a number, one after the other: numbers of lines
 
 AROUND = "the text around it is left out"
 ANOTHER = "another answer behind it is not read: give each in a file of its own"
+COLOURS = "colours of a terminal are left out"
+BOTH = "stats and internal stats are read together"
+CLOCK = "the time in front of it is when it was taken"
+EXPECTED = "expected is what `pulsar-admin topics stats` or `topics stats-internal` prints"
 MARKS = "marks of quotation and code are left out"
 SPACES = "spaces and ends of lines that JSON does not know are read as plain ones"
 PART = "it begins in the middle: its bracket is opened"
@@ -58,10 +84,15 @@ PART = "it begins in the middle: its bracket is opened"
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """The decoded JSON of a text, and sentences that say how it was read; none where it is JSON."""
+    """The decoded JSON of a text, and sentences that say how it was read; none where it is JSON.
+
+    taken_ms: when it was taken, where the text in front of it tells. cut: whether it is cut off.
+    """
 
     document: Any
     notes: tuple[str, ...] = ()
+    taken_ms: int | None = None
+    cut: bool = False
 
 
 def document_in(content: bytes, name: str) -> Pasted:
@@ -73,17 +104,29 @@ def document_in(content: bytes, name: str) -> Pasted:
         content, found = document.encode(), _found_in(document.encode())
         if found is None:
             return Pasted(document)
-    except InputError:
+    except InputError as error:
         found = _found_in(content)
         if found is None:
-            raise
-    document, done = found
+            raise InputError("; ".join(filter(None, (str(error), _instead(content))))) from None
+    document, done, taken_ms = found
     said = "; ".join(sorted(done)) or SPACES
-    return Pasted(document, (f"{called(name)} is no JSON as it stands, and is read so: {said}",))
+    note = f"{called(name)} is no JSON as it stands, and is read so: {said}"
+    return Pasted(document, (note,), taken_ms, CUT in done)
 
 
-def _found_in(content: bytes) -> tuple[Any, set[str]] | None:
-    """The first answer in it that tells something, or else the first object; what was done."""
+def _instead(content: bytes) -> str | None:
+    """What a text is that holds no answer, and what was expected; None of JSON with a mistake."""
+    text = content[:SHOWN_BYTES].decode(errors="replace").strip()
+    refusal = REFUSAL.search(text)
+    if refusal is not None:
+        return f"it says {shown(refusal[0].strip())}; {EXPECTED}, with the full name of a topic"
+    if text.startswith(("{", "[")):
+        return None
+    return f"it begins with {shown(text.splitlines()[0])}; {EXPECTED}" if text else EXPECTED
+
+
+def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
+    """The first answer that tells something, else the first object; what was done; when taken."""
     if len(content) > MOST_BYTES:
         return None
     try:
@@ -97,13 +140,30 @@ def _found_in(content: bytes) -> tuple[Any, set[str]] | None:
         reading = Mending(text, begin, set(done))
         found = _read(reading)
         if found is not None and tells_something(found):
-            return found, reading.done
+            taken_ms = None if PART in reading.done else _moment_in(text[:begin])
+            reading.done.update(() if taken_ms is None else (CLOCK,))
+            return found, reading.done, taken_ms
         if found is None and FIELD.search(text, begin, reading.at):
             return None  # it is an answer, and something in it is wrong
         if at == 0 and isinstance(found, dict):
-            first = found, reading.done
+            first = found, reading.done, None
     read = indented(text) if first is None else None
-    return (read[0], read[1] | done) if read and tells_something(read[0]) else first
+    return (read[0], read[1] | done, None) if read and tells_something(read[0]) else first
+
+
+def _moment_in(before: str) -> int | None:
+    """When an answer was taken by the text in front of it, epoch ms; None where nothing tells."""
+    dates = DATE.findall(before)
+    if dates:
+        try:
+            return round(parsedate_to_datetime(dates[-1]).timestamp() * 1000)
+        except ValueError:
+            return None
+    line = before.rstrip().rpartition("\n")[2][-LINE_MOST:]
+    if '"' in line or (moment := MOMENT.search(line)) is None:
+        return None
+    day, time, part, zone = moment.groups()
+    return epoch_ms(f"{day}T{time}.{(part or '0').ljust(6, '0')[:6]}{zone}")
 
 
 def _beginnings(text: str) -> Iterator[int]:
@@ -112,33 +172,51 @@ def _beginnings(text: str) -> Iterator[int]:
 
 
 def _read(reading: Mending) -> Any:
+    """The object or list that begins here, with the other answer behind it; None: nothing."""
+    text, begin = reading.text, reading.at
+    document = _answer(reading)
+    if document is None:
+        return None
+    around = bool(text[:begin].strip())
+    following = NEXT.search(text, reading.at)
+    if following is not None:
+        after = Mending(text, following.start(), set(reading.done))
+        other = _answer(after)
+        if other is not None and len({is_internal(document), is_internal(other)}) == 2:
+            around |= bool(text[reading.at : following.start()].strip())
+            document, reading.at = [document, other], after.at
+            reading.done |= after.done | {BOTH}
+            following = NEXT.search(text, reading.at)
+    if around or text[reading.at :].strip():
+        reading.done.add(AROUND)
+    if following is not None:
+        reading.done.add(ANOTHER)
+    return document
+
+
+def _answer(reading: Mending) -> Any:
     """The object or list that begins here; None where there is none that can be read."""
     text, begin = reading.text, reading.at
     try:
-        if text[begin] in "\"“'":
+        if text[begin] in f"'{QUOTED}":
             document = from_the_middle(reading, DEEPEST)
             reading.done.add(PART)
         else:
             document = reading.value(DEEPEST)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, dict | list) or not document:
-        return None
-    behind = text[reading.at :]
-    if text[:begin].strip() or behind.strip():
-        reading.done.add(AROUND)
-    if NEXT.search(behind):
-        reading.done.add(ANOTHER)
-    return document
+    return document if isinstance(document, dict | list) and document else None
 
 
 def _bare(text: str, done: set[str]) -> str:
     """Without marks of quotation, where all lines of the object have them, and those of code."""
-    bare = text
+    bare = COLOUR.sub("", text)
+    done.update({COLOURS} if bare != text else ())
+    uncoloured = bare
     if TAG.search(bare) or "&quot;" in bare or "&#34;" in bare:
         bare = TAG.sub("", bare)
         bare = ENTITY.sub(lambda match: html.unescape(match[0]), bare)
-        done.update({MARKS} if bare != text else ())
+        done.update({MARKS} if bare != uncoloured else ())
     if re.search(r'\{\s*(?:\\n\s*)*\\"', bare):
         bare = bare.replace("\\n", "\n").replace('\\"', '"')
         done.add(MARKS)
@@ -148,8 +226,8 @@ def _bare(text: str, done: set[str]) -> str:
     if fences:
         end = fences[1].start() if len(fences) > 1 else len(bare)
         bare = bare[fences[0].end() : end]
-    code = bare.strip().strip("`").strip()
-    if len(code) < len(text.strip()):
+    code = _without_numbers(bare).strip().strip("`").strip()
+    if len(code) < len(uncoloured.strip()):
         done.add(MARKS)
     return code
 
@@ -158,3 +236,10 @@ def _without(mark: re.Pattern[str], text: str) -> str:
     """Without such a mark, where all lines have it behind the one where the object begins."""
     lines = [line for line in text[max(0, text.find("{")) :].splitlines()[1:] if line.strip()]
     return mark.sub("", text) if lines and all(map(mark.match, lines)) else text
+
+
+def _without_numbers(text: str) -> str:
+    """Without lines that are nothing but the next number: so some copies have numbers of lines."""
+    numbers = [int(number) for number in NUMBER_ALONE.findall(text)]
+    follows = all(later == earlier + 1 for earlier, later in pairwise(numbers))
+    return NUMBER_ALONE.sub("", text) if follows and len(numbers) >= FEWEST_NUMBERS else text

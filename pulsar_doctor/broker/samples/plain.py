@@ -27,7 +27,12 @@ from pulsar_doctor.broker.samples.files import (
     stranger,
     subscriptions_of,
 )
-from pulsar_doctor.broker.samples.parts import internal_around, stats_around
+from pulsar_doctor.broker.samples.parts import (
+    SUBSCRIPTIONS,
+    answers_of,
+    internal_around,
+    stats_around,
+)
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.cursors import owner_of
 from pulsar_doctor.broker.stats.followed import completed
@@ -40,7 +45,13 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
-from pulsar_doctor.broker.stats.window import Window, by_identity, consumers_of, fell
+from pulsar_doctor.broker.stats.window import (
+    Window,
+    by_identity,
+    connections,
+    consumers_of,
+    fell,
+)
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.consumers import split_partition
 
@@ -59,7 +70,8 @@ class Plain:
     """One file. samples: by full name of the topic or partition, or under `UNNAMED`.
 
     guess_ms: the file's own time of change, which a copy may have changed; None where it has none.
-    notes: how its text was read, where it is no JSON as it stands.
+    notes: how its text was read, where it is no JSON as it stands. incomplete: why subscriptions
+    may be missing, in sentences.
     """
 
     name: str
@@ -67,6 +79,17 @@ class Plain:
     samples: Mapping[str, Sample]
     guess_ms: int | None = None
     notes: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+
+    def cut_off(self, name: str, document: Any) -> Plain:
+        """The same of a document whose end is missing: the subscriptions need not be all of them.
+
+        They are where something stands behind them.
+        """
+        whole = isinstance(document, Mapping) and [*document][-1:] != [SUBSCRIPTIONS]
+        if self.incomplete or (whole and SUBSCRIPTIONS in document):
+            return self
+        return replace(self, incomplete=(f"{called(name)} is cut off within its subscriptions",))
 
     def with_internal(
         self, internal: Mapping[str, InternalStats], name: str, notes: tuple[str, ...] = ()
@@ -99,8 +122,35 @@ class Plain:
         return replace(self, samples=samples)
 
 
+def of_document(document: Any, name: str) -> list[Plain]:
+    """The samples of a file of `--stats`: one, with its internal stats if it has both, or a list.
+
+    Those of a list are of one topic only if a connection shows that. Raises InputError.
+    """
+    with located(called(name)):
+        stats, internal = answers_of(document)
+    if not stats:
+        return [plain_stats(document, name)]  # which says what to do with it
+    plain = [plain_stats(each, name) for each in stats]
+    if internal is not None:
+        plain[-1] = plain[-1].with_internal(plain_internal(internal, name), name)
+    if not all(_of_one_topic(before, after) for before, after in pairwise(plain)):
+        raise InputError(
+            f"{called(name)} is a list of {len(plain)} answers, and nothing shows that all are of "
+            "one topic: give each in a file of its own"
+        )
+    return plain
+
+
+def _of_one_topic(before: Plain, after: Plain) -> bool:
+    if before.samples.keys() != after.samples.keys():
+        return False
+    pairs = ((before.samples[name].topic, after.samples[name].topic) for name in before.samples)
+    return any(set(connections(one)) & set(connections(other)) for one, other in pairs)
+
+
 def plain_stats(document: Any, name: str) -> Plain:
-    """A file of `--stats`, from decoded JSON. Raises InputError that names it."""
+    """One answer of a file of `--stats`, from decoded JSON. Raises InputError that names it."""
     document = subscriptions_of(stats_around(document))
     if by_topic(document):
         with located(called(name)):
@@ -116,12 +166,17 @@ def plain_stats(document: Any, name: str) -> Plain:
         )
     with located(called(name)):
         stats = _stats(document, kind)
-    return Plain(name, kind, {topic: Sample(None, told) for topic, told in stats.items()})
+    samples = {topic: Sample(None, told) for topic, told in stats.items()}
+    unlisted = any(told.subscriptions is None for told in stats.values())
+    why = (f"{called(name)} holds no subscriptions",) if unlisted or not stats else ()
+    return Plain(name, kind, samples, incomplete=why)
 
 
 def plain_internal(document: Any, name: str) -> Mapping[str, InternalStats]:
     """A file of `--internal-stats`, by the names of partitions or `UNNAMED`. Raises InputError."""
-    document = cursors_of(internal_around(document))
+    with located(called(name)):
+        _, internal = answers_of(document)
+    document = cursors_of(internal_around(document if internal is None else internal))
     if by_topic(document):
         with located(called(name)):
             return {topic: internal_stats(document[topic]) for topic in document}
@@ -148,7 +203,9 @@ def cursors_alone(
         topic: Sample(None, TopicStats(subscriptions=_nobody_told(told)), told)
         for topic, told in internal.items()
     }
-    return Plain(name, kind, samples, notes=notes)
+    unlisted = any(told.cursors is None for told in internal.values())
+    why = (f"{called(name)} holds no cursors",) if unlisted or not internal else ()
+    return Plain(name, kind, samples, notes=notes, incomplete=why)
 
 
 def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
@@ -189,7 +246,8 @@ def _order(one: Plain, other: Plain) -> int:
 def _is_later(one: Plain, other: Plain) -> bool:
     """Whether anybody who stayed connected has been sent more, or has a later moment."""
     return any(
-        consumer_fell(one.samples[topic], other.samples[topic])
+        fell(one.samples[topic].taken_ms, other.samples[topic].taken_ms)
+        or consumer_fell(one.samples[topic], other.samples[topic])
         or moment_fell(one.samples[topic], other.samples[topic])
         for topic in one.samples.keys() & other.samples.keys()
     )
