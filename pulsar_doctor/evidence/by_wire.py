@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
 from pulsar_doctor.evidence.circulation import Circulation, Recent
+from pulsar_doctor.evidence.closed import closed_of
 from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import WIRE
@@ -54,6 +55,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         gap=gap or likely,
         cannot_be=(DAMAGED,) if wire.damaged else (),
         active=_active(views) if wire.type == "Failover" else None,
+        closed=closed_of(wire, tuple(consumer_view(each, wire.now_ns) for each in wire.closed)),
         incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),
         attended=any(consumer.closed_ns is None for consumer in there) or None,
         unacked=exactly(sum(consumer.ledger.unacked for consumer in there)),

@@ -10,6 +10,7 @@ from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
+from pulsar_doctor.evidence.closed import Closed
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
@@ -90,6 +91,7 @@ class SubscriptionView:
     moment_ms: when all this was so, since the epoch; None where no clock tells it.
     incarnations: of the consumers of a trace. durable: whether the broker keeps its place. active:
     which of `consumers` is the active one of Failover. gone: that one, where it is not connected.
+    closed: consumers that left with messages in hand and had never acknowledged any.
 
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
     none. watched_seconds: with how much earlier ones; None where not told. backlog_change: entries,
@@ -119,6 +121,7 @@ class SubscriptionView:
     quiet_is_fine: bool = False
     active: int | None = None
     gone: Gone | None = None
+    closed: tuple[Closed, ...] | None = None
     backlog: Backlog | None = None
     left: Count | None = None
     unacked: Count | None = None

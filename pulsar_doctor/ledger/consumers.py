@@ -123,7 +123,11 @@ def _downwards(consumer: Consumer) -> tuple[int, int, int]:
 
 @dataclass(slots=True)
 class Consumer:
-    """One incarnation of a consumer and its ledger. Times in microseconds and nanoseconds."""
+    """One incarnation of a consumer and its ledger. Times in microseconds and nanoseconds.
+
+    closed_by: the client's command, or CLOSE for its end of the connection; None: not the client.
+    held_since_ns: when it was sent the first of what it held as it ended.
+    """
 
     incarnation: int
     conn_id: int
@@ -142,6 +146,8 @@ class Consumer:
     active: bool | None = None  # Exclusive and Failover, once the broker has said
     closed_us: int | None = None
     closed_ns: int | None = None
+    closed_by: str | None = None
+    held_since_ns: int | None = None
     before_shutdown: LedgerMoment | None = None  # siblings may owe a newer one: see settle
     siblings: Siblings = field(default_factory=Siblings, repr=False, compare=False)
     turn: int = field(default=0, repr=False, compare=False)  # of siblings, when it last changed
@@ -221,6 +227,8 @@ class Subscription:
     now_us, now_ns: that moment: the end of the trace, or just before the last of them was shut
     down. Consumers that were closed earlier are not in it.
     damaged: whether some of the trace could not be read, which may have been of this subscription.
+    closed: whom their clients closed while they held messages and had acknowledged none.
+    last_ack_ns: when any consumer of it acknowledged last; 0: never.
     """
 
     topic: str
@@ -231,6 +239,8 @@ class Subscription:
     now_us: int
     now_ns: int
     damaged: bool = False
+    closed: tuple[Consumer, ...] = ()
+    last_ack_ns: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -30,6 +30,7 @@ from pulsar_doctor.wire.columns import (
 )
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
+BY_CLIENT = "by the client"  # how the reason of a CLOSE ends: closed or reset
 CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
 HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/receiver/epochs.py
 
@@ -86,6 +87,8 @@ class Incarnations:
         permits.end_starvation(consumer.ledger, row)
         consumer.closed_us = row.ts
         consumer.closed_ns = row.mono_ns
+        first = next(iter(consumer.ledger.deliveries.values()), None)
+        consumer.held_since_ns = None if first is None else first.at_ns
         consumer.ledger.deliveries.clear()
         consumer.ledger.awaited.clear()
         connection.wait(consumer, None)
@@ -167,7 +170,9 @@ def _refused(here: Incarnations, connection: Connection, row: Row) -> None:
 def _close(here: Incarnations, connection: Connection, row: Row) -> None:
     _refused(here, connection, row)
     longest_us = 0
+    by_client = (row.error_message or "").endswith(BY_CLIENT)
     for consumer in list(connection.consumers.values()):
+        consumer.closed_by = consumer.closed_by or (CLOSE if by_client else None)
         here.end(connection, consumer, row)
         longest_us = max(longest_us, row.starved_us or 0)
     row.starved_us = longest_us or None
@@ -247,7 +252,7 @@ def _answered(here: Incarnations, connection: Connection, row: Row) -> None:
         permits.apply(consumer.ledger, row)
         here.end(connection, consumer, row)
     elif consumer.closing:
-        consumer.closing = False
+        consumer.closing, consumer.closed_by = False, None
     elif failed:
         here.end(connection, consumer, row)
     else:
@@ -260,7 +265,7 @@ def _close_consumer(
 ) -> None:
     if row.direction == TO_BROKER:
         consumer.siblings.going(consumer, row.ts, row.mono_ns)
-        consumer.closing = True
+        consumer.closing, consumer.closed_by = True, row.command
         connection.wait(consumer, row.request_id)
     else:
         here.end(connection, consumer, row)

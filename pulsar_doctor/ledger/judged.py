@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pulsar_doctor.ledger.consumers import (
@@ -12,6 +12,9 @@ from pulsar_doctor.ledger.consumers import (
     Subscription,
     split_partition,
 )
+from pulsar_doctor.wire.columns import CLOSE
+
+CLOSED = ("CLOSE_CONSUMER", CLOSE)
 
 
 def judged(
@@ -37,6 +40,7 @@ def _judged(consumers: list[Consumer], now_us: int, now_ns: int) -> Subscription
         now_ns = max(moment.ns for _, moment in moments)
     last = consumers[-1]
     topic, partition = split_partition(last.topic)
+    acks = (consumer.ledger.last_ack_ns or 0 for consumer in consumers)
     return Subscription(
         topic,
         partition,
@@ -45,7 +49,25 @@ def _judged(consumers: list[Consumer], now_us: int, now_ns: int) -> Subscription
         tuple(there),
         now_us,
         now_ns,
+        closed=tuple(_closed_holding(consumers)),
+        last_ack_ns=max(acks),
     )
+
+
+def _closed_holding(consumers: list[Consumer]) -> Iterator[Consumer]:
+    """Consumers that their clients closed with messages in hand and none acknowledged.
+
+    Not one that comes back under its name, which goes on, nor one that UNSUBSCRIBE ended, which
+    gives up what it held.
+    """
+    latest = {each.consumer_name: each.incarnation for each in consumers}
+    for each in consumers:
+        ledger = each.ledger
+        known = ledger.ready and not (ledger.joined or ledger.uncertain or ledger.likely)
+        returned = each.consumer_name is not None and latest[each.consumer_name] > each.incarnation
+        ended = each.closed_us is not None and each.closed_by in CLOSED and not returned
+        if ended and known and ledger.unacked > 0 and ledger.last_ack_ns is None:
+            yield each
 
 
 def _last_shutdown(consumers: list[Consumer]) -> list[tuple[Consumer, LedgerMoment]]:

@@ -22,6 +22,7 @@ A line is `TIME VERB WHO WHAT`, in any order of time; TIME may be `FROM..TO ever
     3s redeliver slow 3              gives back 3 entries by id; `all`: everything, the queue too
     4s active slow / standby slow    ACTIVE_CONSUMER_CHANGE
     5s close slow                    the client closes it; `unload`: the broker; `lose`: connection
+    5s kill slow                     the client's process ends; `unsubscribe`: gives up messages
     5s gap                           commands are missing from the trace
 """
 
@@ -245,6 +246,14 @@ class Script:
     def lose(self, name: str) -> None:
         self.put("CLOSE", self._gone(name))
 
+    def kill(self, name: str) -> None:
+        self.put("CLOSE", self._gone(name), error_message="closed by the client")
+
+    def unsubscribe(self, name: str) -> None:
+        who = self._gone(name)
+        self.put("UNSUBSCRIBE", who, consumer_id=0, request_id=2)
+        self.put("SUCCESS", who, request_id=2, direction=TO_CLIENT)
+
     def _gone(self, name: str) -> Client:
         who = self.clients.pop(name)
         self.returned += who.take_back(who.held)
@@ -275,6 +284,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "close": Script.close,
     "unload": Script.unload,
     "lose": Script.lose,
+    "kill": Script.kill,
+    "unsubscribe": Script.unsubscribe,
     "gap": Script.gap,
 }
 

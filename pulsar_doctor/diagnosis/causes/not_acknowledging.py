@@ -41,7 +41,7 @@ THRESHOLDS = (
     Threshold("first_ack", 30.0, "seconds", "the first ack may take so long, where it asked once"),
 )
 NEEDS = frozenset({STATS, WIRE})
-EXPLAINS = frozenset({"ack-hole"})
+EXPLAINS = frozenset({"ack-hole", "closed-unacknowledged"})
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:

@@ -55,7 +55,7 @@ from pulsar_doctor.evidence.values import least, most
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
-EXPLAINS = frozenset({"slow-but-progressing", "ack-hole"})
+EXPLAINS = frozenset({"slow-but-progressing", "ack-hole", "closed-unacknowledged"})
 NEVER_ASKED = "See whether this consumer is paused, or was never told to receive."
 IN_HAND = "it asks for one message at a time: working and hanging look the same"
 AS_A_ZERO_QUEUE = "it asks for nothing and holds nothing, as a zero queue does between receives"

@@ -1,0 +1,128 @@
+"""A consumer was closed while it held messages, and it had never acknowledged any.
+
+What it held is delivered again: to the other consumers, or to the next one that connects. So all of
+its work is done twice, or by nobody, and nothing has failed anywhere. The application forgets to
+acknowledge, it closes before its acknowledgements are sent, or it hung until it was ended.
+
+A trace shows it without a clock: MESSAGE, no ACK, and the end. What it does not show is whether the
+application took any of them: a client prefetches messages, and closing it with a full queue is
+ordinary. Each FLOW after the first proves that the application took what it asks for again, and so
+do messages that it gave back one by one. It is a warning where that is proven, and where the
+application closed its consumer after it had messages for `took_within`: it took some and
+acknowledged none, or never received in all that time. It is unknown where it was closed sooner, or
+where only its connection ended, as that of a process that was stopped in its work.
+
+It is information, or not mentioned where nothing proves that anything was taken, once another
+consumer has acknowledged since then. Not judged are consumers that return under their name, that
+unsubscribe, or that the broker closed.
+
+Source: Consumer.close and disconnect in the broker (unacknowledged messages are sent again);
+ConsumerImpl.increaseAvailablePermits in the Java client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import place
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.closed import Closed
+from pulsar_doctor.evidence.measures import WIRE, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("took_within", 2.0, "seconds", "an application that receives takes one in this time"),
+)
+NEEDS = frozenset({WIRE})
+REMEDY = (
+    "See in the application that each message is acknowledged when its work is done, and that it "
+    "closes its consumer only after that."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer that was closed with messages and never acknowledged any."""
+    for closed in view.closed or ():
+        severity = _severity(closed, limits["took_within"])
+        if severity is not None:
+            yield _finding(view, closed, severity)
+        elif not closed.acked_since:
+            yield Unknown(_undecided(closed), closed.consumer.label)
+
+
+def _severity(closed: Closed, took_within: float) -> Severity | None:
+    """None where the application may have taken none of it."""
+    if closed.acked_since:
+        return "info" if closed.taken else None
+    waited = closed.by_command and (closed.had_seconds or 0) >= took_within
+    return "warning" if closed.taken or waited else None
+
+
+def _undecided(closed: Closed) -> str:
+    how = "was closed" if closed.by_command else "lost its process or its connection"
+    return (
+        f"{closed.consumer.label} {how} while it held {_messages(closed.held)} and had "
+        "acknowledged none; whether the application had taken any is not on the wire"
+    )
+
+
+def _finding(view: SubscriptionView, closed: Closed, severity: Severity) -> Finding:
+    consumer, had = closed.consumer, closed.had_seconds
+    return Finding(
+        code="closed-unacknowledged",
+        severity=severity,
+        confidence=0.9 if closed.taken else 0.7,
+        consumer=consumer.label,
+        summary=_summary(closed, severity),
+        evidence=(
+            Measure("address", consumer.address, ""),
+            Measure("held", closed.held, "messages"),
+            Measure("acknowledged", 0, "messages"),
+            Measure("taken_least", closed.taken, "messages", "at least"),
+            Measure("held_for", None if had is None else round(had, 3), "seconds"),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, closed)),
+    )
+
+
+def _summary(closed: Closed, severity: Severity) -> str:
+    """What it did, what that means, and what became of the messages."""
+    had, held = closed.had_seconds, _messages(closed.held)
+    after = "" if had is None else f" after {duration(had)}"
+    why = (
+        f"its application took {closed.taken} or more and acknowledged none of them"
+        if closed.taken
+        else "its application took none of them, or forgets to acknowledge"
+    )
+    then = (
+        "they were delivered again, and others have acknowledged since"
+        if severity == "info"
+        else "they are delivered again, and nobody has acknowledged any since"
+    )
+    return (
+        f"{closed.consumer.label} was closed{after} while it held {held}, and had never "
+        f"acknowledged any: {why}; {then}"
+    )
+
+
+def _actions(view: SubscriptionView, closed: Closed) -> Iterator[Action]:
+    expect = "the backlog falls, and a consumer has acknowledged"
+    yield Action(
+        "now",
+        f"See in the application {place(closed.consumer)} that each message is acknowledged when "
+        "its work is done, and in its log whether acks fail: not one has come.",
+        check=check_line(view, expect),
+    )
+    yield Action(
+        "later",
+        "Close the consumer last: wait for the work in hand and for its acknowledgements first.",
+        check=check_line(view, expect),
+    )
+
+
+def _messages(number: int) -> str:
+    return "1 message" if number == 1 else f"{number} messages"

@@ -1,0 +1,55 @@
+"""Consumers of a trace that their clients closed with messages in hand and none acknowledged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.ledger.consumers import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """One such consumer, as it was at its end.
+
+    held: messages that it gave up. taken: messages that its application took, at least.
+    had_seconds: from the first of what it held to its end; None where nothing tells.
+    by_command: whether the application closed it; otherwise only its connection ended.
+    acked_since: whether any consumer of the subscription has acknowledged since then.
+    """
+
+    consumer: ConsumerView
+    held: int
+    taken: int
+    had_seconds: float | None
+    by_command: bool
+    acked_since: bool
+
+
+def closed_of(wire: Subscription, views: tuple[ConsumerView, ...]) -> tuple[Closed, ...]:
+    """All of them. views: of `wire.closed`, in the same order."""
+    return tuple(
+        Closed(
+            consumer=view,
+            held=each.ledger.unacked,
+            taken=_taken(each.ledger),
+            had_seconds=_seconds(each.held_since_ns, each.closed_ns),
+            by_command=each.closing,
+            acked_since=wire.last_ack_ns > (each.closed_ns or 0),
+        )
+        for each, view in zip(wire.closed, views, strict=True)
+    )
+
+
+def _taken(ledger: Ledger) -> int:
+    """Messages that the application took, at least.
+
+    A client asks again for what was taken of its queue, unless it asks as messages arrive.
+    """
+    refilled = 0 if ledger.asks_on_arrival else ledger.refilled
+    return min(ledger.messages, max(ledger.taken or 0, ledger.proven, refilled))
+
+
+def _seconds(since_ns: int | None, until_ns: int | None) -> float | None:
+    return None if since_ns is None or until_ns is None else (until_ns - since_ns) / 1e9
