@@ -61,7 +61,7 @@ class Judge:
             return None
         if any(map(self.has, windows)):
             return None
-        there = [observed for window in windows for observed in window.subscriptions()]
+        there = [observed for window in windows for observed in window.judged()]
         has = f"there is {named(there)}" if there else "there is none at all"
         return f"nothing that was read has a subscription {self.subscription!r}; {has}"
 
@@ -72,7 +72,7 @@ class Judge:
         """
         if self.earlier is None or not windows:
             return
-        there = [observed for window in windows for observed in window.subscriptions()]
+        there = [observed for window in windows for observed in window.judged()]
         yield from self.earlier.gone(there, map(full, windows), self.subscription)
 
     def has(self, window: TopicWindow) -> bool:
@@ -80,7 +80,7 @@ class Judge:
         return any(True for _ in self._asked(window))
 
     def _asked(self, window: TopicWindow) -> Iterator[Observed]:
-        for observed in window.subscriptions():
+        for observed in window.judged():
             if self.process is not None and not self.process.concerns(observed):
                 continue
             if self.subscription in (None, observed.subscription):

@@ -53,7 +53,7 @@ def kinds(sampled: Sampled) -> Iterator[tuple[str, str]]:
 def _kind(sampled: Sampled, topic: str, partitions: int | None) -> Iterator[str]:
     whole, number = split_partition(topic)
     read = [w for w in sampled.windows if w.topic == whole and number in (None, w.partition)]
-    if not any(True for window in read for _ in window.subscriptions()):
+    if not any(True for window in read for _ in window.judged()):
         yield _unused(partitions, len(read)) if partitions else "exists and has no subscription"
     if topic.startswith(NON_PERSISTENT):
         yield KEEPS_NOTHING

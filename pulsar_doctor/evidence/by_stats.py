@@ -11,10 +11,11 @@ from operator import attrgetter
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.standing import Standing, returned_in_life, standings
 from pulsar_doctor.evidence.starvation import Starving, held_by, quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import acks_of, unacked_limit_of
@@ -22,6 +23,7 @@ from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
 from pulsar_doctor.evidence.stats_circulation import circulation_of
 from pulsar_doctor.evidence.stats_hole import hole_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
+from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
 from pulsar_doctor.evidence.stats_pace import (
     delivered_again,
     in_rhythm,
@@ -35,9 +37,14 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 
+NOTHING_TOLD = SubscriptionStats()
+
 
 def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
+    own = own_cursor_of(observed)
+    if own is not None and observed.now == NOTHING_TOLD:
+        return _of_the_broker(observed, own)
     told = observed.now.consumers is not None
     everybody = standings(observed) if told else ()
     left, unacked = observed.left, observed.now.unacked_messages
@@ -53,6 +60,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         durable=observed.durable,
         active=active_of(observed, everybody) if observed.type == "Failover" else None,
         gone=gone_of(observed),
+        own=own,
         quiet_is_fine=quiet_is_fine(observed),
         backlog=observed.backlog,
         left=None if left is None else Count(left.least, left.most),
@@ -84,6 +92,24 @@ def subscription_view(observed: Observed) -> SubscriptionView:
     )
 
 
+def _of_the_broker(observed: Observed, own: OwnCursor) -> SubscriptionView:
+    """A cursor of the broker's own, which no consumer uses: only what it does is told."""
+    return SubscriptionView(
+        topic=observed.topic,
+        partition=observed.partition,
+        subscription=observed.subscription,
+        type=own.kind,
+        sources=frozenset({STATS}),
+        consumers=None,
+        cannot_be=observed.cannot_be,
+        moment_ms=observed.window.last.now_ms,
+        quiet_is_fine=True,
+        persistent=observed.persistent,
+        own=own,
+        watched=len(observed.window.samples) > 1,
+    )
+
+
 def consumer_view(standing: Standing) -> ConsumerView:
     """One consumer of the last sample."""
     now = standing.now
@@ -109,7 +135,6 @@ def consumer_view(standing: Standing) -> ConsumerView:
         blocked=now.blocked_consumer_on_unacked_msgs,
         queue_size=_queue_size(standing),
         one_by_one=starving.one_by_one,
-        all_in_hand=starving.one_by_one,
         batch_for_one=_batch_for_one(starving),
         until_flow=at_most(starving.until_flow) if starving.until_flow else None,
         until_sending=until_sending(starving),

@@ -15,6 +15,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
@@ -91,6 +92,7 @@ class SubscriptionView:
     moment_ms: when all this was so, since the epoch; None where no clock tells it.
     incarnations: of the consumers of a trace. durable: whether the broker keeps its place. active:
     which of `consumers` is the active one of Failover. gone: that one, where it is not connected.
+    own: what its cursor does, where that is the broker's and nobody's subscription.
     closed: consumers that left with messages in hand and had never acknowledged any.
 
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
@@ -122,6 +124,7 @@ class SubscriptionView:
     active: int | None = None
     gone: Gone | None = None
     closed: tuple[Closed, ...] | None = None
+    own: OwnCursor | None = None
     backlog: Backlog | None = None
     left: Count | None = None
     unacked: Count | None = None

@@ -161,6 +161,22 @@ def test_a_person_reads_who_keeps_it_and_what_to_do(told: Any) -> None:
     assert "__compaction (" not in drawn
 
 
+@pytest.mark.parametrize(("flag", "code"), [("--stats", 1), ("--internal-stats", 3)])
+def test_a_replicator_that_is_not_connected_is_never_healthy(
+    flag: str, code: int, tmp_path: Path
+) -> None:
+    recorded = json.loads(RECORDED.read_text("utf-8"))
+    stats = {**recorded["stats"], "subscriptions": {}}
+    cursors = {"pulsar.repl.west": recorded["internal"]["cursors"]["pulsar.repl.west"]}
+    documents = {"--stats": stats, "--internal-stats": {**recorded["internal"], "cursors": cursors}}
+    file = tmp_path / "document.json"
+    file.write_text(json.dumps(documents[flag]), "utf-8")
+    done = pulsar_doctor("stall-check", flag, str(file), "-o", "json")
+    (verdict,) = json.loads(done.stdout)["subscriptions"]
+    assert (done.returncode, verdict["subscription"]) == (code, "pulsar.repl.west")
+    assert (verdict["status"] == "stalled") == (code == 1)
+
+
 @pytest.fixture
 def replicated(broker: Sandbox, admin: httpx.Client) -> Iterator[str]:
     """A namespace that is deduplicated and replicated to a cluster where nobody answers."""
@@ -218,6 +234,11 @@ def test_on_a_broker_they_are_named_until_they_move_on(
     (west,) = (each for each in document["cursors"] if each["kind"] == "replicator")
     assert (west["connected"], west["held_ledgers"], west["mark_delete"][-2:]) == (False, 1, "-1")
     assert west["held_bytes"] > 0
+    stalled = pulsar_doctor(
+        "stall-check", topic, "-s", west["cursor"], "--window=2s", broker=broker
+    )
+    assert stalled.returncode == 1, stalled.stdout
+    assert "replication-stalled" in stalled.stdout
     file = tmp_path / "internal.json"
     file.write_text(admin.get(f"{path}/internalStats").text, "utf-8")
     (alone,) = (

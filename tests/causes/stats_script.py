@@ -16,6 +16,9 @@
       cursor: {readPosition: "5:10", markDeletePosition: "5:-1"}    internal stats, otherwise none
       internal: {lastConfirmedEntry: "5:59"}
       internal in: last            the internal stats of one sample only, the first or the last
+      replicator: {connected: false}   of the one that `name` says; then there is no subscription
+      replicator: not told         likewise, and only its cursor is told
+      compaction: {lastCompactionFailedTimestamp: 1h ago}   of the topic
 
 Names are the broker's. A list is one value for each sample (of a field that is a list: a list of
 lists). `6m ago` is before the last sample; a sample before that moment tells an earlier one, as old
@@ -32,7 +35,7 @@ from typing import Any
 
 from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.internal import internal_stats
-from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
+from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
@@ -93,6 +96,13 @@ IDLE_CONSUMER: dict[str, Any] = {
     "drainingHashesClearedTotal": 0,
     **MOMENTS,
 }
+IDLE_REPLICATOR: dict[str, Any] = {
+    "msgRateOut": 0.0,
+    "msgOutCount": 0,
+    "replicationBacklog": 0,
+    "connected": True,
+    "replicationDelayInSeconds": 0,
+}
 IDLE_CURSOR: dict[str, Any] = {
     "markDeletePosition": "5:-1",
     "readPosition": "5:0",
@@ -124,6 +134,7 @@ def observed(case: Mapping[str, Any]) -> Observed:
     """The subscription that a case's `stats` speaks of."""
     known = {"type", "samples", "clock", "topic", "subscription", "consumers", "gone", "cursor"}
     known |= {"internal", "internal in", "interval", "limits", "name", "pasted"}
+    known |= {"replicator", "compaction"}
     assert set(case) <= known, set(case) - known
     times = [milliseconds(text) for text in case.get("samples", ["0s", "5s", "10s"])]
     written = [Written(case, times, at) for at in range(len(times))]
@@ -138,9 +149,11 @@ def observed(case: Mapping[str, Any]) -> Observed:
     )
     limits = ClusterLimits(**case.get("limits", {}))
     interval = milliseconds(case["interval"]) if "interval" in case else None
-    return Observed(
-        TOPIC, None, case.get("name", NAME), Window(samples, interval_ms=interval), limits
-    )
+    window, name = Window(samples, interval_ms=interval), case.get("name", NAME)
+    if "replicator" in case:
+        judged = TopicWindow(TOPIC, None, window, limits).judged()
+        return next(each for each in judged if each.subscription == name)
+    return Observed(TOPIC, None, name, window, limits)
 
 
 class Written:
@@ -167,9 +180,19 @@ class Written:
         subscription |= {"type": self.case.get("type", "Shared"), "consumers": consumers}
         if told == "not told":
             del subscription["consumers"]
-        return self.filled(IDLE_TOPIC, self.case.get("topic")) | {
-            "subscriptions": {self.case.get("name", NAME): subscription}
-        }
+        topic = self.filled(IDLE_TOPIC, self.case.get("topic"))
+        if "compaction" in self.case:
+            topic["compaction"] = self.filled({}, self.case["compaction"])
+        if "replicator" in self.case:
+            return topic | self.replication()
+        return topic | {"subscriptions": {self.case.get("name", NAME): subscription}}
+
+    def replication(self) -> dict[str, Any]:
+        told = self.case["replicator"]
+        if told == "not told":
+            return {}
+        cluster = self.case["name"].removeprefix("pulsar.repl.")
+        return {"subscriptions": {}, "replication": {cluster: self.filled(IDLE_REPLICATOR, told)}}
 
     def consumer(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         told = {key: value for key, value in fields.items() if key not in ("came", "left", "name")}

@@ -18,7 +18,7 @@ MLTransactionLogImpl, SystemTopicNames and TopicTransactionBuffer of the broker.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 REPLICATOR_PREFIX = "pulsar.repl"
@@ -38,6 +38,7 @@ ON_TOPICS = {  # by the cursor's name: the kind, and what the name of its topic 
     "__pending_ack_state": (PENDING_ACKS, "__transaction_pending_ack"),
 }
 NOT_DURABLE = frozenset({SHADOW, TRANSACTION_BUFFER})
+JUDGED = frozenset({REPLICATOR, COMPACTION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +79,15 @@ def owner_of(
         if cursor.endswith(f".{cluster}"):
             return CursorOwner(REPLICATOR, cluster)
     return CursorOwner(SUBSCRIPTION)
+
+
+def judged_cursors(cursors: Iterable[str], clusters: Collection[str]) -> tuple[str, ...]:
+    """Names of those that a verdict is made of. cursors: that are told; clusters: likewise.
+
+    A replicator whose cursor is not told has the name that its broker gives it by default.
+    """
+    owners = {name: owner_of(name, clusters=clusters) for name in cursors}
+    found = [name for name, owner in owners.items() if owner.kind in JUDGED]
+    named = {owners[name].of for name in found}
+    missing = (f"{REPLICATOR_PREFIX}.{each}" for each in clusters if each not in named)
+    return (*found, *missing)

@@ -111,6 +111,13 @@ class Fields:
         value = self._told(name, "an object", lambda v: isinstance(v, Mapping))
         return None if value is None else Fields(value, self.where(name), frozenset(ignored))
 
+    def one(
+        self, name: str, read: Callable[[Fields], T], ignored: Collection[str] = ()
+    ) -> T | None:
+        """What `read` makes of the object."""
+        inner = self.inner(name, ignored)
+        return None if inner is None else read(inner)
+
     def each(
         self, name: str, read: Callable[[Fields], T], ignored: Collection[str] = ()
     ) -> tuple[T, ...] | None:

@@ -21,8 +21,10 @@ from pulsar_doctor.broker.stats.backlog import (
     ranges_of,
 )
 from pulsar_doctor.broker.stats.bounds import sentence
+from pulsar_doctor.broker.stats.cursors import CursorOwner, judged_cursors, owner_of
 from pulsar_doctor.broker.stats.fields import Position, shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Course, Window
 
@@ -68,6 +70,18 @@ class TopicWindow:
         for name in self.window.last.topic.subscriptions or {}:
             yield Observed(self.topic, self.partition, name, self.window, self.limits)
 
+    def judged(self) -> Iterator[Observed]:
+        """The same, and the cursors of replicators and of compaction, as far as they are told.
+
+        Of these a broker tells no subscription: they are seen as one of which nothing is told.
+        """
+        yield from self.subscriptions()
+        names = own_cursors(self.window.last)
+        if names:
+            window = self.window.beside(names)
+            for name in names:
+                yield Observed(self.topic, self.partition, name, window, self.limits)
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -105,6 +119,11 @@ class Observed:
         last = self.course.values[-1]
         assert last is not None
         return last
+
+    @property
+    def owner(self) -> CursorOwner:
+        """Whose its cursor is."""
+        return owner_of(self.subscription, clusters=self.window.last.topic.replication or ())
 
     @property
     def type(self) -> str | None:
@@ -279,6 +298,14 @@ class Observed:
             return 1_000_000
         most = max(average for average in averages if average is not None)
         return 1 if most <= 1 else 2 * most
+
+
+def own_cursors(last: Sample) -> tuple[str, ...]:
+    """Names of the broker's own cursors that are judged, and that are no subscription."""
+    clusters = tuple(last.topic.replication or ())
+    told = () if last.internal is None else tuple(last.internal.cursors or ())
+    names = judged_cursors(told, clusters)
+    return tuple(name for name in names if name not in (last.topic.subscriptions or {}))
 
 
 def entries_from(position: Position, internal: InternalStats) -> int | None:

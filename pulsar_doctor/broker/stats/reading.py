@@ -16,6 +16,7 @@ from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object
 from pulsar_doctor.broker.stats.topic import (
     ConsumerStats,
     PartitionedStats,
+    ReplicatorStats,
     SubscriptionStats,
     TopicStats,
 )
@@ -36,8 +37,9 @@ UNFOLDED: IgnoredFields = {
         {*SUBSCRIPTION_MOMENTS, "blockedSubscriptionOnUnackedMsgs", "activeConsumerName"}
         | {"consumersAfterMarkDeletePosition"}
     ),
+    ReplicatorStats: frozenset({"connected"}),
 }
-UNFOLDED_TOPIC = frozenset({"ongoingTxnCount", "ownerBroker"})
+UNFOLDED_TOPIC = frozenset({"ongoingTxnCount", "ownerBroker", "compaction"})
 # What a non-persistent topic writes and does not keep.
 UNKEPT: IgnoredFields = {
     ConsumerStats: frozenset({"lastAckedTimestamp", "unackedMessages"}),

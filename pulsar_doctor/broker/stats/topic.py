@@ -149,10 +149,23 @@ class PublisherStats:
 
 @dataclass(frozen=True, slots=True)
 class ReplicatorStats:
-    """What goes to one remote cluster. replication_backlog: entries."""
+    """What goes to one remote cluster. replication_backlog: entries.
+
+    msg_out_count: messages sent there since the topic was loaded (since 4.0).
+    """
 
     replication_backlog: int | None = None
     connected: bool | None = None
+    msg_rate_out: float | None = None
+    msg_out_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStats:
+    """Compactions since the broker loaded the topic; a moment that never came is 0."""
+
+    last_compaction_succeed_timestamp: int | None = None
+    last_compaction_failed_timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +182,7 @@ class TopicStats:
     publishers: tuple[PublisherStats, ...] | None = None
     subscriptions: Mapping[str, SubscriptionStats] | None = None
     replication: Mapping[str, ReplicatorStats] | None = None
+    compaction: CompactionStats | None = None
     cannot_be: tuple[str, ...] = ()
 
 

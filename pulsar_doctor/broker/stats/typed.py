@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -115,4 +115,6 @@ def _form(kind: Any) -> _Form:
             form.inner.append((name, key, _form(get_args(hint)[0]), Fields.each))
         elif get_origin(hint) is Mapping:
             form.inner.append((name, key, _form(get_args(hint)[1]), Fields.by_name))
+        elif isinstance(hint, type) and is_dataclass(hint):
+            form.inner.append((name, key, _form(hint), Fields.one))
     return form

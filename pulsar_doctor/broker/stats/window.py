@@ -23,12 +23,21 @@ from pulsar_doctor.broker.stats.sample import MOMENTS, Moment, Sample
 from pulsar_doctor.broker.stats.topic import (
     ConsumerStats,
     PublisherStats,
+    ReplicatorStats,
     SubscriptionStats,
     TopicStats,
 )
 from pulsar_doctor.errors import InputError
 
-T = TypeVar("T", ConsumerStats, SubscriptionStats, CursorStats, TopicStats, InternalStats)
+T = TypeVar(
+    "T",
+    ConsumerStats,
+    SubscriptionStats,
+    CursorStats,
+    TopicStats,
+    InternalStats,
+    ReplicatorStats,
+)
 R = TypeVar("R")
 Identity = tuple[str | None, str, str | None]  # name, connectedSince, address
 
@@ -158,6 +167,22 @@ class Window:
         # What is new in a later sample came after this one was taken.
         came = [moment for later in self.samples[at + 1 :] for moment in came_since(since, later)]
         return max(0, now - min(came)) if came and now is not None else None
+
+    def beside(self, names: Iterable[str]) -> Window:
+        """The same, with more subscriptions, of which the stats tell nothing."""
+        bare = dict.fromkeys(names, SubscriptionStats())
+        samples = (
+            replace(
+                s, topic=replace(s.topic, subscriptions={**(s.topic.subscriptions or {}), **bare})
+            )
+            for s in self.samples
+        )
+        return Window(tuple(samples), interval_ms=self.interval_ms)
+
+    def replicator(self, cluster: str) -> Course[ReplicatorStats]:
+        """The replicator to one remote cluster."""
+        values = ((sample.topic.replication or {}).get(cluster) for sample in self.samples)
+        return Course(tuple(values), self.reset)
 
     def topic(self) -> Course[TopicStats]:
         """The topic itself."""

@@ -42,6 +42,12 @@ def namespace_admin(view: SubscriptionView, subcommand: str, *options: str) -> s
     return _line(["pulsar-admin", "namespaces", *subcommand.split(), *options, namespace])
 
 
+def cluster_admin(subcommand: str, cluster: str) -> str | None:
+    """A pulsar-admin line on a cluster; none where its name is not told or looks like an option."""
+    unnamed = not cluster or cluster.startswith("-")
+    return None if unnamed else _line(["pulsar-admin", "clusters", subcommand, cluster])
+
+
 def restarted(instance: FunctionInstance) -> str:
     """Restarts one instance of a function or sink, which Pulsar itself runs."""
     if instance.kind == "function":

@@ -1,0 +1,111 @@
+"""The topic's compaction fails, or is far behind.
+
+Compaction writes the newest message of each key to a ledger of its own. Its cursor `__compaction`
+moves only when a compaction is complete, and every ledger from there on stays on disk until then.
+Readers of the compacted view get everything since the last one message by message, and old
+messages of the same key with it.
+
+The check speaks where the last compaction failed and none has succeeded since, and where `behind`
+entries or more are not compacted and none has succeeded within `compacted_within`. The broker tells
+of compactions since it loaded the topic only, so that none is known after a restart. A topic that
+is compacted by hand or by a schedule of its own may be further behind: raise these numbers there.
+
+Source: TwoPhaseCompactor, CompactionRecord and PersistentTopic.checkCompaction in the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.broker.stats.cursors import COMPACTION
+from pulsar_doctor.diagnosis.actions.commands import admin, checked, policy_admin
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.own_cursor import OwnCursor
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("behind", 100_000, "entries", "fewer that are not compacted are ordinary"),
+    Threshold("compacted_within", 86_400.0, "seconds", "a compaction that is younger is enough"),
+)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "See in the broker's log why compaction fails, and compact once more; give the topic a "
+    "compaction threshold, or remove it and unsubscribe __compaction where nobody reads the "
+    "compacted view."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where compaction fails, or stands far behind."""
+    own = view.own
+    if own is None or own.kind != COMPACTION:
+        return
+    behind = own.waiting is not None and own.waiting >= limits["behind"]
+    lately = own.succeeded is not None and own.succeeded.seconds < limits["compacted_within"]
+    if _failed_last(own):
+        yield _finding(view, own, 0.9)
+    elif behind and not lately and not own.moved:
+        yield _finding(view, own, 0.6)
+    elif own.waiting is None:
+        yield Unknown("how far compaction is behind is not told: give the stats of the topic")
+
+
+def _failed_last(own: OwnCursor) -> bool:
+    if own.failed is None:
+        return False
+    return own.succeeded is None or own.failed.ms < own.succeeded.ms
+
+
+def _finding(view: SubscriptionView, own: OwnCursor, confidence: float) -> Finding:
+    failed, succeeded = own.failed, own.succeeded
+    return Finding(
+        code="compaction-stalled",
+        severity="warning",
+        confidence=confidence,
+        consumer=None,
+        summary=_summary(own),
+        evidence=(
+            Measure("msg_backlog", own.waiting, "entries"),
+            Measure("last_failed", None if failed is None else failed.seconds, "seconds ago"),
+            Measure(
+                "last_succeeded", None if succeeded is None else succeeded.seconds, "seconds ago"
+            ),
+            Measure("mark_delete_position", own.position, ""),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view)),
+    )
+
+
+def _summary(own: OwnCursor) -> str:
+    """What is known of its last runs, then how far it is behind."""
+    said = "no compaction is known since the broker loaded the topic"
+    if own.succeeded is not None:
+        said = f"the last compaction succeeded {duration(own.succeeded.seconds)} ago"
+    if _failed_last(own) and own.failed is not None:
+        said = f"the last compaction failed {duration(own.failed.seconds)} ago"
+        said += ", and none has succeeded since"
+    behind = "" if own.waiting is None else f"; {own.waiting} entries are not compacted"
+    keeps = "" if own.position is None else f", and all ledgers from {own.position} on stay on disk"
+    return f"{said}{behind}{keeps}"
+
+
+def _actions(view: SubscriptionView) -> Iterator[Action]:
+    status = checked(admin(view, "topics compaction-status"), "a compaction was successful")
+    yield Action(
+        "now",
+        "Compact the topic, and see whether it succeeds; the log of its broker says why not.",
+        command=admin(view, "topics compact"),
+        side_effect="the broker reads the whole topic from its last compaction on, twice",
+        check=status,
+    )
+    yield Action(
+        "today",
+        "See whether the topic has a threshold by which the broker compacts it by itself.",
+        command=policy_admin(view, "get-compaction-threshold"),
+        check=check_line(view, "healthy"),
+    )

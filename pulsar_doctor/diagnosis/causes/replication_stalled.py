@@ -1,0 +1,154 @@
+"""Entries wait for a remote cluster, and the replicator does not send them.
+
+For each remote cluster the broker keeps a cursor of its own, which moves when the other side has
+confirmed what was sent there. While it stands still, the other cluster does not get the messages of
+this topic, and every ledger from there on stays on disk, though all subscriptions have acknowledged
+it. Nothing else shows it: producers and consumers of this cluster go on.
+
+The check speaks where entries wait and the replicator is not connected: in every sample, or in one,
+when the broker has sent nothing there in its last full minute. It also speaks where a connected
+replicator has sent nothing for `still_for` and the broker sent nothing in its last full minute,
+while entries waited in every sample. One of these alone is a warning, or unknown in one sample:
+a replicator may be reconnecting, or slow for a moment. Entries behind it in one sample, of which
+nothing tells whether they are sent, are unknown until a second sample shows whether it moves.
+
+In topic stats a replicator has no name; it is called as the broker calls its cursor by default.
+
+Source: PersistentReplicator.computeStats and isConnected, AbstractReplicator in the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.broker.stats.cursors import REPLICATOR
+from pulsar_doctor.diagnosis.actions.commands import (
+    admin,
+    cluster_admin,
+    namespace_admin,
+    subscription_admin,
+)
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.own_cursor import OwnCursor
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("still_for", 5.0, "seconds", "a shorter standstill of a replicator is ordinary"),
+)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "See whether the remote cluster can be reached from the brokers under the address that is set "
+    "for it, and whether it accepts messages; if nothing is to go there any more, take it out of "
+    "the replication clusters."
+)
+MOVES = "healthy, and the replication backlog falls"
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where entries wait for a replicator that does not send them."""
+    own = view.own
+    if own is None or own.kind != REPLICATOR or own.waiting == 0:
+        return
+    severity = _apart(own) or _still(own, limits["still_for"])
+    if severity is not None and own.waiting is not None:
+        yield _finding(view, own, severity)
+    elif own.waiting is None:
+        yield Unknown(f"the replicator to {own.of} tells no backlog: {_untold(own)}")
+    elif own.moved is None and not own.msg_rate_out:
+        yield Unknown(
+            f"{own.waiting} entries wait for {own.of}; whether the replicator sends them, a second "
+            "sample tells"
+        )
+
+
+def _apart(own: OwnCursor) -> Severity | None:
+    """Of one that is not connected."""
+    if own.connected is not False or own.moved:
+        return None
+    several = own.watched_seconds is not None
+    lasts = own.apart_throughout if several else own.msg_rate_out == 0
+    return "stalled" if lasts else "warning"
+
+
+def _still(own: OwnCursor, still_for: float) -> Severity | None:
+    """Of one that is connected, or of which that is not told."""
+    if own.moved is not False or not own.waits_throughout or own.msg_rate_out:
+        return None
+    if own.watched_seconds is None or own.watched_seconds < still_for:
+        return None
+    return "warning" if own.msg_rate_out is None else "stalled"
+
+
+def _untold(own: OwnCursor) -> str:
+    return "it is not connected" if own.connected is False else "give the stats of the topic"
+
+
+def _finding(view: SubscriptionView, own: OwnCursor, severity: Severity) -> Finding:
+    return Finding(
+        code="replication-stalled",
+        severity=severity,
+        confidence=0.9 if severity == "stalled" else 0.6,
+        consumer=None,
+        summary=_summary(own),
+        evidence=(
+            Measure("replication_backlog", own.waiting, "entries"),
+            Measure("connected", None if own.connected is None else str(own.connected).lower(), ""),
+            Measure("msg_rate_out", own.msg_rate_out, "messages/second"),
+            Measure("still_for", own.watched_seconds, "seconds", "at least"),
+            Measure("mark_delete_position", own.position, ""),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, own)),
+    )
+
+
+def _summary(own: OwnCursor) -> str:
+    why = "the replicator is not connected"
+    if own.connected is not False:
+        why = f"nothing was sent in {duration(own.watched_seconds or 0)}"
+    keeps = "" if own.position is None else f"; all ledgers from {own.position} on stay on disk"
+    entries = "1 entry waits" if own.waiting == 1 else f"{own.waiting} entries wait"
+    return f"{entries} for the cluster {own.of}, and {why}: they do not get there{keeps}"
+
+
+def _actions(view: SubscriptionView, own: OwnCursor) -> Iterator[Action]:
+    of = own.of or ""
+    yield Action(
+        "now",
+        "See under which address this cluster looks for the other one, and whether a broker's host "
+        "can connect to it; the broker's log says why it cannot.",
+        command=cluster_admin("get", of),
+        check=check_line(view, MOVES),
+    )
+    yield Action(
+        "now",
+        "See on the other cluster whether its copy of the topic accepts messages: a backlog quota, "
+        "a missing right or a fenced topic refuse them.",
+        check=check_line(view, MOVES),
+    )
+    yield Action(
+        "now",
+        "If the other cluster can be reached, unload the topic: its replicators connect anew.",
+        command=admin(view, "topics unload"),
+        side_effect="all its consumers and producers are disconnected and come back; what they "
+        "hold unacknowledged is delivered again",
+        check=check_line(view, MOVES),
+    )
+    yield Action(
+        "today",
+        "If nothing is to go there any more, take that cluster out of those that the namespace "
+        "replicates to: the cursor goes with it.",
+        command=namespace_admin(view, "get-clusters"),
+        side_effect="what waits never gets there",
+    )
+    yield Action(
+        "later",
+        "This deletes what waits, for that cluster alone: use it if those messages are of no use.",
+        command=subscription_admin(view, "topics clear-backlog"),
+        side_effect="the other cluster never gets these messages",
+        check=check_line(view, MOVES),
+    )
