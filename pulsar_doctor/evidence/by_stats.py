@@ -12,6 +12,7 @@ from operator import attrgetter
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.evidence import in_hand
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
@@ -135,6 +136,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         blocked=now.blocked_consumer_on_unacked_msgs,
         queue_size=_queue_size(standing),
         one_by_one=starving.one_by_one,
+        all_in_hand=starving.one_by_one,
         batch_for_one=_batch_for_one(starving),
         until_flow=at_most(starving.until_flow) if starving.until_flow else None,
         until_sending=until_sending(starving),
@@ -172,6 +174,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         sent_bytes=exactly(now.bytes_out_counter),
         msg_rate_out=_rate_out(standing),
         draining=draining_of(standing),
+        in_hand=in_hand.by_stats(standing),
         waits_from=waits_from(standing),
     )
 

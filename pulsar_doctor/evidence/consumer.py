@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.functions import FunctionInstance
 from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
+from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.keys import Draining
 from pulsar_doctor.evidence.measures import Measure
@@ -88,7 +89,8 @@ class ConsumerView:
     since its last FLOW, or since it connected if none came later. sent_bytes: since it connected.
     msg_rate_out: messages a second that it was sent, in the window or a full minute.
     draining: hashes of keys that wait for its acks. waits_from: the position at which it joined,
-    where it is sent nothing before mark-delete is there. inside: what its own process tells.
+    where it is sent nothing before mark-delete is there. in_hand: what its application has taken
+    and not finished, where that is more than nothing. inside: what its own process tells.
     """
 
     label: str
@@ -163,6 +165,7 @@ class ConsumerView:
     sent_bytes: Count | None = None
     msg_rate_out: float | None = None
     draining: Draining | None = None
+    in_hand: InHand | None = None
     waits_from: str | None = None
     inside: Inside | None = None
 

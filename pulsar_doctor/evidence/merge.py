@@ -33,7 +33,7 @@ ASKING = (
     "queue_size", "refill_threshold", "one_by_one", "all_in_hand", "largest_batch",
     "batch_for_one", "closed_on_batch", "flows", "refilled", "owed", "queued", "until_flow",
     "until_sending", "pace", "pace_most", "works", "asked_lately", "resting",
-    "drain_seconds", "passed_over",
+    "drain_seconds", "passed_over", "in_hand",
 )  # fmt: skip
 # Of these, what time does not change.
 LASTING = ("queue_size", "refill_threshold", "one_by_one", "largest_batch")

@@ -55,6 +55,7 @@ BOTH_WAYS = {
     "ack-hole": (3, 4),
     "blocked-on-unacked-consumer": (4, 3),
     "exclusive-zombie": (5, 5),
+    "handoff-unbounded": (3, 4),
     "inactive-failover": (5, 6),
     "negative-permits": (2, 8),
     "not-acknowledging": (5, 5),

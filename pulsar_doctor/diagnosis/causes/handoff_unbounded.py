@@ -1,0 +1,153 @@
+"""The application takes messages faster than it finishes them, and keeps the rest in memory.
+
+It hands each message to a thread pool, an executor or an async task, and receives the next one at
+once. Nothing holds it back: its client asks for more as soon as messages are taken, so the receiver
+queue does not limit it, and the queue in front of the pool grows. Acknowledgements come, so that it
+looks healthy, until the limit of unacknowledged messages or the memory is reached. When the process
+ends, all of it is delivered again, and idle consumers beside it get none of it.
+
+The check compares what was taken with what was finished. FLOWs beyond the first prove how many
+messages the application took; what is not acknowledged of them is in hand. It is found where it has
+`at_once` or more in hand, and at the pace of its acknowledgements needs `held_for` or longer for
+them, and the oldest was sent `lasting` ago, and since then it finished no more than half as many
+as it has in hand. A worker that is only busy finishes as many as it has in hand while one of them
+waits. One that acknowledges at checkpoints, as Flink, Spark and sinks do, finishes all of them at
+once, and is not found; where only a later sample tells these apart it is unknown. One that has
+never acknowledged any, or is at its limit, is another cause.
+
+By the stats the messages in hand are a lower bound, and only Shared and Key_Shared tell them.
+
+Source: ConsumerBase.messageProcessed and increaseAvailablePermits in the Java client;
+Consumer.incrementUnackedMessages in the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import more_workers, place, restart
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.in_hand import InHand
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.wording.durations import duration
+
+THRESHOLDS = (
+    Threshold("at_once", 100.0, "messages", "fewer in hand may be work of a pool"),
+    Threshold("held_for", 300.0, "seconds", "work in hand that is done sooner is ordinary"),
+    Threshold("lasting", 30.0, "seconds", "a younger one may be a batch that has just begun"),
+)
+NEEDS = frozenset({STATS, WIRE})
+EXPLAINS = frozenset({"ack-hole", "slow-but-progressing", "closed-unacknowledged"})
+FAR_SLOWER = 2  # times as many in hand as were finished meanwhile
+REMEDY = (
+    "Let the application hold messages back: a bounded queue or a semaphore in front of its pool, "
+    "so that receiving waits until work is done."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for each consumer with much work in hand that it finishes far more slowly."""
+    if view.durable is False:
+        return
+    for consumer in view.consumers or ():
+        own = consumer.in_hand
+        if own is None or consumer.never_acked is not False or consumer.blocked:
+            continue
+        if own.messages < limits["at_once"] or own.messages < FAR_SLOWER * own.finished:
+            continue
+        if own.one_by_one is None:
+            yield _undecided(consumer, own)
+        elif own.one_by_one and _lasts(consumer, own, limits):
+            yield _finding(view, consumer, own)
+
+
+def _lasts(consumer: ConsumerView, own: InHand, limits: Limits) -> bool:
+    """By the stats the oldest is only known to be no younger: then its life has to do."""
+    age = own.oldest if own.oldest.exact or consumer.connected is None else consumer.connected
+    seconds = own.seconds
+    lasts = max(age.seconds, own.oldest.seconds) >= limits["lasting"]
+    return lasts and seconds is not None and seconds >= limits["held_for"]
+
+
+def _undecided(consumer: ConsumerView, own: InHand) -> Unknown:
+    return Unknown(
+        f"{consumer.label} has taken {own.messages} messages or more that it has not acknowledged, "
+        f"and finished {own.finished} in its life: it acknowledges in batches, or takes more than "
+        "it can do; a longer window tells",
+        consumer.label,
+    )
+
+
+def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Finding:
+    share, reached = _of_limit(view, consumer, own)
+    return Finding(
+        code="handoff-unbounded",
+        severity="warning",
+        confidence=0.9 if own.oldest.exact else 0.7,
+        consumer=consumer.label,
+        summary=_summary(own, consumer, reached),
+        evidence=(
+            Measure("in_hand", own.messages, "messages", "at least"),
+            measured("unacked_messages", consumer.held, "messages"),
+            Measure("oldest_unacked", round(own.oldest.seconds, 3), "seconds ago"),
+            Measure("finished_meanwhile", own.finished, "messages", "at most"),
+            Measure("pace", _rounded(own.pace), "seconds/message"),
+            Measure("work_held", _rounded(own.seconds), "seconds"),
+            Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
+            Measure("limit_reached_in", reached, "seconds"),
+            measured("available_permits", consumer.permits, "permits"),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, consumer)),
+    )
+
+
+def _summary(own: InHand, consumer: ConsumerView, reached: float | None) -> str:
+    """What it does, how much work that is, and when it ends."""
+    pace, seconds = duration(own.pace or 0), duration(own.seconds or 0)
+    ends = "" if reached is None else f"; its limit is reached in about {duration(reached)}"
+    return (
+        f"{consumer.label} takes messages faster than it finishes them: {own.messages} or more are "
+        f"in its memory, the oldest for {own.oldest}, and it finishes one in {pace}: that is "
+        f"{seconds} of work that no other consumer gets{ends}"
+    )
+
+
+def _of_limit(
+    view: SubscriptionView, consumer: ConsumerView, own: InHand
+) -> tuple[float | None, float | None]:
+    """How much of its limit it holds, and when it has reached it as things go."""
+    limit, held = consumer.unacked_limit, least(consumer.held)
+    if limit is None:
+        limit = UNACKED_DEFAULTS["consumer"]
+    if view.type not in ("Shared", "Key_Shared") or not limit or held is None:
+        return None, None
+    reached = max(0, limit - held) / own.growth if own.growth else None
+    return round(held / limit, 3), _rounded(reached)
+
+
+def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    yield Action(
+        "now",
+        f"See in the application {place(consumer)} what it puts messages into: a pool, an executor "
+        "or async tasks without a bound on how many wait.",
+        check=check_line(view, "it holds no more than its receiver queue and its workers"),
+    )
+    yield restart(view, consumer, ", with a bound on the work in hand")
+    yield Action(
+        "today",
+        "Bound the work in hand: a blocking queue or a semaphore of a few times the number of "
+        "workers, taken before receiving and released after the acknowledgement.",
+        side_effect="the consumer receives no faster than it works, so the backlog shows it",
+        check=check_line(view, "no such finding any more"),
+    )
+    yield more_workers(view)
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)
