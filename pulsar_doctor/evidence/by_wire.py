@@ -81,7 +81,10 @@ def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
     )
     stood = Age(max(0, now_ns - open_entry.at_ns) // 1_000_000, exact=False)
     resting = now_ns < holder.due_ns
-    return AckHole(int(passed), stood, proven=passed, delayed=resting)
+    own = max(0, later) if open_entry.number > 0 else 0
+    return AckHole(
+        int(passed), stood, proven=passed, passed=own, held=holder.unacked, delayed=resting
+    )
 
 
 def _first(ledger: Ledger) -> Position:

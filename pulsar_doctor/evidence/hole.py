@@ -15,8 +15,10 @@ class AckHole:
     proven: whether acks of later entries are known to have passed it. acked: since the last ack of
     anybody. acks_lasted_ms: from where mark-delete stopped to that ack. all_acked_in: seconds in
     which all that is acknowledged after it can have been, by the pace of the window.
-    passed_in_window: whether acks came in it. moved: whether mark-delete did. delayed: whether
-    messages that are not due make gaps, too. markers: whether a replicator may leave ranges.
+    passed: later messages, or entries, that whoever holds the first one has acknowledged since, at
+    least; held: messages that they hold, at most. passed_in_window: whether acks came in it.
+    moved: whether mark-delete did. delayed: whether messages that are not due make gaps, too.
+    markers: whether a replicator may leave ranges.
     position: of mark-delete, as a text. behind: entries from the first that is not acknowledged to
     where the broker has read, acknowledged or not.
     """
@@ -27,6 +29,8 @@ class AckHole:
     acked: Age | None = None
     acks_lasted_ms: int | None = None
     all_acked_in: float | None = None
+    passed: int = 0
+    held: int = 0
     passed_in_window: bool = False
     moved: bool = False
     delayed: bool = False

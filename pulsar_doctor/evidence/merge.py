@@ -109,10 +109,14 @@ def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) ->
 def _hole(newer: SubscriptionView, older: SubscriptionView) -> AckHole | None:
     """The broker knows every acknowledged range; a trace, not even of each ack what it passed."""
     here, there = newer.hole, older.hole
-    if here is None or there is None or newer.backlog is not None:
+    if here is None or there is None:
         return there if here is None else here
-    at_once = (newer.moment_ms or 0) - (older.moment_ms or 0) <= SETTLED_MS
-    return there if here.ranges <= 0 and at_once and older.backlog is not None else here
+    if (newer.moment_ms or 0) - (older.moment_ms or 0) > SETTLED_MS:
+        return here
+    told_there = newer.backlog is None and older.backlog is not None and here.ranges <= 0
+    ranges = there if told_there else here
+    holder = max(here, there, key=lambda each: each.passed)  # who holds it, a trace knows better
+    return replace(ranges, passed=holder.passed, held=holder.held)
 
 
 def _circulation(

@@ -23,12 +23,15 @@ def hole_of(observed: Observed) -> AckHole | None:
     since, acked = _since_ms(observed), _acked_ms(observed)
     position = cursor.mark_delete_position if cursor else None
     last = observed.window.last
+    held = observed.held
     return AckHole(
         ranges=ranges,
         stood=last.age(since),
         acked=last.age(acked),
         acks_lasted_ms=None if since is None or acked is None else acked - since,
         all_acked_in=_all_acked_in(observed),
+        passed=_passed(observed, since),
+        held=held.most if held else 0,
         passed_in_window=observed.course.passed("last_acked_timestamp_ms") is True,
         moved=_moved(observed),
         delayed=(now.msg_delayed or 0) > 0,
@@ -80,3 +83,21 @@ def _all_acked_in(observed: Observed) -> float | None:
     backlog, position = observed.backlog.entries, cursor.mark_delete_position
     after = entries_from(position, internal) if position is not None else None
     return None if after is None or backlog is None else (after - 1 - backlog) * span / acked / 1000
+
+
+def _passed(observed: Observed, since_ms: int | None) -> int:
+    """Later entries or messages that all who hold something have acknowledged since then.
+
+    0 where somebody holds something and has not, or where something was given back, which waits.
+    """
+    now, held = observed.now, observed.held
+    given_back = now.msg_in_replay or now.msg_rate_redeliver
+    if since_ms is None or held is None or given_back or now.is_replicated is not False:
+        return 0
+    holders = [each for each in standings(observed) if each.unacked != 0 and each.active]
+    acks = [each.now.last_acked_timestamp_ms or 0 for each in holders]
+    if not acks or min(acks) <= since_ms:
+        return 0
+    cursor, done = observed.cursor_now, [each.returned or 0 for each in holders]
+    behind = cursor.number_of_entries_since_first_not_acked_message if cursor else None
+    return max(0, (behind or 0) - held.most, sum(done))

@@ -17,6 +17,7 @@ A line is `TIME VERB WHO WHAT`, in any order of time; TIME may be `FROM..TO ever
     2s ack slow 4                    an ACK for each of the 4 oldest messages that it holds
     2s ack slow 59 in one            one ACK with 59 ids
     2s ack slow 10 cumulative        one cumulative ACK for the 10th of them
+    2s skip slow 1                   it leaves out the oldest of them for good; no command
     2s ack slow all                  whatever it holds
     2s ack slow 2 returned           the 2 oldest messages of those that were given back
     3s redeliver slow 3              gives back 3 entries by id; `all`: everything, the queue too
@@ -74,6 +75,7 @@ class Client:
     name: str
     type: str
     held: list[Entry] = field(default_factory=list)
+    skipped: list[Entry] = field(default_factory=list)
     queued: list[Entry] = field(default_factory=list)  # a place for each message not yet taken
     epoch: int | None = None
 
@@ -200,6 +202,11 @@ class Script:
             for one in ids:
                 self._ack(who, "individual", [one])
 
+    def skip(self, name: str, count: str) -> None:
+        who = self.clients[name]
+        who.skipped += who.held[: int(count)]
+        del who.held[: int(count)]
+
     def _ack(self, who: Client, ack_type: str, ids: list[MessageId]) -> None:
         one = ids[0] if len(ids) == 1 else MessageId(None, None, None)  # type: ignore[arg-type]
         self.put(
@@ -256,7 +263,7 @@ class Script:
 
     def _gone(self, name: str) -> Client:
         who = self.clients.pop(name)
-        self.returned += who.take_back(who.held)
+        self.returned += [*who.skipped, *who.take_back(who.held)]
         return who
 
     def gap(self) -> None:
@@ -277,6 +284,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "late": Script.late,
     "taken": Script.taken,
     "ack": Script.ack,
+    "skip": Script.skip,
     "redeliver": Script.redeliver,
     "put_away": Script.put_away,
     "active": Script.active,

@@ -14,8 +14,13 @@ it is silent. Where the broker has not moved mark-delete since it loaded the top
 from the oldest consumer's connection. A trace tells of an entry that was delivered `hole_after` ago
 and is not acknowledged, while others that came later are.
 
+It speaks sooner, from `skipped_after` on, where a message was skipped at pace: whoever holds it has
+acknowledged `passed_by` later ones or more since then, and ten times as many as they hold. On
+average one of their messages then takes a tenth of that time, so that this one is no ordinary work.
+
 A younger gap is told as information, where acknowledgements of later entries have gone on for
-`young_after`: the message that they passed over may be in work, or forgotten.
+`young_after`: the message that they passed over may be in work, given back with a delay by its
+client, or forgotten.
 
 It is silent while delayed messages are in the backlog: these are gaps, too, until they are due. A
 message that takes longer than `hole_after`, or one that is given back again and again, does hold
@@ -47,10 +52,13 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.wording.durations import duration
 
 POSITION = re.compile(r"\d+:-?\d+")
+PASSED_TIMES = 10  # as many later ones as are held: on average each took a tenth of the time
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
 
 THRESHOLDS = (
     Threshold("hole_after", 300.0, "seconds", "a gap that has stood for less is ordinary"),
+    Threshold("skipped_after", 50.0, "seconds", "one that others pass may be in work for so long"),
+    Threshold("passed_by", 50.0, "messages", "fewer later ones may have overtaken it in work"),
     Threshold("young_after", 5.0, "seconds", "a gap that has stood for so long is told, as info"),
 )
 NEEDS = frozenset({STATS, WIRE})
@@ -86,6 +94,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if stood is not None and stood.seconds >= limits["hole_after"]:
         if confidence is not None:
             yield _finding(view, hole, stood, "warning", confidence)
+    elif stood is not None and _skipped(hole, stood.seconds, limits):
+        yield _finding(view, hole, stood, "warning", 0.6)
     elif (stood is None or not stood.exact) and hole.passed_in_window:
         yield Unknown(
             f"mark-delete stood still in the window while later entries were acknowledged "
@@ -100,6 +110,15 @@ def _is_young(hole: AckHole, stood: float, young_after: float) -> bool:
     """Whether later entries have been acknowledged for so long already."""
     lasted = hole.acks_lasted_ms is not None and hole.acks_lasted_ms >= young_after * 1000
     return stood >= young_after and (hole.proven or lasted)
+
+
+def _skipped(hole: AckHole, stood: float, limits: Limits) -> bool:
+    """Whether those who hold it acknowledge later ones at pace.
+
+    What they hold and how fast they finish it tell how long a message takes on average.
+    """
+    passed = hole.passed >= max(limits["passed_by"], PASSED_TIMES * hole.held)
+    return passed and stood >= limits["skipped_after"]
 
 
 def _sure(hole: AckHole, hole_after: float) -> float | None:
