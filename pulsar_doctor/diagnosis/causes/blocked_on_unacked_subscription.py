@@ -13,6 +13,10 @@ sent or acknowledged less than `just_now` ago decides nothing yet. A flag on a s
 holds nothing, or less than half of the limit, is not trusted. No clock is needed where nobody has
 ever acknowledged any (a warning), nor where whole thousands are held: all that such a limit allows.
 
+A trace does not show this limit. There it is unknown where several consumers have permits and hold
+more than `in_hand` messages together, and none of them was sent anything, has acknowledged any or
+works in its rhythm for `slow_wait`: nothing is left for them, or the limit holds it back.
+
 Where a consumer is at a limit of its own too, this speaks for both: it names who holds how much.
 
 Source: PersistentDispatcherMultipleConsumers.addUnAckedMessages and readMoreEntries;
@@ -21,22 +25,23 @@ BrokerService.checkUnAckMessageDispatching.
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.diagnosis.actions.activity import verdict
 from pulsar_doctor.diagnosis.actions.consumers import freeing, more_workers
 from pulsar_doctor.diagnosis.actions.limits import ONLY_IF, raised_limit
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.release import release_verdict
-from pulsar_doctor.diagnosis.thresholds import RELEASE_WAITS, Limits
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
 from pulsar_doctor.evidence.values import least, told
 
-THRESHOLDS = RELEASE_WAITS
-NEEDS = frozenset({STATS})
+THRESHOLDS = (*RELEASE_WAITS, IN_HAND)
+NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset(
     {
         "permits-exhausted",
@@ -47,6 +52,7 @@ EXPLAINS = frozenset(
     }
 )
 NAMED_MOST = 3
+NO_LIMIT = "the subscription's limit of unacknowledged messages is no part of the wire"
 REMEDY = f"Make consumers acknowledge what they have finished; raise the limit {ONLY_IF}."
 
 
@@ -54,6 +60,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the subscription as a whole, where its release is far away or not in sight."""
     limit, unacked = view.unacked_limit, told(view.unacked)
     if limit is None:
+        yield from _by_wire(view, unacked or 0, limits)
         return
     if limit.blocked is None and unacked != 0 and not limit.delivered:
         yield Unknown("blocked_subscription_on_unacked_msgs is not told")
@@ -74,6 +81,24 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield Unknown(f"the subscription is blocked with {unacked} unacked; {verdict.reason}")
         elif verdict is not None:
             yield _finding(view, limit, wait, verdict)
+
+
+def _by_wire(view: SubscriptionView, held: int, limits: Limits) -> Answers:
+    """Where nobody tells whether the limit is reached, which holds for consumers that share."""
+    if view.type not in SHARING or not held:
+        return
+    serving, quiet = view.served, [each.quiet for each in view.served if each.quiet]
+    still = all(each.may_receive and not each.works for each in serving)
+    shortest = min(quiet, key=lambda age: age.ms, default=None)
+    lasts = shortest is not None and shortest.seconds >= limits["slow_wait"]
+    if still and lasts and len(quiet) == len(serving) > 1 and held > limits["in_hand"]:
+        yield Unknown(
+            f"{len(serving)} consumers have permits, hold {held} messages together and have been "
+            f"sent nothing for {shortest}: {NO_LIMIT}; the broker's stats tell whether it is "
+            "reached"
+        )
+    else:
+        yield NotReported(NO_LIMIT)
 
 
 def _long(limit: UnackedLimit, limits: Limits) -> bool:
