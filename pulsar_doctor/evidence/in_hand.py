@@ -55,15 +55,23 @@ def by_wire(ledger: Ledger, now_ns: int) -> InHand | None:
     since = [each for each in ledger.recent if (each[0] + 1) * BUCKET_NS > oldest_ns]
     began_ns = max(oldest_ns, since[0][0] * BUCKET_NS) if since else now_ns
     finished, seconds = sum(each[3] for each in since), (now_ns - began_ns) / 1e9
-    came, whole = sum(each[1] for each in since), began_ns < oldest_ns + BUCKET_NS
+    whole = began_ns < oldest_ns + BUCKET_NS
     return InHand(
         messages,
         Age(max(0, now_ns - oldest_ns) // 1_000_000, True),
         finished if whole else ledger.messages - ledger.unacked,  # older ones are not kept
         one_by_one=(ledger.last_ack_ns or 0) > oldest_ns + BUCKET_NS,
         pace=seconds / finished if finished and seconds > 0 else None,
-        growth=max(0, came - finished) / seconds if seconds > 0 else None,
+        growth=_growth_by_wire(ledger, now_ns),
     )
+
+
+def _growth_by_wire(ledger: Ledger, now_ns: int) -> float | None:
+    """Of the last minute, by its whole buckets."""
+    first = -int((MINUTE * 1e9 - now_ns) // BUCKET_NS)
+    minute = [each for each in ledger.recent if each[0] >= first]
+    more, seconds = sum(each[1] - each[3] for each in minute), (now_ns - first * BUCKET_NS) / 1e9
+    return max(0, more) / seconds if seconds > 0 else None
 
 
 def by_stats(standing: Standing) -> InHand | None:
