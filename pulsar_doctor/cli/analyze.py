@@ -30,14 +30,14 @@ from pulsar_doctor.printing.gate import stdout, tell_json
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pulsar_doctor.diagnosis.status import FailOn
     from pulsar_doctor.spark.aggregations import Tables
     from pulsar_doctor.spark.analysis import Analysis
     from pulsar_doctor.spark.analyzing import Make, Wish
     from pulsar_doctor.spark.asking import SqlAnswer
-    from pulsar_doctor.spark.reading import Looked, TraceSource
+    from pulsar_doctor.spark.reading import Looked
     from pulsar_doctor.spark.selection import Selection
     from pulsar_doctor.spark.session import Where
+    from pulsar_doctor.spark.source import TraceSource
 
 LEFT_OUT_CODE = 4
 EPILOG = """\b
@@ -52,9 +52,10 @@ Examples:
   spark-submit --master yarn "$(python -m pulsar_doctor.spark --path)" hdfs:///traces
 
 \b
-Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no trace;
-3 could not be examined: no Spark, no Java, an unreachable master, a full disk;
-4 nothing stalled in what was analyzed, but a trace was left out.
+Exit codes: 0 healthy, or only warnings, where the traces end; 1 a stall was found there (see
+--fail-on); 2 wrong usage, or no trace; 3 a status is unknown, nothing could be judged, or something
+that is over was as bad as --fail-on; also no Spark, no Java, an unreachable master, a full disk;
+4 a trace was left out, and none of these. 1 outranks 3, 3 outranks 4.
 """
 
 
@@ -89,6 +90,12 @@ def command(asked: AnalyzeRequest) -> int:
     missing, or is not in the list) is left out and named, and the exit code is 4, unless --strict
     is given or it is the only one. The executors need nothing of pulsar-doctor.
 
+    The status is the worst of all subscriptions. Each is judged where its trace ends, as
+    stall-check --trace judges it, by the ledgers that lie beside the last segment. The status is
+    unknown where a trace has no consumer, has no ledgers of this version and too many rows to work
+    them out again, or goes on behind --until. A time without permits that was as long as a stall
+    and is over is not judged, and forbids "healthy".
+
     \b
     consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks, starved time
     gaps           time between FLOWs, from delivery to ack, without permits: p50, p90, p99, most
@@ -104,14 +111,15 @@ def command(asked: AnalyzeRequest) -> int:
     the end of the newest of the traces. What is counted is then of that part alone, and a consumer
     that began before is not "certain"; numbers that carry over (permits, unacked) are as ever, and
     a time without permits keeps its true start and its whole length, also where its consumer said
-    nothing in all of that time. How a trace ends is not told where --until lies before that.
+    nothing in all of that time. How a trace ends is not judged where --until lies before that.
 
     With -o json: {"schema": "pulsar-doctor/analyze/1", "events", "since", "until", "topic",
-    "subscription", and each of these as a list of at most 10,000 rows, the worst first; "totals"
-    says how many there are}. Times end in _us (microseconds); null is not told. A sum of which a
-    part is not told is null, and beside it stands what is told of it (acknowledged_least,
-    unacked_least); where "certain" is false commands are missing, and all that is counted is at
-    least so much.
+    "subscription", "status", "statuses" (how many subscriptions have which), "verdicts" (as
+    stall-check's "subscriptions", with "trace_id" and "at"), and each of these as a list of at most
+    10,000 rows, the worst first; "totals" says how many there are}. Times end in _us
+    (microseconds); null is not told. A sum of which a part is not told is null, and beside it
+    stands what is told of it (acknowledged_least, unacked_least); where "certain" is false commands
+    are missing, and all that is counted is at least so much.
 
     --save, run again, reads only the traces that have changed: so the tables of traces that a tap
     still writes are kept up to date. What happens now is shown by tap and stall-check --watch.
@@ -195,7 +203,7 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
         _print_answer(made, asked)
         return LEFT_OUT_CODE if source.left_out else 0
     _print(made, asked)
-    return _code(made, asked.fail_on)
+    return made.exit_code(asked.fail_on) or (LEFT_OUT_CODE if made.left_out else 0)
 
 
 def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
@@ -266,14 +274,3 @@ def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
         console_on(stdout()).print(answer_table(answer))
     if answer.more:
         say(f"pulsar-doctor: the first {len(answer.rows):,} rows; there are more")
-
-
-def _code(analysis: Analysis, fail_on: FailOn) -> int:
-    from pulsar_doctor.diagnosis.status import FAILS
-    from pulsar_doctor.errors import DoctorError
-
-    if analysis.verdict in FAILS[fail_on]:
-        return 1
-    if analysis.verdict == "unknown":
-        return DoctorError.exit_code
-    return LEFT_OUT_CODE if analysis.left_out else 0

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.checkup.result import STATUSES
+from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status
+from pulsar_doctor.diagnosis.weighing import exit_code
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.spark.verdicts import TraceVerdict
 
 TABLES = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
 
@@ -42,7 +46,8 @@ class Analysis:
     percentile_error: a percentile of `gaps` is at most this share above the exact one; 0.0: exact.
     notes: sentences about what could not be read or is not certain.
     left_out: traces that are damaged, or none; nothing here is of them.
-    damaged: whether some of what was recorded in a trace is lost; `notes` say which journals.
+    verdicts: of each subscription where its trace ends, the worst first. all_judged: whether these
+        are all that there should be; otherwise `notes` say what could not be judged.
     since, until, topic, subscription: what of the traces was asked for; None: all.
     """
 
@@ -61,7 +66,8 @@ class Analysis:
     percentile_error: float = 0.0
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
-    damaged: bool = False
+    verdicts: Sequence[TraceVerdict] = ()
+    all_judged: bool = True
     stall_floor_seconds: float | None = None
     brief_stalls: Sequence[TableRow] = ()
     since: datetime | None = None
@@ -79,19 +85,35 @@ class Analysis:
         return max(self.totals.get(table, 0), len(self.rows(table)))
 
     @property
-    def verdict(self) -> Status:
-        """The worst that a stall was found to be; healthy where none is worse than `info`.
+    def status(self) -> Status:
+        """The worst status of a verdict; unknown where there is none.
 
-        unknown where nothing was read, and instead of healthy where some of a trace is lost.
+        Also unknown instead of healthy or a warning where something could not be judged, and
+        instead of healthy where a time without permits was a stall, which is over: nobody judged
+        whether messages waited then.
         """
-        if not self.events:
-            return "unknown"
-        found = {row["severity"] for row in self.stalls}
-        if "stalled" in found:
-            return "stalled"
-        if "warning" in found:
-            return "warning"
-        return "unknown" if self.damaged else "healthy"
+        found = {each.diagnosis.status for each in self.verdicts}
+        worst: Status = next((status for status in STATUSES if status in found), "unknown")
+        in_doubt = not self.all_judged or (worst == "healthy" and self.stalled_before)
+        return "unknown" if in_doubt and worst != "stalled" else worst
+
+    @property
+    def stalled_before(self) -> bool:
+        """Whether a time without permits was as long as a stall, as columns judge it."""
+        return "stalled" in self._severities
+
+    @property
+    def _severities(self) -> set[str | None]:
+        return {row["severity"] for row in self.stalls}
+
+    def exit_code(self, fail_on: FailOn) -> int:
+        """1 where a verdict is as bad as that; else 3 where something is not decided; else 0.
+
+        Not decided is also what is over and was as bad.
+        """
+        code = exit_code((each.diagnosis for each in self.verdicts), fail_on)
+        in_doubt = self.status == "unknown" or self._severities & FAILS[fail_on]
+        return code or (DoctorError.exit_code if in_doubt else 0)
 
 
 def moment(us: int | None) -> datetime | None:

@@ -11,10 +11,11 @@ from pulsar_doctor.spark.aggregations import Tables
 from pulsar_doctor.spark.incremental import incremental, step_of
 from pulsar_doctor.spark.lake import Lake, LakeFormat
 from pulsar_doctor.spark.manifests import Manifest
-from pulsar_doctor.spark.reading import Looked, TraceSource, read_traces
+from pulsar_doctor.spark.reading import Looked, read_traces
 from pulsar_doctor.spark.running import aggregated, dated
 from pulsar_doctor.spark.saving import save, saved_in
 from pulsar_doctor.spark.selection import EVERYTHING, Selection
+from pulsar_doctor.spark.source import TraceSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

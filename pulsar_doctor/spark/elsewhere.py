@@ -20,7 +20,7 @@ from pulsar_doctor.spark.failures import full_text
 from pulsar_doctor.spark.paths import literally, path_of
 from pulsar_doctor.spark.segments import Segment
 from pulsar_doctor.spark.selection import EVERYTHING, Selection, TimeSpan
-from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
+from pulsar_doctor.spark.verdicts import NOT_SEALED, TraceEnd, end_of, restored
 from pulsar_doctor.trace.folder import (
     INDEX,
     META,
@@ -50,7 +50,10 @@ RowsOf = Callable[[Sequence[str]], "DataFrame"]  # files, patterns escaped -> th
 
 @dataclass
 class There:
-    """What Spark sees of a trace: name of a segment -> its URI. Changes in place."""
+    """What Spark sees of a trace: name of a segment -> its URI. Changes in place.
+
+    has_journal: whether there is a journal behind its last segment, which is not sealed.
+    """
 
     folder: str
     files: dict[str, str] = field(default_factory=dict)
@@ -59,6 +62,7 @@ class There:
     through: int = 0
     until_us: int = 0
     losses: list[Loss] = field(default_factory=list)
+    has_journal: bool = False
 
     @property
     def uris(self) -> list[str]:
@@ -73,7 +77,7 @@ class Elsewhere:
     segments: list[Segment]
     left_out: list[LeftOut]
     notes: list[str]
-    ends: dict[str, list[AtTheEnd]]
+    ends: list[TraceEnd]
     span: TimeSpan
 
 
@@ -98,6 +102,7 @@ def look_elsewhere(
     good = [each for each in judged if isinstance(each, There)]
     left_out += [each for each in judged if isinstance(each, LeftOut)]
     span = selection.span(max([end_us, *(each.until_us for each in good)]))
+    empty = [each for each in good if not each.parts and span.has_some((0, each.until_us))]
     for each in good:
         each.parts = [p for p in each.parts if p.times is None or span.has_some(p.times)]
     segments = []
@@ -108,18 +113,27 @@ def look_elsewhere(
     for each in good:
         found = [_segment(each, part, told) for part in each.parts]
         segments += [part for part in found if span.has_some((part.first_us, part.last_us))]
-    return Elsewhere(segments, left_out, notes, _ends(spark, good), span)
+    ends = _ends(spark, [*(each for each in good if each.parts), *empty])
+    return Elsewhere(segments, left_out, notes, ends, span)
 
 
-def _ends(spark: SparkSession, good: Sequence[There]) -> dict[str, list[AtTheEnd]]:
-    """What the checks say by the ledgers that lie beside the last segments."""
-    names = {f"{each.folder}/{state_name(each.through)}": each for each in good if each.parts}
-    found = {}
-    for path, content in _contents(spark, list(names)).items():
-        each = names[path]
-        assert each.meta is not None
-        found[each.folder] = at_the_end(each.meta, state_of(content))
-    return found
+def _ends(spark: SparkSession, good: Sequence[There]) -> list[TraceEnd]:
+    """How these traces end, by the ledgers that lie beside their last segments."""
+    names = [(f"{each.folder}/{state_name(each.through)}", each) for each in good]
+    found = _contents(spark, [name for name, each in names if each.files])
+    return [_end(each, found.get(name)) for name, each in names]
+
+
+def _end(there: There, ledgers: bytes | None) -> TraceEnd:
+    assert there.meta is not None
+    if not there.files:
+        why = NOT_SEALED.format(there.folder) if there.has_journal else None
+        return TraceEnd(there.folder, there.meta.trace_id, there.until_us, not_judged=why)
+    state = None if ledgers is None else state_of(ledgers)
+    timeline = restored(there.meta, state, damaged=bool(there.losses))
+    return end_of(
+        there.folder, there.meta, timeline, there.until_us, is_sealed=not there.has_journal
+    )
 
 
 def _found(spark: SparkSession, paths: Sequence[str]) -> list[There]:
@@ -153,7 +167,8 @@ def _judged(spark: SparkSession, found: Sequence[There], notes: list[str]) -> li
             judged.append(LeftOut(each.folder, str(error)))
             continue
         judged.append(each)
-        if _is_there(spark, f"{each.folder}/{journal_name(index.through + 1)}"):
+        each.has_journal = _is_there(spark, f"{each.folder}/{journal_name(index.through + 1)}")
+        if each.has_journal:
             notes.append(UNSEALED.format(each.folder))
         elif not each.parts:
             notes.append(f"{each.folder}: no command was recorded there yet")
@@ -173,7 +188,7 @@ def _as_listed(
     path = f"{there.folder}/{INDEX}"
     index = Index(Expired(), []) if listed is None else index_of(listed, path)
     there.through, there.losses = index.through, list(losses(index))
-    there.until_us = index.parts[-1].until_us if index.parts else index.expired.until_us
+    there.until_us = index.until_us
     there.parts = [part for part in index.parts if part.name]
     names = {part.name for part in there.parts}
     for name in sorted(there.files.keys() - names):
@@ -226,8 +241,8 @@ def _segment(there: There, part: Part, told: Mapping[str, tuple[int, ...]]) -> S
     uri = there.files[part.name or ""]
     first_seq, last_seq, first_us, last_us = told[uri]
     assert there.meta is not None
-    times, damaged = (first_us, last_us), bool(there.losses)
-    return Segment(uri, there.meta.trace_id, first_seq, last_seq, *times, there.folder, damaged)
+    times = first_us, last_us
+    return Segment(uri, there.meta.trace_id, first_seq, last_seq, *times, there.folder)
 
 
 # --- what Spark is asked ---

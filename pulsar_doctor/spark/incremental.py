@@ -22,10 +22,11 @@ from pulsar_doctor.spark.aggregations import Tables
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
 from pulsar_doctor.spark.manifests import Manifest
 from pulsar_doctor.spark.paths import literally
-from pulsar_doctor.spark.reading import OPTIONS, SCHEMA, TraceSource
+from pulsar_doctor.spark.reading import OPTIONS, SCHEMA
 from pulsar_doctor.spark.running import EXACT_EVENTS_MOST, STEPS, bucket_of
 from pulsar_doctor.spark.saving import files_of
 from pulsar_doctor.spark.segments import Segment
+from pulsar_doctor.spark.source import TraceSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -27,13 +27,13 @@ from pulsar_doctor.spark.masters import is_here
 from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
 from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, TimeSpan
-from pulsar_doctor.spark.verdicts import AtTheEnd, at_the_end
+from pulsar_doctor.spark.source import TraceSource
+from pulsar_doctor.spark.verdicts import TraceEnd, end_here
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pulsar_doctor.spark.selected import OfTheNames
     from pulsar_doctor.trace.reading import Trace
 
 TYPES = {
@@ -52,87 +52,6 @@ FEW_ROWS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class TraceSource:
-    """Traces that were found. rows: the columns of TRACE(5). segments: of which, none twice.
-
-    notes: what whoever reads the result should be told. left_out: traces that are damaged or none.
-    ends: what the checks say of consumers where a trace ends, by its folder. selection: what of the
-    traces was asked for; span: the time that this means; counted: what there is of its names.
-    """
-
-    rows: DataFrame
-    segments: Sequence[Segment]
-    notes: list[str] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
-    selection: Selection = EVERYTHING
-    span: TimeSpan = EVER
-    counted: OfTheNames | None = None
-
-    @property
-    def events(self) -> int:
-        """How many rows there are."""
-        if self.counted is not None:
-            return self.counted.events
-        return sum(segment.rows for segment in self.segments)
-
-    @property
-    def traces(self) -> int:
-        """How many traces they are of."""
-        if self.counted is not None:
-            return self.counted.traces
-        return len({segment.trace_id for segment in self.segments})
-
-    @property
-    def damaged(self) -> bool:
-        """Whether some of what was recorded could not be read."""
-        return any(segment.damaged for segment in self.segments)
-
-    @property
-    def breaks(self) -> list[tuple[str, int]]:
-        """trace_id and seq of rows before which others of their trace are missing."""
-        found, before = [], None
-        for segment in self.segments:
-            same = before is not None and before.trace_id == segment.trace_id
-            expected = before.last_seq + 1 if same and before else 0
-            if segment.first_seq > expected:
-                found.append((segment.trace_id, segment.first_seq))
-            before = segment
-        return found
-
-    @property
-    def at_the_end(self) -> list[AtTheEnd]:
-        """What the checks say, of each trace as of the last row that there is.
-
-        Not of one that goes on behind the time that was asked for.
-        """
-        return [each for each in self.without_permits if self.span.has_end(each.until_us)]
-
-    @property
-    def without_permits(self) -> list[AtTheEnd]:
-        """Who had no permits where each trace ends, whatever time was asked for."""
-        newest: dict[str, Segment] = {}
-        for segment in self.segments:
-            if segment.trace in self.ends:
-                newest[segment.trace_id] = segment  # they are in order
-        return [each for segment in newest.values() for each in self.ends[segment.trace]]
-
-    @property
-    def first_us(self) -> int | None:
-        """The `ts` of the earliest row."""
-        if self.counted is not None:
-            return self.counted.first_us
-        return min((segment.first_us for segment in self.segments), default=None)
-
-    @property
-    def last_us(self) -> int | None:
-        """The `ts` of the latest row."""
-        if self.counted is not None:
-            return self.counted.last_us
-        return max((segment.last_us for segment in self.segments), default=None)
-
-
-@dataclass(frozen=True, slots=True)
 class Opened:
     """A trace of this machine whose list was read, and no segment yet."""
 
@@ -142,8 +61,7 @@ class Opened:
     @property
     def end_us(self) -> int:
         """Until when it was watched, as far as it is sealed."""
-        index = self.trace.opened
-        return index.parts[-1].until_us if index.parts else index.expired.until_us
+        return self.trace.opened.until_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +76,7 @@ class Looked:
     elsewhere: Sequence[str]
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
-    ends: Mapping[str, Sequence[AtTheEnd]] = field(default_factory=dict)
+    ends: Sequence[TraceEnd] = ()
     opened: Sequence[Opened] = ()
     span: TimeSpan = EVER
 
@@ -191,7 +109,7 @@ def look(
     if elsewhere and selection.counts_back:
         return Looked([], elsewhere, notes, left_out, opened=opened)
     span = selection.span(max((each.end_us for each in opened), default=0))
-    ends: dict[str, list[AtTheEnd]] = {}
+    ends: list[TraceEnd] = []
     segments = _segments(opened, span, notes, None if strict else left_out, ends)
     if not elsewhere:
         _kept(paths, segments, list(left_out), strict=strict, span=span)
@@ -213,7 +131,7 @@ def read_traces(
     """
     looked = looked or look(paths, here=is_here(spark), strict=strict, selection=selection)
     notes, segments = list(looked.notes), list(looked.segments)
-    left_out, ends = list(looked.left_out), {each: [*said] for each, said in looked.ends.items()}
+    left_out, ends = list(looked.left_out), list(looked.ends)
     span = looked.span
 
     def rows_in(files: Sequence[str]) -> DataFrame:
@@ -228,7 +146,7 @@ def read_traces(
         segments += found.segments
         notes += found.notes
         left_out += found.left_out
-        ends |= found.ends
+        ends += found.ends
     kept = _kept(paths, segments, left_out, strict=strict, span=span)
     names = {each.trace for each in left_out}
     counted = [segment for segment in segments if segment.trace not in names]
@@ -240,10 +158,11 @@ def read_traces(
         return rows_in([literally(each.path) for each in segments])
 
     source = TraceSource(rows_of(kept), kept, notes, left_out, ends)
-    if selection.all:
-        return source
-    with told_in_one_sentence("looking for what is asked for"):
-        return _selected(paths, replace(source, selection=selection, span=span), rows_of)
+    if not selection.all:
+        with told_in_one_sentence("looking for what is asked for"):
+            source = _selected(paths, replace(source, selection=selection, span=span), rows_of)
+    notes += dict.fromkeys(each for each in source.not_judged if each not in notes)
+    return source
 
 
 def _selected(
@@ -332,7 +251,7 @@ def _segments(
     span: TimeSpan,
     notes: list[str],
     left_out: list[LeftOut] | None,
-    ends: dict[str, list[AtTheEnd]],
+    ends: list[TraceEnd],
 ) -> list[Segment]:
     """Those of this time, proved; notes and ends are added to, and left_out as above."""
     found: list[Segment] = []
@@ -379,7 +298,7 @@ def _below(root: Path, name: str) -> Iterator[Path]:
 
 
 def _of_trace_as_it_is(
-    opened: Opened, span: TimeSpan, notes: list[str], ends: dict[str, list[AtTheEnd]]
+    opened: Opened, span: TimeSpan, notes: list[str], ends: list[TraceEnd]
 ) -> list[Segment]:
     from pulsar_doctor.trace.reading import CompactedMeanwhileError, Trace
 
@@ -390,11 +309,9 @@ def _of_trace_as_it_is(
 
 
 def _of_trace(
-    path: Path, trace: Trace, span: TimeSpan, notes: list[str], ends: dict[str, list[AtTheEnd]]
+    path: Path, trace: Trace, span: TimeSpan, notes: list[str], ends: list[TraceEnd]
 ) -> list[Segment]:
     """What is sealed of a trace in this time."""
-    from pulsar_doctor.trace.folder import read_state
-
     if trace.live:
         notes.append(f"{path} still grows: what is not sealed yet is left out")
     parts = [part for part in trace.opened.parts if part.name]
@@ -413,12 +330,13 @@ def _of_trace(
                 part.last_seq or 0,
                 *times[part.number],
                 str(path),
-                trace.damaged,
             )
         )
     if segments:
-        ends[str(path)] = at_the_end(trace.meta, read_state(path, trace.opened.through))
+        ends.append(end_here(path, trace))
     elif not parts and not trace.live:
         notes.append(f"{path}: no command was recorded there yet")
+        if span.has_some((0, trace.opened.until_us)):
+            ends.append(TraceEnd(str(path), trace.meta.trace_id, trace.opened.until_us))
     notes += trace.notes
     return segments

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.spark.aggregations import Tables, aggregate
 from pulsar_doctor.spark.aggregations.histogram import ERROR
 from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY
@@ -18,9 +19,10 @@ from pulsar_doctor.spark.analysis import Analysis, moment
 from pulsar_doctor.spark.configuration import APP
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect, is_local
-from pulsar_doctor.spark.reading import FEW_ROWS, TraceSource
+from pulsar_doctor.spark.reading import FEW_ROWS
 from pulsar_doctor.spark.selected import of_the_span
 from pulsar_doctor.spark.session import having
+from pulsar_doctor.spark.source import TraceSource
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -107,7 +109,8 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         percentile_error=0.0 if exact else ERROR,
         notes=notes,
         left_out=source.left_out,
-        damaged=source.damaged,
+        verdicts=sorted(source.verdicts, key=lambda each: STATUSES.index(each.diagnosis.status)),
+        all_judged=not any(source.not_judged),
         brief_stalls=brief,
         since=moment(source.span.since_us),
         until=moment(source.span.until_us),

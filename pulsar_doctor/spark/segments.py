@@ -10,10 +10,7 @@ from pulsar_doctor.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of rows. first_us, last_us: of its rows' `ts`, UTC. trace: the folder it is in.
-
-    damaged: whether some of what was recorded in that trace could not be read.
-    """
+    """One file of rows. first_us, last_us: of its rows' `ts`, UTC. trace: the folder it is in."""
 
     path: str
     trace_id: str
@@ -22,7 +19,6 @@ class Segment:
     first_us: int
     last_us: int
     trace: str
-    damaged: bool = False
 
     @property
     def rows(self) -> int:

@@ -63,6 +63,11 @@ class Selection:
         """Whether rows are left out for what they are of."""
         return self.topic is not None or self.subscription is not None
 
+    def has(self, topic: str, subscription: str) -> bool:
+        """Whether a subscription was asked for. topic: its full name; see selected.of_names."""
+        is_topic = self.topic is None or f"/{topic}".endswith(f"/{self.topic}")
+        return is_topic and self.subscription in (None, subscription)
+
     @property
     def counts_back(self) -> bool:
         """Whether one must know where the traces end."""

@@ -1,26 +1,44 @@
-"""What the checks say of consumers that have no permits where a trace ends: as `stall-check` does.
+"""How traces end: the verdicts that `stall-check --trace` gives, and who has no permits there.
 
-On columns an episode is judged by what it became. One that goes on is judged by the checks
-themselves, with the ledgers as they stood at the end, which lie beside the last segment (.state-N).
-Where these are not to be had (an older program's, a copy without them) the columns judge it, too.
+Each subscription is judged by its ledgers as they stood at the end, by the same function. They lie
+beside the last segment (.state-N), so no row is read for them. Where they are missing (the trace of
+an older program, a copy without them) they are worked out again from the rows, if these are few and
+on this machine. Otherwise nothing is judged, and the status is unknown.
+
+A time without permits that is over was never judged by the checks: columns judge it, and those of
+traces whose ledgers cannot be had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import diagnose_wire
+from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, diagnose_wire
+from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.trace.folder import Meta
+from pulsar_doctor.trace.folder import Meta, journals
+
+if TYPE_CHECKING:
+    from pulsar_doctor.trace.reading import Trace
 
 IDENTITY = (
     "conn_id", "consumer_id", "topic", "subscription", "subscription_type", "consumer_name",
     "client_version",
 )  # fmt: skip
+UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)  # of damaged ledgers
+REPLAYED_MOST = 200_000  # rows; of more the ledgers are not worked out again
+NO_LEDGERS = (
+    "{}: its end is not judged, since no ledgers of this version lie beside its last segment; "
+    "`pulsar-doctor stall-check --trace` judges it"
+)
+NO_CONSUMER = "{} has no consumer: nothing to judge; was its client on the tap?"
+NOT_SEALED = "{}: its end is not judged, since what lies behind the last segment is not sealed"
 
 
 class AtTheEnd(NamedTuple):
@@ -41,38 +59,112 @@ class AtTheEnd(NamedTuple):
     numbers: Mapping[str, Any] = {}
 
 
-def at_the_end(meta: Meta, state: dict[str, Any] | None) -> list[AtTheEnd]:
-    """Of all consumers without permits in these saved ledgers; none where they do not tell."""
+@dataclass(frozen=True, slots=True)
+class TraceVerdict:
+    """One subscription of a trace. at_us: the moment that is judged: the end of the trace, or just
+    before the last consumer was closed.
+    """
+
+    trace_id: str
+    at_us: int
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEnd:
+    """How one trace ends. folder: of the trace. until_us: when it was last watched.
+
+    verdicts: of each subscription. not_judged: why some or all of them could not be judged.
+    without_permits: consumers that had none then.
+    """
+
+    folder: str
+    trace_id: str
+    until_us: int
+    verdicts: Sequence[TraceVerdict] = ()
+    not_judged: str | None = None
+    without_permits: Sequence[AtTheEnd] = ()
+
+
+def end_here(path: Path, trace: Trace) -> TraceEnd:
+    """The end of a trace of this machine, as far as it is sealed. Raises TraceError."""
+    from pulsar_doctor.trace.reading import ChangedMeanwhileError
+
+    timeline = None
+    with suppress(ChangedMeanwhileError):
+        timeline = _ledgers(path, trace)
+    index, numbers = trace.opened, journals(path)
+    is_sealed = trace.live or not any(number > index.through for number in numbers)
+    return end_of(str(path), trace.meta, timeline, index.until_us, is_sealed=is_sealed)
+
+
+def _ledgers(path: Path, trace: Trace) -> Timeline | None:
+    """None where they would have to be worked out from too many rows."""
+    from pulsar_doctor.trace.reading import ledgers_behind, nearest_ledgers
+
+    timeline, behind = nearest_ledgers(path, trace.meta, trace.opened)
+    if sum(part.rows for part in behind) > REPLAYED_MOST:
+        return None
+    timeline = ledgers_behind(path, timeline, behind)
+    timeline.damaged = trace.damaged
+    return timeline
+
+
+def restored(meta: Meta, state: dict[str, Any] | None, *, damaged: bool) -> Timeline | None:
+    """The ledgers that were saved; None where they are not to be had."""
     if state is None:
-        return []
-    with suppress(ValueError, TypeError, KeyError, AttributeError, IndexError):  # it is damaged
-        return list(_judged(Timeline.restore(state, meta.trace_id, meta.told)))
-    return []
+        return None
+    with suppress(*UNUSABLE):
+        timeline = Timeline.restore(state, meta.trace_id, meta.told)
+        timeline.damaged = damaged
+        return timeline
+    return None
 
 
-def _judged(timeline: Timeline) -> Iterator[AtTheEnd]:
-    causes = load()
-    subscriptions = list(timeline.subscriptions())
-    diagnoses = diagnose_wire(subscriptions, causes, limits_of(causes))
-    for wire, diagnosis in zip(subscriptions, diagnoses, strict=True):
-        worst = {
-            found.consumer: (found.code, found.severity) for found in reversed(diagnosis.findings)
-        }
-        for consumer in wire.consumers:
-            ledger = consumer.ledger
-            if ledger.starved_since_ns is not None and not ledger.uncertain:
-                code, severity = worst.get(consumer.label, (None, None))
-                yield AtTheEnd(
-                    timeline.trace_id,
-                    consumer.incarnation,
-                    code,
-                    severity,
-                    since_us=ledger.starved_since_us,
-                    closed_us=consumer.closed_us,
-                    until_us=timeline.now_us,
-                    identity={name: getattr(consumer, name) for name in IDENTITY},
-                    numbers={
-                        "available_permits": ledger.available_permits,
-                        "unacked_messages": ledger.unacked,
-                    },
-                )
+def end_of(
+    folder: str, meta: Meta, timeline: Timeline | None, until_us: int, *, is_sealed: bool
+) -> TraceEnd:
+    """The end of a trace by its ledgers; None: they are not to be had."""
+    if timeline is not None:
+        with suppress(*UNUSABLE):
+            end = _judged(folder, meta, timeline)
+            return end if is_sealed else replace(end, not_judged=NOT_SEALED.format(folder))
+    return TraceEnd(folder, meta.trace_id, until_us, not_judged=NO_LEDGERS.format(folder))
+
+
+def _judged(folder: str, meta: Meta, timeline: Timeline) -> TraceEnd:
+    causes, wires = load(), timeline.subscriptions()
+    told_by: ReportedBy = "capture" if meta.capture else "trace"
+    diagnoses = diagnose_wire(wires, causes, limits_of(causes), told_by)
+    judged = list(zip(wires, diagnoses, strict=True))
+    return TraceEnd(
+        folder,
+        meta.trace_id,
+        timeline.now_us,
+        [TraceVerdict(meta.trace_id, wire.now_us, diagnosis) for wire, diagnosis in judged],
+        without_permits=[each for pair in judged for each in _without_permits(timeline, *pair)],
+    )
+
+
+def _without_permits(
+    timeline: Timeline, wire: Subscription, diagnosis: Diagnosis
+) -> Iterator[AtTheEnd]:
+    worst = {found.consumer: (found.code, found.severity) for found in reversed(diagnosis.findings)}
+    for consumer in wire.consumers:
+        ledger = consumer.ledger
+        if ledger.starved_since_ns is not None and not ledger.uncertain:
+            code, severity = worst.get(consumer.label, (None, None))
+            yield AtTheEnd(
+                timeline.trace_id,
+                consumer.incarnation,
+                code,
+                severity,
+                since_us=ledger.starved_since_us,
+                closed_us=consumer.closed_us,
+                until_us=timeline.now_us,
+                identity={name: getattr(consumer, name) for name in IDENTITY},
+                numbers={
+                    "available_permits": ledger.available_permits,
+                    "unacked_messages": ledger.unacked,
+                },
+            )

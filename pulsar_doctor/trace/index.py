@@ -106,6 +106,11 @@ class Index:
         return self.parts[-1].number if self.parts else self.expired.through
 
     @property
+    def until_us(self) -> int:
+        """Until when it was watched, as far as it is sealed; 0 where nothing is."""
+        return self.parts[-1].until_us if self.parts else self.expired.until_us
+
+    @property
     def gaps(self) -> int:
         """How many of all rows, also of those that have expired, are a GAP."""
         return self.expired.gaps + sum(part.gaps or 0 for part in self.parts)

@@ -305,15 +305,22 @@ def ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
 
 
 def _ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
+    return ledgers_behind(path, *nearest_ledgers(path, meta, index))
+
+
+def nearest_ledgers(path: Path, meta: Meta, index: Index) -> tuple[Timeline, Sequence[Part]]:
+    """The newest ledgers that were saved, else those at the start, and the parts behind them.
+
+    Raises ChangedMeanwhileError as `ledgers_at` does.
+    """
     for number in reversed(folder.numbers(path, ".state-*[0-9]")):
         if index.expired.through <= number <= index.through:
             timeline = ledgers_of(path, meta, number)
             if timeline is not None:
-                behind = [part for part in index.parts if part.number > number]
-                return _behind(path, timeline, behind)
+                return timeline, [part for part in index.parts if part.number > number]
     if read_index(path) != index:
         raise ChangedMeanwhileError
-    return _behind(path, ledgers_at_start(meta, index.expired), index.parts)
+    return ledgers_at_start(meta, index.expired), index.parts
 
 
 def ledgers_of(path: Path, meta: Meta, number: int) -> Timeline | None:
@@ -336,7 +343,7 @@ def ledgers_at_start(meta: Meta, expired: Expired) -> Timeline:
 
 def replayed(path: Path, meta: Meta, parts: Sequence[Part]) -> Timeline:
     """The ledgers at the end of these parts, which are the first of a trace, from their rows."""
-    return _behind(path, _first_ledgers(meta), parts)
+    return ledgers_behind(path, _first_ledgers(meta), parts)
 
 
 def _first_ledgers(meta: Meta) -> Timeline:
@@ -345,7 +352,7 @@ def _first_ledgers(meta: Meta) -> Timeline:
     return Timeline(meta.trace_id, meta.told, from_start=not meta.capture)
 
 
-def _behind(path: Path, timeline: Timeline, parts: Sequence[Part]) -> Timeline:
+def ledgers_behind(path: Path, timeline: Timeline, parts: Sequence[Part]) -> Timeline:
     """The ledgers at the end of these parts, from those before them and their rows."""
     apply = timeline.apply_sealed if isinstance(timeline, LaterTimeline) else timeline.apply
     for part in parts:

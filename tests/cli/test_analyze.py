@@ -20,7 +20,8 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.spark.reading import look, read_traces
+from pulsar_doctor.spark.reading import Looked, look, read_traces
+from pulsar_doctor.spark.running import aggregated
 from pulsar_doctor.trace.folder import META, segment_name
 from pulsar_doctor.trace.sealing import open_trace
 from tests.spark import made_traces
@@ -85,7 +86,7 @@ STATES = ("silent", "slow", "in-hand", "fine", "below", "slower", "quiet")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path,) = sealed(tmp_path_factory.mktemp("states") / "states.ptrace", states(), "states")
     for state in path.glob(".state-*"):
-        state.unlink()  # so that columns judge alone
+        state.unlink()  # so that the ledgers are worked out again, or columns judge alone
     return path
 
 
@@ -120,9 +121,17 @@ def test_the_document_has_every_table(path: Path, found: dict[str, Any]) -> None
 
 
 def test_columns_judge_an_episode_as_the_rules_judge_its_consumer(
-    path: Path, found: dict[str, Any]
+    path: Path, spark: SparkSession
 ) -> None:
-    """Of those that last to the end, which is the moment that the rules judge."""
+    """Of those that last to the end, which is the moment that the rules judge.
+
+    Where only Spark can look and no ledgers lie beside the trace, nothing else judges.
+    """
+    source = read_traces(spark, [str(path)], Looked([], [str(path)]))
+    assert (source.verdicts, source.at_the_end) == ([], [])
+    assert any("its end is not judged" in note for note in source.notes)
+    with aggregated(source, 60_000_000) as tables:
+        stalls = [row.asDict() for row in tables.stalls.collect()]
     rules = load()
     verdicts = {}
     for diagnosis in diagnose_wire(
@@ -135,7 +144,7 @@ def test_columns_judge_an_episode_as_the_rules_judge_its_consumer(
             verdicts[diagnosis.subscription] = (worst.code, worst.severity)
     said = {
         stall["subscription"]: (stall["code"], stall["severity"])
-        for stall in found["stalls"]
+        for stall in stalls
         if stall["ended_by"] == "end_of_trace" and stall["code"]
     }
     assert said["silent"] == ("permits-exhausted", "stalled")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -12,11 +14,14 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from pulsar_doctor.diagnosis.weighing import FailOn, Status
 from pulsar_doctor.report.analyze.analysis import Drawing, analysis_json, report
 from pulsar_doctor.report.analyze.over_time import steps
 from pulsar_doctor.report.charts import ASCII, NOTHING, UNICODE, UNKNOWN, bar, blocks, stretch
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.spark.analysis import TABLES, Analysis, LeftOut
+from pulsar_doctor.spark.verdicts import TraceVerdict
+from tests.report.checkups import verdict
 
 START = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SECOND = 1_000_000
@@ -161,6 +166,12 @@ def analysis(**values: Any) -> Analysis:
 EMPTY = Analysis(0, 0, None, None, None)
 
 
+def ended(status: Status = "stalled", **more: Any) -> TraceVerdict:
+    """What is judged of a subscription where its trace ends."""
+    us = round(at(1800).timestamp() * SECOND)
+    return TraceVerdict(more.pop("trace_id", "t1"), us, verdict(status, **more))
+
+
 def full(**values: Any) -> Analysis:
     """Half an hour in which one of four consumers stands still from the 15th minute on."""
     fast = [
@@ -196,6 +207,7 @@ def full(**values: Any) -> Analysis:
         ],
         "subscriptions": [subscription()],
         "holes": [hole()],
+        "verdicts": [ended(), ended("healthy", subscription="audit")],
         "totals": {"stalls": 3},
         "percentile_error": 0.0078125,
     }  # fmt: skip
@@ -221,7 +233,13 @@ def test_in_a_pipe_no_line_is_padded_or_broken(monkeypatch: pytest.MonkeyPatch) 
 
 WHOLE = """
 24,310 events of 1 trace, from 2026-08-01 12:00:00 to 12:30:00 UTC, 4 consumer incarnations
-✖ STALLED  3 times without permits: 1 stalled, 1 warning, 1 without a finding
+✖ STALLED  1 stalled, 1 healthy at the end; 3 times without permits: 1 stalled, 1 warning, 1
+without a finding
+
+Verdicts  who is not healthy where its trace ends, as `stall-check --trace` says
+  verdict     subscription on topic   cause                           at
+  ────────────────────────────────────────────────────────────────────────────
+  ✖ STALLED   billing on orders       permits-exhausted of worker-3   12:30:00
 
 Timeline  what happened when, over all topics
   delivered     █████████▇▇▇▇▃  ▃▆▆▆▆▆▆▆▆▅▅▅▅▅▅▅▅▅▄▄▄▄▄▄▄▄▃▃▃▃▃▃▃▃▂▂▂▂▂▂▂▂▂▁  597
@@ -307,7 +325,7 @@ def test_what_is_empty_says_so_in_one_line() -> None:
     assert drawn(report(analysis())) == [
         "24,310 events of 1 trace, from 2026-08-01 12:00:00 to 12:30:00 UTC, 0 consumer"
         " incarnations",
-        "✔ HEALTHY  no consumer was ever without permits",
+        "? UNKNOWN  nothing could be judged; no consumer was ever without permits",
         "",
         "Timeline  nothing happened that is counted over time",
         "",
@@ -323,25 +341,46 @@ def test_what_is_empty_says_so_in_one_line() -> None:
     ]
 
 
+Severities = Sequence[str | None]
+
+
 @pytest.mark.parametrize(
-    ("severities", "verdict"),
+    ("ends", "severities", "status", "codes"),
     [
-        ([], "healthy"),
-        ([None, "info"], "healthy"),
-        ([None, "warning", "info"], "warning"),
-        (["warning", "stalled"], "stalled"),
+        ([], [], "unknown", {"stalled": 3, "warning": 3, "never": 3}),
+        (["healthy"], [], "healthy", {"stalled": 0, "warning": 0, "never": 0}),
+        (["healthy"], [None, "warning"], "healthy", {"stalled": 0, "warning": 3, "never": 0}),
+        (["healthy"], ["stalled"], "unknown", {"stalled": 3, "warning": 3, "never": 3}),
+        (["warning", "healthy"], [], "warning", {"stalled": 0, "warning": 1, "never": 0}),
+        (["warning"], ["stalled"], "warning", {"stalled": 3, "warning": 1, "never": 0}),
+        (["unknown", "warning"], [], "unknown", {"stalled": 3, "warning": 1, "never": 3}),
+        (["unknown", "stalled"], [], "stalled", {"stalled": 1, "warning": 1, "never": 3}),
     ],
 )
-def test_the_verdict_is_that_of_the_worst_stall(severities: list[str | None], verdict: str) -> None:
-    found = analysis(stalls=[stall(severity=severity) for severity in severities])
-    assert found.verdict == verdict
-    assert verdict.upper() in drawn(report(found))[1]
+def test_the_status_is_that_of_the_ends_and_what_is_over_only_forbids_a_green(
+    ends: list[Status], severities: Severities, status: Status, codes: dict[FailOn, int]
+) -> None:
+    stalls = [stall(severity=each, ended_by="flow") for each in severities]
+    found = analysis(verdicts=[ended(each) for each in ends], stalls=stalls)
+    assert found.status == status
+    assert {fail_on: found.exit_code(fail_on) for fail_on in codes} == codes
+    lines = drawn(report(found))
+    assert f" {status.upper()}  " in lines[1]
+    over = status == "unknown" and "stalled" in severities
+    assert lines[2].startswith("a time without permits was as long as a stall") == over
+
+
+def test_what_could_not_be_judged_forbids_a_green() -> None:
+    found = analysis(verdicts=[ended("healthy")], all_judged=False, notes=["x is not judged"])
+    assert (found.status, found.exit_code("never")) == ("unknown", 3)
+    assert "note: x is not judged" in drawn(report(found))
+    assert replace(found, verdicts=[ended(), ended("healthy")]).exit_code("stalled") == 1
 
 
 def test_only_the_worst_are_counted_by_kind_where_only_they_are_there() -> None:
     found = analysis(stalls=[stall(), stall(severity=None, code=None)], totals={"stalls": 312})
     told = "312 times without permits: 1 stalled, 1 without a finding (of the worst 2)"
-    assert drawn(report(found))[1] == f"✖ STALLED  {told}"
+    assert drawn(report(found))[1] == f"? UNKNOWN  nothing could be judged; {told}"
 
 
 def many(number: int) -> Analysis:
@@ -354,14 +393,16 @@ def many(number: int) -> Analysis:
         timeline=[bucket(n) for n in range(number)],
         subscriptions=[subscription(subscription=f"s{n}") for n in range(number)],
         holes=[hole(subscription=f"s{n}") for n in range(number)],
+        verdicts=[ended(subscription=f"s{n}") for n in range(number)],
         totals={"stalls": 1_000_000},
     )
 
 
 def test_of_thousands_the_first_are_shown_and_the_rest_counted() -> None:
     lines = drawn(report(many(5000), top=3), 200)
-    assert len(lines) < 70
+    assert len(lines) < 77
     assert [line for line in lines if "more" in line] == [
+        "  … and 4,997 more: -o json or --save",
         "  … and 999,997 more: -o json or --save",
         *["  … and 4,997 more: -o json or --save"] * 4,
     ]
@@ -476,6 +517,7 @@ def hostile(name: str) -> Analysis:
         subscriptions=[subscription(hoarder=name, **names)],
         holes=[hole(oldest_hole="1" * 15, **names)],
         notes=[f"{name} could not be read"],
+        verdicts=[ended(subscription=name, topic=f"persistent://{name}", trace_id=name)],
     )
 
 
@@ -531,8 +573,9 @@ def test_a_document_has_the_stated_columns_and_types() -> None:
         assert list(document) == [
             "schema", "events", "traces", "first", "last", "bucket_seconds", "percentile_error",
             "totals", *TABLES, "stall_floor_seconds", "brief_stalls", "notes", "left_out",
-            "since", "until", "topic", "subscription",
+            "since", "until", "topic", "subscription", "status", "statuses", "verdicts",
         ]  # fmt: skip
+        assert sum(document["statuses"].values()) == len(document["verdicts"])
         for table in TABLES:
             assert len(document[table]) == len(found.rows(table))
             for row in document[table]:
@@ -598,6 +641,9 @@ def test_a_document_word_for_word() -> None:
         "until": None,
         "topic": None,
         "subscription": None,
+        "status": "unknown",
+        "statuses": {"stalled": 0, "unknown": 0, "warning": 0, "healthy": 0},
+        "verdicts": [],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,7 @@ WHOLE = {
     "until": None,
     "topic": None,
     "subscription": None,
+    "status": "stalled",
 }  # fmt: skip
 
 
@@ -189,4 +191,14 @@ def test_the_whole_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     code = run(["analyze", str(path), "-o", "json", "--bucket", "40s"])
     out, err = capsys.readouterr()
     assert out, (code, err)
-    assert (code, json.loads(out)) == (1, WHOLE)
+    document = json.loads(out)
+    run(["stall-check", "--trace", str(path), "-o", "json"])
+    judged = json.loads(capsys.readouterr().out)["subscriptions"]
+    ends = ["2026-09-21T14:14:25.031000Z", "2026-09-21T14:13:22.024000Z"]  # audit: its close
+    verdicts = [
+        {"trace_id": "trace-1", "at": at, **each} for at, each in zip(ends, judged, strict=True)
+    ]
+    counts = Counter(each["status"] for each in judged)
+    statuses = {name: counts[name] for name in ("stalled", "unknown", "warning", "healthy")}
+    assert document == {**WHOLE, "statuses": statuses, "verdicts": verdicts}
+    assert (code, statuses["stalled"]) == (1, 1)

@@ -20,8 +20,9 @@ from pulsar_doctor.spark.aggregations.stalls import brief, long_or_found
 from pulsar_doctor.spark.aggregations.subscriptions import ranked
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
 from pulsar_doctor.spark.analysis import TABLES
-from pulsar_doctor.spark.reading import TraceSource, read_traces
+from pulsar_doctor.spark.reading import read_traces
 from pulsar_doctor.spark.running import aggregated, analyzed
+from pulsar_doctor.spark.source import TraceSource
 from pulsar_doctor.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import open_trace
 from tests.spark import made_traces, twin

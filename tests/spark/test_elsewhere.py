@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pulsar_doctor.errors import InputError, TraceError
-from pulsar_doctor.spark.reading import Looked, TraceSource, read_traces
+from pulsar_doctor.spark.reading import Looked, read_traces
+from pulsar_doctor.spark.source import TraceSource
 from pulsar_doctor.trace.folder import INDEX, META, segment_name
 from pulsar_doctor.trace.index import index_of, read_index
 from tests.spark import made_traces

@@ -13,9 +13,10 @@ from pulsar_doctor.spark import running
 from pulsar_doctor.spark.aggregations import Tables, aggregate
 from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY
 from pulsar_doctor.spark.aggregations.told import told
-from pulsar_doctor.spark.reading import TraceSource, read_traces
+from pulsar_doctor.spark.reading import read_traces
 from pulsar_doctor.spark.running import aggregated, dated
 from pulsar_doctor.spark.session import having
+from pulsar_doctor.spark.source import TraceSource
 from tests.spark import made_traces
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import pytest
 
 from pulsar_doctor.errors import InputError, TraceError
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
-from pulsar_doctor.spark.reading import Looked, TraceSource, look, read_traces
+from pulsar_doctor.spark.reading import Looked, look, read_traces
 from pulsar_doctor.spark.running import aggregated
 from pulsar_doctor.spark.selection import EVERYTHING, Selection, TimeSpan
+from pulsar_doctor.spark.source import TraceSource
 from pulsar_doctor.trace.index import read_index, write_index
 from pulsar_doctor.trace.reading import Trace
 from tests.spark import made_traces, twin
@@ -199,6 +200,27 @@ def test_who_said_nothing_until_its_connection_was_closed_is_told_as_of_the_whol
 
 
 # --- what is opened ---
+
+
+@everywhere
+def test_verdicts_are_of_what_was_asked_for_and_of_the_end_only(
+    spark: SparkSession, tmp_path: Path, read: Read
+) -> None:
+    said = Said().open().attached(1, subscription="early").flow(4).pushed([1]).acked([1]).closed(1)
+    said.wait(2).attached(2, subscription="late").flow(4, 2).pushed([1], 2).acked([1], 2).wait(2)
+    paths = sealed(tmp_path / "t", said.produced(), "t")
+
+    def judged(selection: Selection) -> set[str]:
+        source = read(spark, paths, selection)
+        assert source.notes == [*source.not_judged]
+        assert bool(source.notes) == (selection.until is not None)
+        return {each.diagnosis.subscription for each in source.verdicts}
+
+    assert judged(EVERYTHING) == {"early", "late"}
+    assert judged(Selection(topic=TOPIC.rpartition("/")[2])) == {"early", "late"}
+    assert judged(Selection(subscription="late")) == {"late"}
+    assert judged(Selection(since=at(1))) == {"late"}
+    assert judged(Selection(until=at(1))) == set()
 
 
 def test_segments_of_another_time_are_not_opened(spark: SparkSession, tmp_path: Path) -> None:

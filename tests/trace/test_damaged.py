@@ -11,7 +11,6 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import pytest
 
 from pulsar_doctor import cli
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.spark.analysis import Analysis
 from pulsar_doctor.spark.reading import look
 from pulsar_doctor.trace import journals
 from pulsar_doctor.trace.folder import journal_name
@@ -128,10 +126,11 @@ def test_the_same_trace_without_damage_is_healthy(tmp_path: Path, run: Run) -> N
 def test_an_analysis_says_it_too(tmp_path: Path) -> None:
     found = look([str(damaged(tmp_path / "t", one_bit))], here=True)
     assert any(LOST in note for note in found.notes)
-    assert all(segment.damaged for segment in found.segments)
-    nothing = Analysis(events=1, traces=1, first=None, last=None, bucket_seconds=None)
-    verdicts = [nothing.verdict, replace(nothing, damaged=True).verdict]
-    assert verdicts == ["healthy", "unknown"]
+    whole = look([str(write_trace(tmp_path / "u", healthy().blocks))], here=True)
+    statuses = [
+        each.diagnosis.status for end in (*found.ends, *whole.ends) for each in end.verdicts
+    ]
+    assert statuses == ["unknown", "healthy"]
 
 
 def test_a_part_that_is_gone_is_told_by_every_reader(tmp_path: Path, run: Run) -> None:

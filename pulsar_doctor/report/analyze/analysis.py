@@ -21,14 +21,25 @@ from pulsar_doctor.report.analyze.tables import (
     TRACE,
     within,
 )
-from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.analyze.verdicts import (
+    COLUMNS,
+    STALLED_BEFORE,
+    badge,
+    in_words,
+    statuses,
+    unwell,
+)
+from pulsar_doctor.report.stall_check.block import STYLES
+from pulsar_doctor.report.stall_check.document import diagnosis_json
 from pulsar_doctor.report.tables import TableColumn, View, counted, drawn, indented
-from pulsar_doctor.spark.analysis import TABLES, Analysis
+from pulsar_doctor.spark.analysis import TABLES, Analysis, moment
+from pulsar_doctor.spark.verdicts import TraceVerdict
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
 SCHEMA = "pulsar-doctor/analyze/1"
 TOP = 10
+VERDICTS_MOST = 10_000  # of a document; the worst
 
 
 def analysis_json(analysis: Analysis) -> dict[str, Any]:
@@ -51,7 +62,16 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "until": _plain(analysis.until),
         "topic": analysis.topic,
         "subscription": analysis.subscription,
+        "status": analysis.status,
+        "statuses": statuses(analysis),
+        "verdicts": [_verdict_json(each) for each in analysis.verdicts[:VERDICTS_MOST]],
     }
+
+
+def _verdict_json(verdict: TraceVerdict) -> dict[str, Any]:
+    """As a subscription of stall-check's document; at: the moment that was judged."""
+    of_trace = {"trace_id": verdict.trace_id, "at": _plain(moment(verdict.at_us))}
+    return of_trace | diagnosis_json(verdict.diagnosis)
 
 
 def _rows_json(analysis: Analysis, table: str) -> list[dict[str, Any]]:
@@ -94,6 +114,7 @@ def _report(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType
     yield from _headline(analysis, view)
     if not analysis.events:
         return
+    yield from _verdicts(analysis, top, view)
     yield from _timeline(analysis, view)
     for section in SECTIONS:
         yield from _section(section, analysis, top, view)
@@ -123,6 +144,8 @@ def _headline(analysis: Analysis, view: View) -> Iterator[Text]:
         yield _verdict(analysis, view)
     else:
         yield Text("nothing was recorded, so nothing can be said")
+    if analysis.status == "unknown" and analysis.stalled_before:
+        yield Text(STALLED_BEFORE, style="magenta")
     for each in analysis.left_out:
         yield Text(f"left out: {printable(each.why)}", style="red")
     for note in analysis.notes:
@@ -138,11 +161,9 @@ def _from_to(first: datetime | None, last: datetime | None) -> str:
 
 
 def _verdict(analysis: Analysis, view: View) -> Text:
-    """The worst that was found, and how many times of each kind there were."""
-    verdict = analysis.verdict
-    symbol = (SYMBOLS if view.utf else PLAIN_SYMBOLS)[verdict]
-    badge = (f"{symbol} {verdict.upper()}", STYLES[verdict])
-    return Text.assemble(badge, f"  {_stalls_in_words(analysis)}")
+    """The status, of how many subscriptions, and how many times without permits there were."""
+    shown = badge(analysis.status, view), STYLES[analysis.status]
+    return Text.assemble(shown, f"  {in_words(analysis)}; {_stalls_in_words(analysis)}")
 
 
 def _stalls_in_words(analysis: Analysis) -> str:
@@ -254,6 +275,18 @@ def _gaps(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
             yield from drawn(rows, _columns(GAPS, analysis), view)
         shown += len(rows)
     yield from _more(total - shown, view)
+
+
+def _verdicts(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
+    rows = unwell(analysis)
+    if not rows:
+        return
+    yield from _title(
+        "Verdicts", "who is not healthy where its trace ends, as `stall-check --trace` says"
+    )
+    if shown := rows[:top]:
+        yield from drawn(shown, _columns(COLUMNS, analysis), view)
+    yield from _more(len(rows) - top, view)
 
 
 def _timeline(analysis: Analysis, view: View) -> Iterator[RenderableType]:
