@@ -28,7 +28,7 @@ from pulsar_doctor.spark.paths import literally
 from pulsar_doctor.spark.segments import OverlapError, Segment, each_once
 from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, TimeSpan
 from pulsar_doctor.spark.source import TraceSource
-from pulsar_doctor.spark.verdicts import TraceEnd, end_here
+from pulsar_doctor.spark.verdicts import REPLAYED_MOST, TraceEnd, end_here
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 if TYPE_CHECKING:
@@ -84,6 +84,18 @@ class Looked:
     def few(self) -> bool:
         """Whether these are all, and so few that Spark takes longer to plan than to count."""
         return not self.elsewhere and sum(each.rows for each in self.segments) <= FEW_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is told of traces while they are looked at; the lists grow.
+
+    replayed_most: rows of a trace from which ledgers that are missing are worked out again.
+    """
+
+    notes: list[str]
+    ends: list[TraceEnd]
+    replayed_most: int
 
 
 def look(
@@ -255,9 +267,10 @@ def _segments(
 ) -> list[Segment]:
     """Those of this time, proved; notes and ends are added to, and left_out as above."""
     found: list[Segment] = []
+    told = Told(notes, ends, REPLAYED_MOST // max(1, len(opened)))
     for each in opened:
         try:
-            found += _of_trace_as_it_is(each, span, notes, ends)
+            found += _of_trace_as_it_is(each, span, told)
         except TraceError as error:
             if left_out is None:
                 raise
@@ -297,27 +310,23 @@ def _below(root: Path, name: str) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _of_trace_as_it_is(
-    opened: Opened, span: TimeSpan, notes: list[str], ends: list[TraceEnd]
-) -> list[Segment]:
+def _of_trace_as_it_is(opened: Opened, span: TimeSpan, told: Told) -> list[Segment]:
     from pulsar_doctor.trace.reading import CompactedMeanwhileError, Trace
 
     try:
-        return _of_trace(opened.path, opened.trace, span, notes, ends)
+        return _of_trace(opened.path, opened.trace, span, told)
     except CompactedMeanwhileError:
-        return _of_trace(opened.path, Trace(opened.path), span, notes, ends)
+        return _of_trace(opened.path, Trace(opened.path), span, told)
 
 
-def _of_trace(
-    path: Path, trace: Trace, span: TimeSpan, notes: list[str], ends: list[TraceEnd]
-) -> list[Segment]:
+def _of_trace(path: Path, trace: Trace, span: TimeSpan, told: Told) -> list[Segment]:
     """What is sealed of a trace in this time."""
     if trace.live:
-        notes.append(f"{path} still grows: what is not sealed yet is left out")
+        told.notes.append(f"{path} still grows: what is not sealed yet is left out")
     parts = [part for part in trace.opened.parts if part.name]
     trace.require(parts)
     all_times = zip(parts, trace.times(parts), strict=True)
-    times = {part.number: told for part, told in all_times if told and span.has_some(told)}
+    times = {part.number: times for part, times in all_times if times and span.has_some(times)}
     wanted = [part for part in parts if part.number in times]
     folder = f"file:{path.resolve()}"
     segments = []
@@ -333,10 +342,10 @@ def _of_trace(
             )
         )
     if segments:
-        ends.append(end_here(path, trace))
+        told.ends.append(end_here(path, trace, told.replayed_most))
     elif not parts and not trace.live:
-        notes.append(f"{path}: no command was recorded there yet")
+        told.notes.append(f"{path}: no command was recorded there yet")
         if span.has_some((0, trace.opened.until_us)):
-            ends.append(TraceEnd(str(path), trace.meta.trace_id, trace.opened.until_us))
-    notes += trace.notes
+            told.ends.append(TraceEnd(str(path), trace.meta.trace_id, trace.opened.until_us))
+    told.notes.extend(trace.notes)
     return segments

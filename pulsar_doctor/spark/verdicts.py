@@ -32,7 +32,7 @@ IDENTITY = (
     "client_version",
 )  # fmt: skip
 UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)  # of damaged ledgers
-REPLAYED_MOST = 200_000  # rows; of more the ledgers are not worked out again
+REPLAYED_MOST = 200_000  # rows of all traces: some seconds
 NO_LEDGERS = (
     "{}: its end is not judged, since no ledgers of this version lie beside its last segment; "
     "`pulsar-doctor stall-check --trace` judges it"
@@ -86,24 +86,27 @@ class TraceEnd:
     without_permits: Sequence[AtTheEnd] = ()
 
 
-def end_here(path: Path, trace: Trace) -> TraceEnd:
-    """The end of a trace of this machine, as far as it is sealed. Raises TraceError."""
+def end_here(path: Path, trace: Trace, replayed_most: int) -> TraceEnd:
+    """The end of a trace of this machine, as far as it is sealed. Raises TraceError.
+
+    replayed_most: rows from which ledgers that are missing are worked out again.
+    """
     from pulsar_doctor.trace.reading import ChangedMeanwhileError
 
     timeline = None
     with suppress(ChangedMeanwhileError):
-        timeline = _ledgers(path, trace)
+        timeline = _ledgers(path, trace, replayed_most)
     index, numbers = trace.opened, journals(path)
     is_sealed = trace.live or not any(number > index.through for number in numbers)
     return end_of(str(path), trace.meta, timeline, index.until_us, is_sealed=is_sealed)
 
 
-def _ledgers(path: Path, trace: Trace) -> Timeline | None:
+def _ledgers(path: Path, trace: Trace, replayed_most: int) -> Timeline | None:
     """None where they would have to be worked out from too many rows."""
     from pulsar_doctor.trace.reading import ledgers_behind, nearest_ledgers
 
     timeline, behind = nearest_ledgers(path, trace.meta, trace.opened)
-    if sum(part.rows for part in behind) > REPLAYED_MOST:
+    if sum(part.rows for part in behind) > replayed_most:
         return None
     timeline = ledgers_behind(path, timeline, behind)
     timeline.damaged = trace.damaged

@@ -13,7 +13,7 @@ import pytest
 
 from pulsar_doctor.capture.connections import TO_CLIENT
 from pulsar_doctor.cli import run
-from pulsar_doctor.spark import verdicts
+from pulsar_doctor.spark import reading
 from pulsar_doctor.spark.reading import Looked, look, read_traces
 from pulsar_doctor.trace.folder import state_name
 from pulsar_doctor.trace.reading import Trace
@@ -177,7 +177,7 @@ def test_ledgers_that_are_gone_are_worked_out_again_where_the_rows_are_few(
     (saved,) = look([str(path)], here=True).ends
     (path / state_name(2)).unlink()
     assert look([str(path)], here=True).ends == [saved]
-    monkeypatch.setattr(verdicts, "REPLAYED_MOST", 100)
+    monkeypatch.setattr(reading, "REPLAYED_MOST", 100)
     (unknown,) = look([str(path)], here=True).ends
     assert not unknown.verdicts
     assert "its end is not judged" in (unknown.not_judged or "")
