@@ -43,21 +43,23 @@ class Taken:
 class Tally:
     """How many subscriptions have which verdict, each partition apart, and what was not read.
 
-    suspected: of how many, whatever their verdict, a stall is likely.
+    suspected: of how many, whatever their verdict, a stall is likely. not_yet: how many could be
+    compared with an earlier reading and are not healthy now.
     """
 
     counts: Mapping[Status, int]
     unreachable: int = 0
     not_loaded: int = 0
     suspected: int = 0
+    not_yet: int = 0
 
     def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
-        """1 where one of them fails; else 3 where something is not known or not read; else 0."""
+        """1 where one of them fails; else 3 where something is not known, not read or not yet well; else 0."""
         return status.exit_code(
             self.counts,
             fail_on,
             suspected=self.suspected,
-            unread=self.unreachable,
+            unread=self.unreachable + self.not_yet,
             accept_unknown=accept_unknown,
         )
 
@@ -98,6 +100,7 @@ class Checkup:
     skipped: tuple[str, ...] = ()
     _counts: Counter[Status] = field(default_factory=Counter)
     _suspected: int = 0
+    _not_yet: int = 0
     _sources: set[ReportedBy] = field(default_factory=set)
 
     def examined(self) -> Iterator[Diagnosis]:
@@ -106,6 +109,7 @@ class Checkup:
             steady = diagnosis.steady
             self._counts[diagnosis.status if steady is None else steady.status] += 1
             self._suspected += stall_is_likely(diagnosis)
+            self._not_yet += is_not_yet_well(diagnosis)
             self._sources.update(diagnosis.sources)
             yield diagnosis
 
@@ -118,4 +122,12 @@ class Checkup:
     def tally(self) -> Tally:
         """What was seen up to now."""
         counts = {status: self._counts[status] for status in STATUSES}
-        return Tally(counts, len(self.unreachable), len(self.not_loaded), self._suspected)
+        unread, asleep = len(self.unreachable), len(self.not_loaded)
+        return Tally(counts, unread, asleep, self._suspected, self._not_yet)
+
+
+def is_not_yet_well(diagnosis: Diagnosis) -> bool:
+    """Whether it could be compared with an earlier reading, and is not healthy now."""
+    after = diagnosis.after
+    compared = after is not None and after.outcome != "cannot be compared"
+    return compared and diagnosis.status != "healthy"

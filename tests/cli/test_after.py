@@ -117,6 +117,18 @@ def test_not_yet_and_who_has_gone(check: Check, kept: str, later: Callable[[Chan
     assert "-> warning no-consumer" in alone["text"]
 
 
+def test_what_is_not_yet_well_is_not_a_success(
+    check: Check, kept: str, later: Callable[[Change], str]
+) -> None:
+    def code(change: Change) -> int:
+        given = ("--stats", later(change), "--at", LATER, "--after", kept)
+        return check(None, "orders", *given, *JSON).code
+
+    assert code(lambda stats: stats.update(msgInCounter=10**6)) == 1  # still stalled
+    assert code(leave) == 3  # a warning now, which alone would be 0
+    assert code(drain) == 0
+
+
 def test_worse(check: Check, kept: str, tmp_path: Path) -> None:
     lately = str(tmp_path / "lately.gz")
     with cluster({"orders": states(STUCK)}) as broker:

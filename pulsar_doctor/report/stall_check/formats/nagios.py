@@ -35,7 +35,8 @@ def exit_code(tally: Tally, *, accept_unknown: bool = False) -> int:
     Where nothing was judged nothing is known. accept_unknown: what is unknown counts as healthy.
 
     A stall outranks what is unknown, as 1 outranks 3 among our own codes: it is certain, and
-    somebody must act. What could not be examined outranks a warning: it may hide a stall.
+    somebody must act. What could not be examined outranks a warning: it may hide a stall. So does
+    a check that saw no subscription at all.
     """
     if tally.counts["stalled"]:
         return 2
