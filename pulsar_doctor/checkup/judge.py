@@ -9,6 +9,7 @@ from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.checkup.after import Earlier
+from pulsar_doctor.checkup.at_rest import is_settled, replicates
 from pulsar_doctor.checkup.in_process import InProcess
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
@@ -118,24 +119,32 @@ class Judge:
 
 @dataclass(slots=True)
 class Triage:
-    """Tells which topics are quiet, and keeps the newest one's verdicts: they are asked for next.
+    """Tells which topics need no watching, and keeps the newest one's verdicts: they come next.
 
-    Most topics of a fleet are quiet, and the causes are what takes its time.
+    Most topics of a fleet need none, and the causes are what takes its time. within_seconds: what
+    moved so shortly before a reading counts as moving.
     """
 
     judge: Judge
+    within_seconds: float
     _window: TopicWindow | None = field(default=None, init=False)
     _verdicts: list[Diagnosis] = field(default_factory=list, init=False)
 
-    def is_healthy(self, window: TopicWindow) -> bool:
-        """Whether nothing is wrong or in doubt with any of its subscriptions.
+    def needs_no_watching(self, window: TopicWindow) -> bool:
+        """Whether one reading shows that nothing is wrong, suspected or standing still.
 
         Of one process all are looked at as long as it is: no first glance is enough.
         """
         if self.judge.process is not None:
             return not self.judge.has(window)
-        self._window, self._verdicts = window, list(self.judge.verdicts(window))
-        return all(diagnosis.status == "healthy" for diagnosis in self._verdicts)
+        judged = list(self.judge.judged([window]))
+        self._window, self._verdicts = window, [diagnosis for _, diagnosis in judged]
+        return not replicates(window.window.last.topic) and all(
+            diagnosis.status == "healthy"
+            and not diagnosis.suspects
+            and is_settled(observed, self.within_seconds)
+            for observed, diagnosis in judged
+        )
 
     def verdicts(self, window: TopicWindow) -> list[Diagnosis]:
         """On each subscription that is asked for."""

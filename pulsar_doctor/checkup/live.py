@@ -21,6 +21,7 @@ from pulsar_doctor.broker.samples import Recorder
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.deciding import Deciding, Patience
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, Triage, full
@@ -115,8 +116,8 @@ def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:
     Raises DoctorError where nothing can be known of the cluster, or where all could be read and no
     topic has the subscription that is asked for. InputError for what is no namespace.
     """
-    plan, _ = request.plan, [namespace_path(each) for each in scope.namespaces]
-    checkup = Checkup("broker", (), plan.window_seconds, plan.samples)
+    _ = [namespace_path(each) for each in scope.namespaces]
+    checkup = Checkup("broker", ())
     diagnoses = _of_fleet(request, scope, judge, checkup)
     first = list(islice(diagnoses, 1))  # what is refused is refused before a report begins
     checkup.diagnoses = chain(first, _to_the_end(diagnoses, checkup)) if first else []
@@ -130,8 +131,11 @@ def _of_fleet(
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(request.save)) if request.save else None
         stack.callback(request.no_more_progress)
-        triage, keep = Triage(judge), recorder.add if recorder else None
-        fleet = Fleet(admin, scope, triage.is_healthy, request.plan, keep, request.progress)
+        triage, keep = (
+            Triage(judge, request.plan.window_seconds),
+            recorder.add if recorder else None,
+        )
+        fleet = Fleet(admin, scope, triage.needs_no_watching, request.plan, keep, request.progress)
         for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder, checkup, request)):
             found = True
             yield diagnosis
@@ -184,21 +188,28 @@ async def _judged(
                 checkup.cluster = await identify()  # each line of a report may name it
             if recorder:
                 recorder.limits(full(window), window.limits)
-            if request.kept is not None and window.window.last.taken_ms is not None:
+            if request.kept is not None and _is_watched(window, request.plan):
                 window = request.kept.window(window)  # noqa: PLW2901
             verdicts = triage.verdicts(window)
             if deciding and any(each.status == "unknown" for each in verdicts):
                 deciding.windows.append(window)
                 continue
+            checkup.took(window.window)
             for diagnosis in verdicts:
                 yield replace(diagnosis, looks=()) if deciding else diagnosis
         if deciding and deciding.windows:
             await deciding.run()
             for diagnosis in deciding.verdicts():
                 yield diagnosis
-            spans = [each.window.span_ms or 0 for each in deciding.windows]
-            checkup.window_seconds = max(checkup.window_seconds, max(spans) / 1000)
+            for window in deciding.windows:
+                checkup.took(window.window)
         checkup.cluster = await identify()
+
+
+def _is_watched(window: TopicWindow, plan: SamplingPlan) -> bool:
+    """Whether its samples are those of the plan: it was not looked at once and left at that."""
+    samples = window.window.samples
+    return samples[-1].taken_ms is not None and len(samples) >= min(plan.samples, 2)
 
 
 def _out_of_the_loop(coming: AsyncGenerator[Diagnosis, None]) -> Iterator[Diagnosis]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
+from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.status import FailOn, Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_likely
@@ -74,6 +75,7 @@ class Checkup:
     """One run. The verdicts are read once, through `examined`; the rest is whole after that.
 
     not_loaded: full names of topics. unreachable: (full name, reason). samples: 0 for a trace.
+    read_once, watched: topics of a fleet; window_seconds and samples are of those watched.
     notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
     trace_notes: sentences on a trace as a whole, above all what is missing from it.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
@@ -86,6 +88,8 @@ class Checkup:
     diagnoses: Iterable[Diagnosis]  # may be a generator over very many
     window_seconds: float = 0.0
     samples: int = 0
+    read_once: int = 0
+    watched: int = 0
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
@@ -102,6 +106,15 @@ class Checkup:
     _suspected: int = 0
     _not_yet: int = 0
     _sources: set[ReportedBy] = field(default_factory=set)
+
+    def took(self, window: Window) -> None:
+        """Notes how one topic of a fleet was read."""
+        if len(window.samples) == 1:
+            self.read_once += 1
+            return
+        self.watched += 1
+        self.samples = max(self.samples, len(window.samples))
+        self.window_seconds = max(self.window_seconds, (window.span_ms or 0) / 1000)
 
     def examined(self) -> Iterator[Diagnosis]:
         """The verdicts, one by one, each counted as it goes by; in a watch, the steady ones."""

@@ -126,8 +126,9 @@ def command(asked: StallCheckRequest) -> int:
     """Says of each subscription whether it stands still, why, and what to do.
 
     Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic
-    stands for its partitions. A namespace is looked through by what each broker tells of the
-    topics that it has loaded; topics that look suspicious are then watched, and topics that no
+    stands for its partitions. In a namespace all topics are looked at in each broker's list of
+    loaded topics, which is up to a minute old. Topics that are not at rest there are read once by
+    themselves, and those that were not moving are watched for the whole window. Topics that no
     broker has loaded are listed, not woken.
 
     \b

@@ -14,6 +14,7 @@ from email.utils import formatdate
 from typing import Any
 from urllib.parse import unquote
 
+from pulsar_doctor.broker.admin.metrics import LIVE
 from tests.broker.http_broker import Asked, HttpBroker, Reply, serving
 from tests.broker.recorded import recording
 
@@ -43,14 +44,17 @@ def stuck() -> list[Step]:
 @dataclass
 class Replay:
     """topics: local name -> steps in public/default, the last again and again. A name with
-    `-partition-N` is one partition of its topic. replies: path -> what is told there, instead.
+    `-partition-N` is one partition of its topic; `listed` of a step is what broker-stats have of
+    it, where that is something else. replies: path -> what is told there, instead.
 
-    stored: names that exist and that no broker has loaded.
+    stored: names that exist and that no broker has loaded. since: those of `topics` that were
+    loaded after broker-stats were renewed.
     """
 
     topics: Mapping[str, Sequence[Step]]
     replies: Mapping[str, Reply] = field(default_factory=dict)
     stored: Sequence[str] = ()
+    since: Sequence[str] = ()
     _reads: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -59,6 +63,10 @@ class Replay:
         told = self.replies.get(path)
         if told is not None:
             return told
+        if path == "/metrics/":
+            named = (f'pulsar_subscriptions_count{{topic="{HOME}{name}"}}' for name in self.topics)
+            text = "".join(f"{each} 1\n" for each in named)
+            return Reply(body=text.encode(), content_type="text/plain")
         name, _, kind = path.removeprefix("persistent/public/default/").rpartition("/")
         if path.startswith("persistent/public/default/") and kind in KINDS:
             return KINDS[kind](self, name)
@@ -67,6 +75,7 @@ class Replay:
     def _of_cluster(self, path: str, host: str) -> Reply:
         told: Mapping[str, Any] = {
             "brokers": [host],
+            "brokers/configuration/runtime": LIVE,
             "tenants": ["public"],
             "namespaces/public": ["public/default"],
             "persistent/public/default": [HOME + name for name in (*self.topics, *self.stored)],
@@ -79,8 +88,11 @@ class Replay:
 
     def _loaded(self) -> dict[str, Any]:
         return {
-            HOME + name: next(step["stats"] for step in steps if not isinstance(step, Reply))
+            HOME + name: next(
+                step.get("listed", step["stats"]) for step in steps if not isinstance(step, Reply)
+            )
             for name, steps in self.topics.items()
+            if name not in self.since
         }
 
     def partitions(self, name: str) -> Reply:

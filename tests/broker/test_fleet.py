@@ -9,7 +9,7 @@ import secrets
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pytest
 
 from pulsar_doctor.broker.admin import Admin, AdminError, Refused, topic_name
+from pulsar_doctor.broker.admin.metrics import LIVE, topics_in
 from pulsar_doctor.broker.fleet import Fleet, Scope, is_system
 from pulsar_doctor.broker.sampling import SamplingPlan, Unread
 from pulsar_doctor.broker.settings import Settings
@@ -44,10 +45,18 @@ def tree(topics: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
+def metrics_of(*topics: str) -> bytes:
+    """The line that a broker writes for each loaded topic, among others."""
+    labels = [f'{{cluster="c",namespace="t/n",topic="{topic}"}}' for topic in topics]
+    kinds = ("pulsar_subscriptions_count", "pulsar_producers_count")
+    return "".join(f"{kind}{each} 1\n" for kind in kinds for each in labels).encode()
+
+
 class Cluster:
     """A cluster of one broker. stored: full names -> stats when asked for. replies: path -> Reply.
 
-    loaded: what broker-stats tells; asking for the stats of another topic would load it.
+    loaded: what broker-stats tells; asking for the stats of another topic would load it. since:
+    names of topics that were loaded after broker-stats were renewed.
     """
 
     def __init__(
@@ -55,7 +64,9 @@ class Cluster:
         stored: Mapping[str, Any],
         loaded: Mapping[str, Any] | None = None,
         replies: Mapping[str, Any] | None = None,
+        since: Sequence[str] = (),
     ) -> None:
+        self.since = since
         self.stored = stored
         self.loaded = stored if loaded is None else loaded
         self.replies = {} if replies is None else replies
@@ -71,6 +82,10 @@ class Cluster:
     def _told(self, path: str, host: str) -> Any:
         if path == "brokers":
             return [host]
+        if path == "brokers/configuration/runtime":
+            return LIVE
+        if path == "/metrics/":
+            return Reply(body=metrics_of(*self.loaded, *self.since), content_type="text/plain")
         if path == "broker-stats/topics":
             return tree(self.loaded)
         if path == "tenants":
@@ -100,7 +115,6 @@ def cluster(*parts: Any, **more: Any) -> Iterator[HttpBroker]:
 def quiet(window: TopicWindow) -> bool:
     """What a rule would say of broker-stats: nothing waits."""
     assert len(window.window.samples) == 1
-    assert window.window.last.taken_ms is None
     return all(observed.now.msg_backlog == 0 for observed in window.subscriptions())
 
 
@@ -124,7 +138,7 @@ def names(windows: list[TopicWindow]) -> list[str]:
 
 def read_by_itself(broker: HttpBroker) -> set[str]:
     """The topics whose own stats were asked for: those a broker would load."""
-    paths = [unquote(asked.path.partition("?")[0]).split("/", 3)[3] for asked in broker.asked]
+    paths = [unquote(asked.path.partition("?")[0])[len("/admin/v2/") :] for asked in broker.asked]
     return {
         path.rpartition("/")[0].replace("/", "://", 1)
         for path in paths
@@ -163,6 +177,63 @@ def test_topics_that_are_not_loaded_are_read_where_that_is_asked_for():
     assert names(windows) == [A, B]
     assert fleet.not_loaded == []
     assert read_by_itself(broker) == {B}
+
+
+def test_a_topic_that_was_loaded_since_the_list_was_renewed_is_watched():
+    with cluster({A: stats(), B: stats(5), C: stats()}, {A: stats()}, since=[B]) as broker:
+        windows, fleet = survey(broker.url)
+    assert names(windows) == [A, B]
+    assert len(windows[-1].window.samples) >= 2
+    assert (fleet.not_loaded, fleet.unread) == ([C], [])
+    assert read_by_itself(broker) == {B}
+
+
+@pytest.mark.parametrize(
+    ("replies", "why"),
+    [
+        ({"/metrics/": NO_RIGHT}, "may not read the metrics"),
+        ({"brokers/configuration/runtime": {}}, "exposeTopicLevelMetricsInPrometheus is not"),
+        (
+            {"brokers/configuration/runtime": LIVE | {"metricsBufferResponse": "true"}},
+            "metricsBufferResponse is true",
+        ),
+    ],
+)
+def test_a_topic_that_may_have_been_loaded_since_is_not_called_asleep(replies, why):
+    with cluster({A: stats(), B: stats(5)}, {A: stats()}, replies) as broker:
+        windows, fleet = survey(broker.url)
+    assert (names(windows), fleet.not_loaded) == ([A], [])
+    assert [unread.topic for unread in fleet.unread] == [B]
+    assert fleet.unread[0].reason.startswith("not seen: ")
+    assert why in fleet.unread[0].reason
+    assert read_by_itself(broker) == set()
+
+
+def test_a_topic_that_one_reading_shows_moving_is_read_once():
+    with cluster({A: stats(), B: stats()}, {A: stats(), B: stats(5)}) as broker:
+        windows, _ = survey(broker.url)
+    assert [len(window.window.samples) for window in windows] == [1, 1]
+    asked = [asked.path for asked in broker.asked if "/t/n/b/" in asked.path]
+    assert len(asked) == 1
+    assert windows[-1].window.last.taken_ms is not None
+
+
+@pytest.mark.parametrize("split", [1, 7, 40, 1000])
+@pytest.mark.parametrize("partitions", ['topic="{}-partition-3"', 'topic="{}",partition="3"'])
+def test_metrics_name_loaded_topics_in_pieces_of_any_length(split, partitions):
+    whole = metrics_of(A).decode() + metrics_of(B).decode().replace(
+        f'topic="{B}"', partitions.format(B)
+    )
+    pieces = [whole.encode()[at : at + split] for at in range(0, len(whole), split)]
+
+    async def in_pieces() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    async def told() -> set[str]:
+        return {topic async for topic in topics_in(in_pieces())}
+
+    assert asyncio.run(told()) == {A, f"{B}-partition-3"}
 
 
 def test_partitions_are_looked_at_and_sampled_one_by_one():
@@ -248,7 +319,7 @@ def test_a_topic_with_a_wrong_field_is_a_suspect_and_its_own_stats_tell():
     with cluster({A: stats()}, {A: {"msgInCounter": "many"}}) as broker:
         windows, fleet = survey(broker.url)
     assert names(windows) == [A]
-    assert len(windows[0].window.samples) >= 2
+    assert windows[0].window.last.taken_ms is not None
     assert fleet.unread == []
 
 

@@ -3,6 +3,7 @@
 from pulsar_doctor.broker.admin.absent import absent
 from pulsar_doctor.broker.admin.client import Admin, LoadedTopic, NamespaceTopics
 from pulsar_doctor.broker.admin.http import RestAnswer
+from pulsar_doctor.broker.admin.metrics import loaded_now
 from pulsar_doctor.broker.admin.refusals import (
     AdminError,
     BrokerFailed,
@@ -24,5 +25,6 @@ __all__ = [
     "TopicName",
     "Unreachable",
     "absent",
+    "loaded_now",
     "topic_name",
 ]

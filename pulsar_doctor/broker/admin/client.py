@@ -221,6 +221,14 @@ class Admin:
                 where = refusals.place(response.url)
                 raise BrokerFailed(f"{what} of {where} is not what it should be: {error}") from None
 
+    async def metrics(self, broker: str) -> AsyncGenerator[bytes, None]:
+        """The metrics of a broker as Prometheus reads them, in pieces. Loads nothing."""
+        what = "the metrics"
+        async with self._http.stream("/metrics/", what, broker=broker) as response:
+            pieces = pieces_of(response, STREAM_BYTES)
+            while piece := await reading(_next(pieces), response.url, what):
+                yield piece
+
     async def _stats_of(self, topic: str, kind: str, params: Mapping[str, str]) -> RestAnswer:
         name = topic_name(topic)
         what = f"the {kind} of {name}"

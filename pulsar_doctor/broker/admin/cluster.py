@@ -112,9 +112,13 @@ def bases_of(admin_url: str) -> list[httpx.URL]:
 
 
 def url_of(base: httpx.URL, path: str, params: Mapping[str, str] | None) -> httpx.URL:
-    """The address of a path of the REST API, behind whatever path the admin URL has."""
+    """The address of a path of the REST API, behind whatever path the admin URL has.
+
+    A path that begins with a slash, as /metrics/, is beside the REST API.
+    """
     root = base.raw_path.decode().partition("?")[0].rstrip("/")
-    return httpx.URL(f"{refusals.place(base)}{root}/admin/v2/{path}", params=params)
+    below = path if path.startswith("/") else f"/admin/v2/{path}"
+    return httpx.URL(f"{refusals.place(base)}{root}{below}", params=params)
 
 
 def target_of(url: httpx.URL, location: str) -> httpx.URL:

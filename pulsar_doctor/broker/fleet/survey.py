@@ -1,10 +1,14 @@
-"""Looks at all loaded topics once, and samples those that are not plainly quiet.
+"""Looks at all loaded topics once, and watches those of which one look does not show enough.
 
 Asking for the stats of a topic makes a broker load it. So the first look is at what each broker
-says of the topics that it has loaded: at most a minute old, without time stamps, good enough to
-see that nothing waits. Only the others, the suspects, are read by themselves, in waves of one
-window each. Of a topic that is quiet nothing is kept, so memory does not grow with their number.
-A topic that was loaded within the last minute may not be among the loaded ones yet.
+says of the topics that it has loaded: at most a minute old, without time stamps and without the
+counters of a subscription. It can show that a topic is at rest, never that anything moves, however
+often it is read within a window (4.0.8 renews it every statsUpdateFrequencyInSecs, 60). Each other
+topic is read once by itself, and its time stamps tell whether it was moving. What is left, the
+suspects, is watched in waves of one window each. Of a topic that needs no watching nothing is kept,
+so memory does not grow with their number.
+
+A topic that no list names may have been loaded since: the brokers' metrics tell what is loaded now.
 """
 
 from __future__ import annotations
@@ -13,7 +17,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from pulsar_doctor.broker.admin import Admin, AdminError, LoadedTopic, Refused, topic_name
+from pulsar_doctor.broker.admin import (
+    Admin,
+    AdminError,
+    LoadedTopic,
+    Refused,
+    loaded_now,
+    topic_name,
+)
 from pulsar_doctor.broker.fleet.listing import Listing, listing
 from pulsar_doctor.broker.fleet.scope import Scope
 from pulsar_doctor.broker.samples import StatsAnswer
@@ -21,13 +32,15 @@ from pulsar_doctor.broker.sampling import SamplingPlan, Unread, Watch, sample
 from pulsar_doctor.broker.sampling.part import SampledPart
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.ledger.consumers import full_name
 
 WAVE_TOPICS = 512  # sampled in one window
+ONCE = SamplingPlan(0, limits=False, as_named=True, internal=False)
 
 
 @dataclass(slots=True)
 class Fleet:
-    """Namespaces of a cluster. judge_quiet: whether nothing is wrong or in doubt with a topic.
+    """Namespaces of a cluster. needs_no_watching: whether one reading of a topic is enough.
 
     keep: each reading, as it was read. progress: how many are done, of how many, and of what.
     not_loaded, unread, notes: as in `Sampled`; whole once `windows` has ended.
@@ -35,7 +48,7 @@ class Fleet:
 
     admin: Admin
     scope: Scope
-    judge_quiet: Callable[[TopicWindow], bool]
+    needs_no_watching: Callable[[TopicWindow], bool]
     plan: SamplingPlan = field(default_factory=SamplingPlan)
     keep: Callable[[StatsAnswer], None] | None = None
     progress: Callable[[int, int, str], None] | None = None
@@ -50,7 +63,7 @@ class Fleet:
     _brokers_unread: dict[str, DoctorError] = field(default_factory=dict, init=False)
 
     async def windows(self) -> AsyncGenerator[TopicWindow, None]:
-        """Each topic once: the quiet ones with one sample that has no time, then the suspects.
+        """Each topic once: those that need no watching with one sample, then the suspects.
 
         To be iterated once, in `contextlib.aclosing` where that may end early. Raises AdminError
         where nothing can be known of the cluster, or where it takes a superuser.
@@ -64,10 +77,11 @@ class Fleet:
             isinstance(self._brokers_unread.get(broker), Refused) for broker in brokers
         ):
             self._without_right(next(iter(self._brokers_unread.values())))
-        self._sort_out()
-        async with aclosing(self._sampled()) as sampled:
-            async for window in sampled:
-                yield window
+        await self._sort_out(brokers)
+        for read in (self._read_once, self._sampled):
+            async with aclosing(read()) as windows:
+                async for window in windows:
+                    yield window
 
     def _take(self, listed: Listing) -> None:
         self._namespaces, self._asleep = listed.namespaces, set(listed.topics)
@@ -114,13 +128,12 @@ class Fleet:
         listed = topic.topic in self._asleep
         self._asleep.discard(topic.topic)
         self._loaded.add(topic.topic)
-        if self.progress:
-            done = len(self._loaded)
-            self.progress(done, done + len(self._asleep), "topics looked at")
+        done = len(self._loaded)
+        self._tell(done, done + len(self._asleep), "topics looked at")
         part = SampledPart(name, [])
         reading = part.take(None, topic.stats, None)
         window = part.window() if reading else None
-        if reading is None or window is None or not self.judge_quiet(window):
+        if reading is None or window is None or not self.needs_no_watching(window):
             self._suspects.append(topic.topic)
             if not listed:
                 self._unlisted.add(topic.topic)
@@ -129,8 +142,8 @@ class Fleet:
             self.keep(reading)
         return window
 
-    def _sort_out(self) -> None:
-        """What is to become of the topics that no broker has loaded."""
+    async def _sort_out(self, brokers: Sequence[str]) -> None:
+        """What is to become of the topics that no list of loaded ones names."""
         self.notes += [
             f"{broker}: what it has loaded could not be read ({error})"
             for broker, error in self._brokers_unread.items()
@@ -144,8 +157,40 @@ class Fleet:
             unread = ", ".join(self._brokers_unread)
             reason = f"may be loaded by a broker that could not be read ({unread})"
             self.unread += [Unread(topic, reason) for topic in stored]
-        else:
-            self.not_loaded += stored
+        elif stored:
+            await self._tell_asleep(brokers, stored)
+
+    async def _tell_asleep(self, brokers: Sequence[str], stored: Sequence[str]) -> None:
+        """Which of these are loaded now, though the list of a minute ago does not name them."""
+        try:
+            loaded = await loaded_now(self.admin, brokers)
+        except (AdminError, InputError) as error:
+            reason = (
+                "not seen: it may have been loaded since the brokers' list of loaded topics was "
+                f"renewed, up to a minute ago, and what is loaded now could not be read ({error})"
+            )
+            self.unread += [Unread(topic, reason) for topic in stored]
+            return
+        self._suspects += [topic for topic in stored if topic in loaded]
+        self.not_loaded += [topic for topic in stored if topic not in loaded]
+
+    async def _read_once(self) -> AsyncGenerator[TopicWindow, None]:
+        """Reads each suspect once; gives those that need no watching. The others stay suspects."""
+        if self.plan.window_seconds == 0:
+            return
+        left: list[str] = []
+        for done, some in self._waves():
+            self._tell(done, len(self._suspects), "topics read once")
+            readings: list[StatsAnswer] = []
+            once = await sample(self.admin, some, ONCE, Watch(readings.append))
+            enough: set[str] = set()
+            for window in once.windows:
+                if self.needs_no_watching(window):
+                    enough.add(full_name(window.topic, window.partition))
+                    yield window
+            left += [topic for topic in some if topic not in enough]
+            self._keep_of(enough, readings)
+        self._suspects = left
 
     async def _sampled(self) -> AsyncGenerator[TopicWindow, None]:
         """The suspects, wave by wave; one wave is let go before the next is sampled."""
@@ -172,6 +217,15 @@ class Fleet:
     def _as_named(self) -> SamplingPlan:
         """The plan, for names that a broker wrote: each partition is one."""
         return replace(self.plan, as_named=True)
+
+    def _keep_of(self, topics: set[str], readings: Sequence[StatsAnswer]) -> None:
+        for reading in readings:
+            if self.keep and reading.topic in topics:
+                self.keep(reading)
+
+    def _tell(self, done: int, planned: int, what: str) -> None:
+        if self.progress:
+            self.progress(done, planned, what)
 
     def _progress_from(self, begin: int) -> Callable[[int, int], None] | None:
         told, total = self.progress, len(self._suspects) * self.plan.samples

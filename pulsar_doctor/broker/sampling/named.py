@@ -21,8 +21,8 @@ from pulsar_doctor.errors import DoctorError, InputError
 class NamedTopic:
     """Reads it again and again. partitions: how many, None where it has none. Changes in place.
 
-    always_internal: ledgers and cursors matter whatever the stats tell. failure: why nothing is
-    known of it at all. finished: it is not read any more.
+    internal: whether ledgers and cursors matter; None: where the stats say so. failure: why nothing
+    is known of it at all. finished: it is not read any more.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class NamedTopic:
         name: TopicName,
         partitions: int | None = None,
         *,
-        always_internal: bool = False,
+        internal: bool | None = None,
     ) -> None:
         self.name = name
         self.partitions = partitions
@@ -39,7 +39,7 @@ class NamedTopic:
         self.finished = False
         self.parts: dict[str, SampledPart] = {}
         self.internal_reads = 0
-        self._always_internal = always_internal
+        self._internal_matters = internal
         self._admin = admin
         self._internal_failure: DoctorError | None = None
         if partitions is None:
@@ -87,10 +87,10 @@ class NamedTopic:
     @property
     def wants_internal(self) -> bool:
         """Whether ledgers and cursors can matter, and are not refused."""
-        if self._internal_failure is not None:
+        if self._internal_failure is not None or self._internal_matters is False:
             return False
         wanted = any(part.wants_internal for part in self.parts.values())
-        return wanted or (self._always_internal and self.is_read)
+        return wanted or (self._internal_matters is True and self.is_read)
 
     @property
     def lacks_internal(self) -> bool:

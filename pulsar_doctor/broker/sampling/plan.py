@@ -18,15 +18,15 @@ class SamplingPlan:
 
     window_seconds: 0 is one sample. limits: whether the cluster's limits are read too.
     as_named: each name is one topic or one partition, and nobody needs to be asked which; a
-    partitioned topic itself cannot be read this way. internal: ledgers and cursors are read also
-    where nothing seems to wait.
+    partitioned topic itself cannot be read this way. internal: whether ledgers and cursors are read
+    too; None: where something seems to wait.
     """
 
     window_seconds: float = 10.0
     interval_seconds: float = 1.0
     limits: bool = True
     as_named: bool = False
-    internal: bool = False
+    internal: bool | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.window_seconds < math.inf:

@@ -52,10 +52,10 @@ async def sample(
 async def _named(admin: Admin, name: TopicName, plan: SamplingPlan) -> NamedTopic:
     """The topic with the number of its partitions, or with the reason why that is not known."""
     if plan.as_named or name.of_all_partitions != name:
-        return NamedTopic(admin, name, always_internal=plan.internal)
+        return NamedTopic(admin, name, internal=plan.internal)
     try:
         partitions = await admin.partitions(str(name))
-        return NamedTopic(admin, name, partitions, always_internal=plan.internal)
+        return NamedTopic(admin, name, partitions, internal=plan.internal)
     except DoctorError as error:
         unknown = NamedTopic(admin, name)
         unknown.lose(error)

@@ -22,11 +22,19 @@ def _parts(checkup: Checkup) -> Iterator[str]:
     if checkup.files:
         yield listed(checkup.files, FILES_NAMED_MOST)
     yield from _when(checkup)
+    yield from _how(checkup)
+
+
+def _how(checkup: Checkup) -> Iterator[str]:
+    """How long it was watched; of a fleet how many topics, and how many were read once only."""
+    if checkup.read_once:
+        yield f"{many(checkup.read_once, 'topic')} looked at once"
+    each = f"{many(checkup.watched, 'topic')} " if checkup.watched else ""
     if checkup.window_seconds:
-        watched = f"watched {duration(checkup.window_seconds)}"
+        watched = f"{each}watched {duration(checkup.window_seconds)}"
         yield f"{watched}, {many(checkup.samples, 'sample')}" if checkup.samples else watched
     elif checkup.samples:
-        yield many(checkup.samples, "sample")
+        yield f"{each}{many(checkup.samples, 'sample')}"
     if checkup.skipped:
         yield f"skipped: {', '.join(checkup.skipped)}"
 

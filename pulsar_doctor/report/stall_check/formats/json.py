@@ -40,10 +40,18 @@ def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
         "cluster": cluster_json(checkup),
         "window_seconds": round(checkup.window_seconds, 3),
         "samples": checkup.samples,
+        **_of_fleet(checkup),
         "not_loaded": checkup.not_loaded,
         "unreachable": unreachable,
         "notes": [*_notes(checkup)],
     }
+
+
+def _of_fleet(checkup: Checkup) -> dict[str, int]:
+    """How many topics were looked at once, and how many for the window; a fleet alone has both."""
+    if not (checkup.read_once or checkup.watched):
+        return {}
+    return {"topics_read_once": checkup.read_once, "topics_watched": checkup.watched}
 
 
 def _notes(checkup: Checkup) -> Iterator[dict[str, str | None]]:
