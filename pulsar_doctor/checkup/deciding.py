@@ -34,16 +34,23 @@ TOLD_MOST = 20  # verdicts that turned, each with a line
 
 
 class Stopping:
-    """Ends a window early: when Ctrl-C comes, or when whoever watches has seen enough."""
+    """Ends a window early: when Ctrl-C comes, or when whoever watches has seen enough.
 
-    def __init__(self) -> None:
+    in_vain: whether nothing has been read so far; then Ctrl-C ends the program instead.
+    """
+
+    def __init__(self, in_vain: Callable[[], bool] = lambda: False) -> None:
         self.asked = False
+        self._in_vain = in_vain
         self._now: asyncio.Event | None = None
 
     @contextmanager
     def window(self) -> Iterator[asyncio.Event]:
         """What ends one window; to be used within the event loop."""
         self._now, loop = asyncio.Event(), asyncio.get_running_loop()
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `&` leaves it ignored
+            yield self._now
+            return
         # Only the main thread has signals; in any other, Ctrl-C ends all as it does elsewhere.
         with suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(signal.SIGINT, self._ask)
@@ -55,7 +62,7 @@ class Stopping:
 
     def _ask(self) -> None:
         """A second Ctrl-C does not wait for a broker that does not answer."""
-        if self.asked:
+        if self.asked or self._in_vain():
             raise KeyboardInterrupt
         self.asked = True
         if self._now is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -17,12 +17,12 @@ from typing import Protocol, TypeVar
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.topics import namespace_path
 from pulsar_doctor.broker.fleet import Fleet, Scope
-from pulsar_doctor.broker.samples import Recorder
+from pulsar_doctor.broker.samples import Recorder, StatsAnswer
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.observed import TopicWindow
-from pulsar_doctor.checkup.deciding import Deciding, Patience
+from pulsar_doctor.checkup.deciding import Deciding, Patience, Stopping
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, Triage, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
@@ -80,6 +80,24 @@ class LiveRequest:
             self.progress.stop()
 
 
+@dataclass(slots=True)
+class Read:
+    """Counts readings on their way to be kept. Changes in place."""
+
+    keep: Callable[[StatsAnswer], None] | None
+    count: int = 0
+
+    def __call__(self, reading: StatsAnswer) -> None:
+        """One reading."""
+        self.count += 1
+        if self.keep:
+            self.keep(reading)
+
+    def nothing(self) -> bool:
+        """Whether there was none so far."""
+        return not self.count
+
+
 def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Checkup:
     """The verdicts on topics of a live broker, sampled over one window.
 
@@ -90,9 +108,9 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(request.save)) if request.save else None
         stack.callback(request.no_more_progress)
-        keep = recorder.add if recorder else None
-        watch = Watch(keep, judge.is_decided, request.of_samples)
-        sampled, decided, cluster = _run(_sample(admin, topics, request, judge, watch))
+        read = Read(recorder.add if recorder else None)
+        watch, stopping = Watch(read, judge.is_decided, request.of_samples), Stopping(read.nothing)
+        sampled, decided, cluster = _run(_sample(admin, topics, request, judge, watch, stopping))
         if recorder:
             for window in sampled.windows:
                 recorder.limits(full(window), window.limits)
@@ -103,6 +121,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     _say_missing(judge.missing(sampled.windows), request, alone=not sampled.unread)
     checkup = _checkup(sampled, decided or list(_verdicts(sampled, judge)), judge)
     checkup.cluster = cluster
+    checkup.stopped = stopping.asked
     checkup.not_loaded += sampled.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
     checkup.notes += kinds(sampled)
@@ -135,12 +154,19 @@ def _of_fleet(
             Triage(judge, request.plan.window_seconds),
             recorder.add if recorder else None,
         )
-        fleet = Fleet(admin, scope, triage.needs_no_watching, request.plan, keep, request.progress)
-        for diagnosis in _out_of_the_loop(_judged(fleet, triage, recorder, checkup, request)):
+        stopping = Stopping()
+        until = nullcontext if request.kept is not None else stopping.window
+        fleet = Fleet(
+            admin, scope, triage.needs_no_watching, request.plan, until, keep, request.progress
+        )
+        for diagnosis in _out_of_the_loop(
+            _judged(fleet, triage, recorder, checkup, request, stopping)
+        ):
             found = True
             yield diagnosis
     for note in fleet.notes:
         request.say(note)
+    checkup.stopped = fleet.stopped and request.decide_seconds is None
     checkup.not_loaded += fleet.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
     if judge.subscription is not None and not found:
@@ -174,7 +200,12 @@ def _say_missing(missing: str | None, request: LiveRequest, *, alone: bool) -> N
 
 
 async def _judged(
-    fleet: Fleet, triage: Triage, recorder: Recorder | None, checkup: Checkup, request: LiveRequest
+    fleet: Fleet,
+    triage: Triage,
+    recorder: Recorder | None,
+    checkup: Checkup,
+    request: LiveRequest,
+    stopping: Stopping,
 ) -> AsyncGenerator[Diagnosis, None]:
     async with (
         fleet.admin,
@@ -183,6 +214,8 @@ async def _judged(
     ):
         watch = Watch(fleet.keep, progress=request.of_samples)
         deciding = request.decide_seconds and _deciding(request, fleet.admin, triage.judge, watch)
+        if deciding:
+            deciding.stopping = stopping
         async for window in windows:
             if checkup.cluster is None:
                 checkup.cluster = await identify()  # each line of a report may name it
@@ -259,12 +292,18 @@ def _run(work: Coroutine[None, None, Result]) -> Result:
 
 
 async def _sample(
-    admin: Admin, topics: Sequence[str], request: LiveRequest, judge: Judge, watch: Watch
+    admin: Admin,
+    topics: Sequence[str],
+    request: LiveRequest,
+    judge: Judge,
+    watch: Watch,
+    stopping: Stopping,
 ) -> tuple[Sampled, list[Diagnosis], Cluster]:
     """What was read, the verdicts where it was looked again, and who was asked."""
     async with admin, identified(admin) as identify:
         if request.decide_seconds is None:
-            return await sample_named(admin, topics, request.plan, watch), [], await identify()
+            sampled = await _until_stopped(admin, topics, request, watch, stopping)
+            return sampled, [], await identify()
         deciding = _deciding(request, admin, judge, watch)
         with deciding.stopping.window() as enough:
             watch = replace(watch, enough=enough)
@@ -273,6 +312,16 @@ async def _sample(
         await deciding.run()
         sampled = replace(sampled, windows=tuple(deciding.windows))
         return sampled, list(deciding.verdicts()), await identify()
+
+
+async def _until_stopped(
+    admin: Admin, topics: Sequence[str], request: LiveRequest, watch: Watch, stopping: Stopping
+) -> Sampled:
+    """One window, which Ctrl-C ends early; in the rounds of a watch it ends the watch."""
+    if request.kept is not None:
+        return await sample_named(admin, topics, request.plan, watch)
+    with stopping.window() as enough:
+        return await sample_named(admin, topics, request.plan, replace(watch, enough=enough))
 
 
 def _deciding(request: LiveRequest, admin: Admin, judge: Judge, watch: Watch) -> Deciding:

@@ -15,6 +15,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_lik
 from pulsar_doctor.process.told import ProcessTold
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
+INTERRUPTED = 130  # the exit code after Ctrl-C
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
 
 
@@ -82,6 +83,7 @@ class Checkup:
     guess_ms: when they may have been taken, by the last one's own time.
     incomplete: why subscriptions may be missing from what was read, in sentences; () if none are.
     process: what was looked at, of `examine`. skipped: codes of causes that were left out.
+    stopped: by Ctrl-C within a window, so that this is what was certain by then.
     """
 
     source: Source
@@ -102,6 +104,7 @@ class Checkup:
     incomplete: tuple[str, ...] = ()
     process: ProcessTold | None = None
     skipped: tuple[str, ...] = ()
+    stopped: bool = False
     _counts: Counter[Status] = field(default_factory=Counter)
     _suspected: int = 0
     _not_yet: int = 0

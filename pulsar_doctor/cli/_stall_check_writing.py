@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pulsar_doctor.cli._stall_check_options import StallCheckRequest
 
 
+PARTIAL = "stopped by Ctrl-C within the window: these verdicts are by what was read until then"
+
+
 def streams(asked: StallCheckRequest) -> bool:
     """Whether verdicts are written to the terminal while the next ones are looked for."""
     return asked.output != "table" and stdout().isatty()
@@ -21,9 +24,15 @@ def streams(asked: StallCheckRequest) -> bool:
 
 def report(checkup: Checkup, asked: StallCheckRequest) -> int:
     """Writes the verdicts; returns the exit code."""
+    from pulsar_doctor.checkup.result import INTERRUPTED
+
     require_something(checkup, asked)
     write(checkup, asked)
-    return code(checkup.tally, asked)
+    if not checkup.stopped:
+        return code(checkup.tally, asked)
+    if asked.output not in ("table", "json"):
+        complain(PARTIAL)
+    return INTERRUPTED
 
 
 def require_something(checkup: Checkup, asked: StallCheckRequest) -> None:

@@ -248,6 +248,7 @@ def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: Examine
 
 
 def _report(checkup: Checkup, asked: ExamineRequest) -> int:
+    from pulsar_doctor.checkup.result import INTERRUPTED
     from pulsar_doctor.printing.gate import complain
     from pulsar_doctor.report.examine import screen
     from pulsar_doctor.report.stall_check import formats
@@ -274,4 +275,6 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
         formats.write(asked.output, checkup, stdout(), wanted=wanted)
     tally = checkup.tally
     accepted(tally.counts["unknown"], accept=asked.accept_unknown)
+    if checkup.stopped:
+        return INTERRUPTED
     return tally.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)

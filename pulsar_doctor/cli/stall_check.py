@@ -153,7 +153,8 @@ def command(asked: StallCheckRequest) -> int:
     cannot be read; 3 where a verdict is unknown, something could not be read or there was nothing
     to judge, and with --after where a compared subscription is not healthy. 1 outranks 3. A
     suspect is no alarm; --fail-on suspect gives 1 where one that would be a stall has 60% or more.
-    With -o nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    With -o nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is
+    certain by then, and ends with 130.
     """
     if asked.output != "nagios":
         return _check(asked)

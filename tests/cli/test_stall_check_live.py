@@ -490,10 +490,34 @@ def test_ctrl_c_in_a_window_ends_at_once_and_what_was_saved_can_be_read(
             eventually(lambda: reads(broker, "held") > 6, 30)
             told = ended(process, signal.SIGINT)
     assert (told.code, told.err.strip()) == (130, "")
+    assert told.statuses["held"] == "stalled"
+    assert told.document["partial"] is True
     with gzip.open(saved) as whole:
         assert whole.read().count(b"\n") > 3
     again = check(None, "held", "--stats", saved, "-o", "json")
     assert (again.code, again.statuses) == (1, {"held": "stalled"})
+
+
+def test_what_ctrl_c_left_is_called_partial_on_paper_too() -> None:
+    with (
+        cluster({"held": stuck()}) as broker,
+        running(broker, "held", "--window", "10m") as process,
+    ):
+        eventually(lambda: reads(broker, "held") > 3, 30)
+        told = ended(process, signal.SIGINT)
+    assert told.code == 130
+    assert "stopped by Ctrl-C: partial" in told.out
+    assert "STALLED" in told.out
+
+
+def test_ctrl_c_before_anything_was_read_prints_nothing() -> None:
+    with (
+        cluster({"held": [Reply(503, {"reason": "starting"})]}) as broker,
+        running(broker, "held", "--window", "10m") as process,
+    ):
+        eventually(lambda: reads(broker, "held") > 0, 30)
+        told = ended(process, signal.SIGINT)
+    assert (told.code, told.out, told.err.strip()) == (130, "", "")
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])

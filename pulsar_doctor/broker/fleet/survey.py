@@ -13,8 +13,9 @@ A topic that no list names may have been loaded since: the brokers' metrics tell
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.admin import (
@@ -35,6 +36,8 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
 
 WAVE_TOPICS = 512  # sampled in one window
+Until = Callable[[], AbstractContextManager[asyncio.Event | None]]
+STOPPED = "not watched: stopped by Ctrl-C"
 ONCE = SamplingPlan(0, limits=False, as_named=True, internal=False)
 
 
@@ -42,7 +45,8 @@ ONCE = SamplingPlan(0, limits=False, as_named=True, internal=False)
 class Fleet:
     """Namespaces of a cluster. needs_no_watching: whether one reading of a topic is enough.
 
-    keep: each reading, as it was read. progress: how many are done, of how many, and of what.
+    until: around each window, gives what ends it early. keep: each reading, as it was read.
+    progress: how many are done, of how many, and of what. stopped: a window was ended early.
     not_loaded, unread, notes: as in `Sampled`; whole once `windows` has ended.
     """
 
@@ -50,8 +54,10 @@ class Fleet:
     scope: Scope
     needs_no_watching: Callable[[TopicWindow], bool]
     plan: SamplingPlan = field(default_factory=SamplingPlan)
+    until: Until = nullcontext
     keep: Callable[[StatsAnswer], None] | None = None
     progress: Callable[[int, int, str], None] | None = None
+    stopped: bool = field(default=False, init=False)
     not_loaded: list[str] = field(default_factory=list, init=False)
     unread: list[Unread] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
@@ -195,12 +201,17 @@ class Fleet:
     async def _sampled(self) -> AsyncGenerator[TopicWindow, None]:
         """The suspects, wave by wave; one wave is let go before the next is sampled."""
         for done, wave in self._waves():
+            if self.stopped:
+                self.unread += [Unread(topic, STOPPED) for topic in wave]
+                continue
             for window in await self._wave(done, wave):
                 yield window
 
     async def _wave(self, done: int, wave: Sequence[str]) -> tuple[TopicWindow, ...]:
-        watch = Watch(keep=self.keep, progress=self._progress_from(done))
-        sampled = await sample(self.admin, wave, self._as_named(), watch)
+        with self.until() as enough:
+            watch = Watch(self.keep, progress=self._progress_from(done), enough=enough)
+            sampled = await sample(self.admin, wave, self._as_named(), watch)
+        self.stopped = enough is not None and enough.is_set()
         # A topic that no list names has just been deleted.
         self.unread += [
             unread

@@ -23,6 +23,8 @@ def _parts(checkup: Checkup) -> Iterator[str]:
         yield listed(checkup.files, FILES_NAMED_MOST)
     yield from _when(checkup)
     yield from _how(checkup)
+    if checkup.stopped:
+        yield "stopped by Ctrl-C: partial"
 
 
 def _how(checkup: Checkup) -> Iterator[str]:

@@ -41,6 +41,7 @@ def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
         "window_seconds": round(checkup.window_seconds, 3),
         "samples": checkup.samples,
         **_of_fleet(checkup),
+        **({"partial": True} if checkup.stopped else {}),
         "not_loaded": checkup.not_loaded,
         "unreachable": unreachable,
         "notes": [*_notes(checkup)],
