@@ -43,8 +43,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
+from pulsar_doctor.acks.acked import Acked, acked_of
 from pulsar_doctor.acks.biographies import Biography, lives_of
 from pulsar_doctor.acks.cursor import START, Cursor, Position, before, bits_of
 from pulsar_doctor.acks.doubts import (
@@ -104,13 +106,15 @@ class Acknowledgements:
 
     batch_index_acks: whether the broker keeps them; None: not told. Then they count here, and
     `otherwise` is the same without them.
-    delivered: entries, each once. dropped: ids of acks that the broker drops. lost: acks that were
+    delivered, delivered_messages: each once. given_up: not acknowledged when the subscription was
+    removed, and so never. dropped: ids of acks that the broker drops. lost: acks that were
     lost. in_transactions: entries that only transactions have acknowledged.
     """
 
     def __init__(self, *, batch_index_acks: bool | None = None) -> None:
-        self.delivered = self.dropped = self.lost = 0
+        self.delivered = self.delivered_messages = self.dropped = self.lost = 0
         self.in_transactions: set[Position] = set()
+        self.given_up: Acked | None = None
         self.otherwise: Acknowledgements | None = None
         self._either = batch_index_acks is None
         self._cursor = Cursor(batch_index_acks=batch_index_acks is not False)
@@ -160,6 +164,15 @@ class Acknowledgements:
         """Delivered entries: first those that are open behind mark-delete, then others; by id."""
         return lives_of(self._cursor, self._names, self.in_transactions)
 
+    def acked(self) -> Acked:
+        """How many of the messages that were delivered are acknowledged."""
+        told = acked_of(self._cursor, self._names, self.in_transactions, self.delivered_messages)
+        if self.given_up is not None:
+            told = told.beside(self.given_up)
+        if MISSING in self._doubts:  # an ack, or a delivery
+            told = replace(told, open_least=0, open_most=max(1, told.delivered))
+        return told if self.otherwise is None else told.or_else(self.otherwise.acked())
+
     def apply(self, row: Row) -> None:
         """Moves on by one row of this subscription, or by one that is of no subscription."""
         event = EVENTS.get(row.command)
@@ -189,6 +202,7 @@ class Acknowledgements:
         request = (row.conn_id, row.request_id)
         if row.incarnation is not None:
             if self._serving.answered(row):
+                self.given_up = self.acked()
                 self._reset(None, row.ts)
                 self._cursor.forget()
         elif request in self._seeks:
@@ -244,6 +258,7 @@ class Acknowledgements:
         page, at = entries.page(entry // PAGE), entry % PAGE
         if page.deliveries[at] == 0:
             self.delivered += 1
+            self.delivered_messages += _sent(row)
             page.first_us[at] = row.ts
             page.first_by[at] = incarnation
         page.deliveries[at] += 1
@@ -336,6 +351,16 @@ class Acknowledgements:
         if row.error_code is not None:
             for position in closed:
                 self._cursor.reopen(position)
+
+
+def _sent(row: Row) -> int:
+    """Messages of the entry that the broker has not sent as acknowledged."""
+    messages = row.messages or 1
+    return (
+        messages
+        if row.ack_set is None
+        else (bits_of(row.ack_set) & ((1 << messages) - 1)).bit_count()
+    )
 
 
 def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:

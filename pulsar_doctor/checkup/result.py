@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.status import FailOn, Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_likely
@@ -84,6 +85,7 @@ class Checkup:
     incomplete: why subscriptions may be missing from what was read, in sentences; () if none are.
     process: what was looked at, of `examine`. skipped: codes of causes that were left out.
     stopped: by Ctrl-C within a window, so that this is what was certain by then.
+    expectations: of `tap`, met or not.
     """
 
     source: Source
@@ -105,6 +107,7 @@ class Checkup:
     process: ProcessTold | None = None
     skipped: tuple[str, ...] = ()
     stopped: bool = False
+    expectations: tuple[Expectation, ...] = ()
     _counts: Counter[Status] = field(default_factory=Counter)
     _suspected: int = 0
     _not_yet: int = 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from pulsar_doctor.checkup.expected import AckedWanted, Expected
 from pulsar_doctor.cli._options import DURATION, ring_options, together, trace_option
 
 if TYPE_CHECKING:
@@ -33,7 +34,16 @@ class TapRequest:
     changes: tuple[str, ...]
     fail_on: FailOn
     accept_unknown: bool
-    output: Literal["table", "jsonl"]
+    for_seconds: float | None
+    expect_consumers: int | None
+    expect_acked: AckedWanted | None
+    expect_within: float | None
+    output: Literal["table", "jsonl", "junit", "github", "sarif"]
+
+    @property
+    def expected(self) -> Expected:
+        """What is expected of the clients."""
+        return Expected(self.expect_consumers, self.expect_acked, self.expect_within)
 
 
 # What the relay is told: where it listens, whom it may connect to.
@@ -64,6 +74,46 @@ relay_options = together(
     click.option(
         "--max-connections", metavar="N", type=click.IntRange(min=1), default=10_000,
         show_default=True, help="More clients at once are refused.",
+    ),
+)  # fmt: skip
+
+
+class Messages(click.ParamType):  # type: ignore[type-arg]
+    """A number of messages, or all."""
+
+    name = "messages"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> AckedWanted:
+        """A number, or `all`; wrong usage where the text is neither."""
+        if value == "all":
+            return "all"
+        if not str(value).isdecimal() or not int(value):
+            self.fail(f"{value!r} is neither a number of messages nor all", param, ctx)
+        return int(value)
+
+
+# When it ends, and what makes it fail.
+check_options = together(
+    click.option(
+        "--for", "for_seconds", metavar="DURATION", type=DURATION,
+        help="End after this time. CMD gets SIGTERM, and ends well if it ends by that.",
+    ),
+    click.option(
+        "--expect-consumers", metavar="N", type=click.IntRange(min=0),
+        help="Fail unless N consumers were attached at one time; 0: none needs to come, for "
+        "producers.",
+    ),
+    click.option(
+        "--expect-acked", metavar="N|all", type=Messages(),
+        help="Fail unless N messages were acknowledged; all: everything that was delivered, and "
+        "something was.",
+    ),
+    click.option(
+        "--expect-within", metavar="DURATION", type=DURATION,
+        help="From the beginning until the consumers are there and N messages are acknowledged, "
+        "else the tap ends and fails; with all: from the delivery of each message.",
     ),
 )  # fmt: skip
 

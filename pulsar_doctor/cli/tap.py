@@ -21,13 +21,15 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
-from pulsar_doctor.cli._screens import screen_of
-from pulsar_doctor.cli._tap_options import TapRequest, relay_options, trace_options
+from pulsar_doctor.cli._screens import lines_on, screen_of
+from pulsar_doctor.cli._tap_expecting import end_plan, expectations_of, report
+from pulsar_doctor.cli._tap_options import TapRequest, check_options, relay_options, trace_options
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
 from pulsar_doctor.printing.gate import stderr, stdout, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.checkup.expected import Expectation
     from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.ledger.timeline import Timeline
     from pulsar_doctor.tap.broker_told import BrokerTold
@@ -42,20 +44,22 @@ Examples:
   pulsar-doctor tap --listen 127.0.0.1:6651 --trace billing.ptrace
   pulsar-doctor --service-url pulsar+ssl://broker:6651 --tls-trust-certs ca.pem tap
   pulsar-doctor --sandbox tap --trace t.ptrace -- python my_consumer.py {service_url}
+  pulsar-doctor tap --for 60s --expect-consumers 1 --expect-acked all -- python my_consumer.py
   pulsar-doctor tap --trace /var/lib/taps/billing.ptrace --ring 10m --max-bytes 2GiB
   pulsar-doctor tap -o jsonl | jq -c 'select(.event == "verdict")'
   pulsar-doctor tap --compare-broker --set permits-exhausted.refill_wait=1m
 
 \b
-Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage; 3 the tap could
-not work, no consumer came or a verdict is unknown (see --accept-unknown), or the trace lacks
-something (where `trace verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that
-is not 0.
+Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on), or an expectation is not met; 2
+wrong usage; 3 the tap could not work, no consumer came and none was expected, a verdict (see
+--accept-unknown) or an expectation cannot be decided, or the trace lacks something (where `trace
+verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that is not 0.
 """
 
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
 @relay_options
+@check_options
 @trace_options
 @click.option(
     "--compare-broker", is_flag=True,
@@ -65,7 +69,7 @@ is not 0.
 @set_option
 @fail_on_option
 @accept_unknown_option
-@output_option("table", "jsonl")
+@output_option("table", "jsonl", "junit", "github", "sarif")
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
 @taking(TapRequest)
@@ -89,6 +93,11 @@ def command(asked: TapRequest) -> int:
     or its relay, a process of its own, gets SIGTERM; a relay that is killed is started again at the
     same address. SIGUSR1 prints the counters. SIGUSR2 seals what has passed by then; of a
     ring a copy is kept.
+
+    As a check in CI it ends by itself (--for), and each --expect-… that is not met makes the exit
+    code 1 and is one line. With -o junit, github or sarif stdout carries only that report, at the
+    end, and CMD's own stdout goes to stderr; github also adds a table to the file that
+    GITHUB_STEP_SUMMARY names.
 
     With -o jsonl stdout carries JSON lines only, and CMD's own stdout goes to stderr. Each line has
     `schema` ("pulsar-doctor/tap/1"), `event`, and `at`, the time in UTC. The events:
@@ -115,7 +124,9 @@ def command(asked: TapRequest) -> int:
                nothing is judged; true when it answers again
     end        exit_code, dropped, seen (what was not healthy, in words), trace_dir (null: it is
                removed), subscriptions with their last verdicts, written and sealed: commands
-               that the relays wrote down, also those that died, and that are in the trace
+               that the relays wrote down, also those that died, and that are in the trace;
+               expectations: option, met (null: cannot be decided), said, action, topic,
+               subscription, consumer, delivered, acknowledged_least and acknowledged_most
 
     What is null is not known.
     """  # fmt: skip
@@ -142,6 +153,10 @@ def _limits(asked: TapRequest) -> RingLimits:
         raise InputError("--ring keeps the newest part of a trace: say where, with --trace DIR")
     if (asked.listen_tls_cert is None) != (asked.listen_tls_key is None):
         raise InputError("--listen-tls-cert and --listen-tls-key go together; give both")
+    if asked.expected.acked is not None and (asked.ring_seconds or asked.max_bytes) is not None:
+        raise InputError("--expect-acked needs the whole trace: leave --ring and --max-bytes out")
+    if asked.expect_within is not None and not asked.expected.anything:
+        raise InputError("--expect-within needs --expect-consumers or --expect-acked")
     return shares(asked.ring_seconds, asked.max_bytes, asked.seal_every)
 
 
@@ -157,15 +172,16 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     with _relaying(where, folder, limits, asked, say=screen.warn) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
+        listening = _listening(relay, asked)
         plan = running.TapPlan(
             folder,
             asked.changes,
             limits.bounded and asked.trace_dir is not None,
             where if asked.compare_broker else None,
             asked.cmd,
-            asked.output == "jsonl",
+            asked.output != "table",
+            end_plan(relay, listening, asked),
         )
-        listening = _listening(relay, asked)
         trace = "" if own else f"the trace is in {folder}; "
         begins = [f"tapping {listening.upstream}; {trace}Ctrl-C ends it"]
         if own:
@@ -174,17 +190,26 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses, is_loss = _judged(folder, asked.changes, outcome, screen)
     accepts = asked.accept_unknown
-    code = outcome.code or exit_code(diagnoses, asked.fail_on, accept_unknown=accepts)
-    code = code or (DoctorError.exit_code if is_loss or outcome.missing else 0)
+    expectations = expectations_of(folder, asked, listening, outcome, diagnoses)
+    code = outcome.code or (1 if any(each.met is False for each in expectations) else 0)
+    if diagnoses or not expectations:
+        code = code or exit_code(diagnoses, asked.fail_on, accept_unknown=accepts)
+    unknown = any(each.met is None for each in expectations)
+    code = code or (DoctorError.exit_code if is_loss or outcome.missing or unknown else 0)
     if code and not outcome.seen:
         outcome.note(f"exit code {code}")
     kept = own.end(outcome.seen) if own else folder
     if asked.output == "jsonl":
-        screen.show(_end(diagnoses, code, outcome, kept))
+        screen.show(_end(diagnoses, code, outcome, expectations, kept))
+    elif asked.output != "table":
+        report(diagnoses, expectations, asked)
     elif diagnoses:
         verdict.print_diagnoses(diagnoses)
     else:
         screen.warn("no consumer came through the tap: there is nothing to judge")
+    for each in expectations:
+        tell = screen.say if each.met else screen.warn
+        tell(f"{each.sentence}. First: {each.action}" if each.action else each.sentence)
     accepted(sum(each.status == "unknown" for each in diagnoses), accept=accepts)
     if own and kept:
         screen.warn(f"the trace is kept ({', '.join(outcome.seen)}): {own.place}")
@@ -239,6 +264,8 @@ def _screen(asked: TapRequest) -> Screen:
     if asked.output == "jsonl":
         quiet = told("quiet")
         return JsonLines(stdout(), lambda text: None if quiet else warn(text), warn)
+    if asked.output != "table":
+        return lines_on(stderr())
     return screen_of(stderr() if asked.cmd else None)
 
 
@@ -279,7 +306,13 @@ def _diagnoses(timeline: Timeline, changes: Sequence[str], broker: BrokerTold) -
     return [diagnose(broker.beside(wire), causes, limits) for wire in timeline.subscriptions()]
 
 
-def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: Path | None) -> End:
+def _end(
+    diagnoses: Sequence[Diagnosis],
+    code: int,
+    outcome: TapOutcome,
+    expectations: Sequence[Expectation],
+    kept: Path | None,
+) -> End:
     from pulsar_doctor.tap.events import End, now_us
 
     return End(
@@ -291,4 +324,5 @@ def _end(diagnoses: Sequence[Diagnosis], code: int, outcome: TapOutcome, kept: P
         subscriptions=tuple(diagnoses),
         written=outcome.written,
         sealed=outcome.sealed,
+        expectations=tuple(expectations),
     )

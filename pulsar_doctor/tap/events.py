@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
+from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.tap.observer.events import Counted, ObserverEvent
 
@@ -57,6 +58,7 @@ class End:
     subscriptions: tuple[Diagnosis, ...]
     written: int | None = None
     sealed: int | None = None
+    expectations: tuple[Expectation, ...] = ()
 
 
 Event = Listening | ObserverEvent | Counters | Answering | End

@@ -24,6 +24,7 @@ from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.refusals import RIGHTS
 from pulsar_doctor.tap.broker_side import BrokerSide
 from pulsar_doctor.tap.broker_told import BrokerTold
+from pulsar_doctor.tap.ending import COMMAND_SECONDS, Ending, EndPlan, named
 from pulsar_doctor.tap.events import (
     Answering,
     Counters,
@@ -55,7 +56,6 @@ from pulsar_doctor.trace.index import Index, read_index
 LOOK_SECONDS = 0.2
 ANSWER_SECONDS = 2.0
 REVIVE_SECONDS, REVIVE_SECONDS_MOST = 1.0, 60.0  # between two deaths of the relay: pauses
-COMMAND_SECONDS = 10.0  # to end, when the tap is told to
 TROUBLES = {  # counters of the relay
     "unreachable": "a broker could not be reached",
     "tls_failed": "TLS failed",
@@ -74,7 +74,8 @@ Reply = TypeVar("Reply")
 class TapPlan:
     """What a tap does beside relaying. changes: of thresholds. ring: keep it when one stalls.
 
-    command: its arguments; with `apart` its stdout goes to stderr, since ours is for JSON only.
+    command: its arguments; with `apart` its stdout goes to stderr, since ours is for a document
+    only. end: when it ends by itself.
     """
 
     folder: Path
@@ -83,6 +84,7 @@ class TapPlan:
     compare: Settings | None = None
     command: Sequence[str] = ()
     apart: bool = False
+    end: EndPlan = field(default_factory=EndPlan)
 
 
 @dataclass(slots=True)
@@ -147,8 +149,10 @@ class Tapping:
     _revive_at: float = 0.0
     _revive_pause: float = REVIVE_SECONDS
     _stalls: Stalls = field(init=False)
+    _ending: Ending = field(init=False)
 
     def __post_init__(self) -> None:
+        self._ending = Ending(self.plan.end)
         self._stalls = Stalls(self._flush)
 
     def begin(self, listening: Listening, sentences: Sequence[str]) -> None:
@@ -171,10 +175,20 @@ class Tapping:
                 if self._counters and time.monotonic() > self._counters_until:
                     self._show_counters(None)
                 self._look_after_relay()
+                self._look_at_time(child)
             if child is not None and not self._over:
-                self.outcome.code = child.returncode
-                if child.returncode:
-                    self.outcome.note(f"the command ended with {child.returncode}")
+                self.outcome.code = code = self._ending.code(child.returncode)
+                if code:
+                    self.outcome.note(f"the command ended with {named(code)}")
+                    self.screen.warn(f"the command ended with {named(code)}")
+
+    def _look_at_time(self, child: subprocess.Popen[bytes] | None) -> None:
+        if not self._ending.told and not self._ending.is_due():
+            return
+        if child is None:
+            self._over = True
+        else:
+            self._ending.end(child)
 
     def _look_after_relay(self) -> None:
         """Starts it again where it was killed. Raises DoctorError where it has ended by itself."""

@@ -13,7 +13,7 @@ class Wanted:
     """How the report is wanted. fail_on: what makes the exit code 1. verbose: nothing is cut.
 
     header, consumers: in what people read, say where and when, and list every consumer.
-    accept_unknown: what is unknown counts as healthy.
+    accept_unknown: what is unknown counts as healthy. program: what the report says it is from.
     """
 
     fail_on: FailOn = "stalled"
@@ -21,6 +21,7 @@ class Wanted:
     header: bool = False
     consumers: bool = False
     accept_unknown: bool = False
+    program: str = "pulsar-doctor stall-check"
 
     def fails(self, diagnosis: Diagnosis) -> bool:
         """Whether this verdict makes the exit code 1."""

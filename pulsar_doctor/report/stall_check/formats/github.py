@@ -6,8 +6,13 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TextIO
 
+from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.result import Checkup, Tally
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import fold
@@ -16,11 +21,20 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.printable import many, printable
 
-TITLE = "pulsar-doctor stall-check"
+MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:>-]")
+SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
+SUMMARY_ROWS_MOST = 100  # the job's page takes 1 MiB of each step
+
+SummaryRow = tuple[str, str, str]  # of the summary: what it is, where, and what was seen
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """An error for what makes the exit code 1 or 3, a warning for the rest, and a summary."""
+    """An error for what makes the exit code 1 or 3, a warning for the rest, and a summary.
+
+    The summary is a table on the page of the job, too, where GITHUB_STEP_SUMMARY names a file.
+    """
+    unmet = [each for each in checkup.expectations if not each.met]
+    out.writelines(_annotation("error", each.sentence, _first(each)) for each in unmet)
     told = unwell_of(fold(checkup.examined()))
     errors = (one for one in told if _is_error(one, wanted))
     warnings = (one for one in told if not _is_error(one, wanted))
@@ -28,8 +42,46 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     for topic, reason in checkup.unreachable:
         out.write(_annotation("error", f"unreachable: {printable(topic)}", printable(reason)))
     out.writelines(_annotation("warning", _title(one), _message(one)) for one in warnings)
-    nothing = not (checkup.tally.subscriptions or wanted.accept_unknown)
-    out.write(_annotation("error" if nothing else "notice", TITLE, _summary(checkup.tally)))
+    judged = checkup.tally.subscriptions or checkup.expectations
+    nothing = not (judged or wanted.accept_unknown)
+    level = "error" if nothing else "notice"
+    out.write(_annotation(level, wanted.program, _summary(checkup.tally)))
+    if file := os.environ.get(SUMMARY_FILE):
+        with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as page:
+            page.writelines(_page(checkup, told, wanted))
+
+
+def _first(each: Expectation) -> str:
+    return f"Remedy: {each.action}"
+
+
+def _page(checkup: Checkup, told: Sequence[Unwell], wanted: Wanted) -> Iterator[str]:
+    """The summary in GitHub's Markdown."""
+    yield f"### {wanted.program}\n\n{_summary(checkup.tally)}\n\n"
+    rows = [*_rows(checkup, told)]
+    if rows:
+        yield "| | where | seen, and what to do first |\n| --- | --- | --- |\n"
+        yield from (f"| {' | '.join(map(_cell, row))} |\n" for row in rows[:SUMMARY_ROWS_MOST])
+    if len(rows) > SUMMARY_ROWS_MOST:
+        yield f"\nand {len(rows) - SUMMARY_ROWS_MOST} more: see the log\n"
+    yield "\n"
+
+
+def _rows(checkup: Checkup, told: Sequence[Unwell]) -> Iterator[SummaryRow]:
+    for each in checkup.expectations:
+        mark = "\N{WHITE HEAVY CHECK MARK}" if each.met else "\N{CROSS MARK}"
+        yield f"{mark} {each.option}", "", each.said if each.met else f"{each.said}. {each.action}"
+    for topic, reason in checkup.unreachable:
+        yield "unreachable", topic, reason
+    for one in told:
+        finding = next(iter(one.worst.shown.findings), None)
+        yield one.status, one.said, f"{finding.summary}. {finding.remedy}" if finding else ""
+
+
+def _cell(text: str) -> str:
+    """As it stands, whatever Markdown or HTML would make of it."""
+    escaped = MARKUP.sub(r"\\\g<0>", printable(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _is_error(each: Unwell, wanted: Wanted) -> bool:

@@ -18,6 +18,7 @@ from tempfile import SpooledTemporaryFile
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr
 
+from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.plain import in_detail
@@ -25,7 +26,6 @@ from pulsar_doctor.report.spool import pour, spool
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, cause, full_topic, what_to_do
 
-NAME = "pulsar-doctor stall-check"
 OBEYED = re.compile("[\t\r\x7f]")
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -50,6 +50,8 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     So is what is unknown where that is accepted. That nothing was judged is an error, too.
     """
     suite = _Suite()
+    for each in checkup.expectations:
+        suite.case(each.topic or wanted.program, each.option, _expected(each))
     for diagnosis in checkup.examined():
         suite.case(full_topic(diagnosis), diagnosis.subscription, _result(diagnosis, wanted))
         suite.notes.writelines(_notes(diagnosis, wanted))
@@ -58,13 +60,22 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     for topic in checkup.not_loaded:
         suite.case(topic, "(not loaded)", ("skipped", '<skipped message="no broker has it"/>'))
     if not (suite.counts["tests"] or wanted.accept_unknown):
-        suite.case(NAME, "(nothing)", ("errors", _element("error", "unknown", NOTHING_JUDGED)))
-    _write(suite, checkup, out)
+        suite.case(wanted.program, "(nothing)", ("errors", _element("error", "unknown", NOTHING_JUDGED)))
+    _write(suite, checkup, out, wanted)
 
 
-def _write(suite: _Suite, checkup: Checkup, out: TextIO) -> None:
+def _expected(each: Expectation) -> tuple[str, str]:
+    """An expectation that cannot be decided is an error, as a verdict is."""
+    if each.met:
+        return "", ""
+    kind, tag = ("errors", "error") if each.met is None else ("failures", "failure")
+    text = f"{each.sentence}\nRemedy: {each.action}"
+    return kind, _element(tag, each.option.split()[0].lstrip("-"), each.said, text)
+
+
+def _write(suite: _Suite, checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     out.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
-    out.write(f"<testsuite {_attributes(suite.counts, checkup)}>\n<properties>\n")
+    out.write(f"<testsuite {_attributes(suite.counts, checkup, wanted)}>\n<properties>\n")
     for name in ("source", "samples", "window_seconds"):
         out.write(f'<property name="{name}" value="{getattr(checkup, name)}"/>\n')
     out.write("</properties>\n")
@@ -76,12 +87,12 @@ def _write(suite: _Suite, checkup: Checkup, out: TextIO) -> None:
     suite.notes.close()
 
 
-def _attributes(counts: Counter[str], checkup: Checkup) -> str:
+def _attributes(counts: Counter[str], checkup: Checkup, wanted: Wanted) -> str:
     kinds = ("tests", "failures", "errors", "skipped")
     numbers = " ".join(f'{kind}="{counts[kind]}"' for kind in kinds)
     host = _quoted(platform.node().strip() or "localhost")
     return (
-        f'name="{NAME}" package="pulsar-doctor" id="0" {numbers} '
+        f'name="{wanted.program}" package="pulsar-doctor" id="0" {numbers} '
         f'time="{checkup.window_seconds:.3f}" hostname={host} '
         f'timestamp="{checkup.checked_at:%Y-%m-%dT%H:%M:%S}"'
     )

@@ -1,0 +1,57 @@
+"""What whoever starts a tap expects of its clients, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pulsar_doctor.wording.durations import duration
+
+AckedWanted = int | Literal["all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is expected; None: nothing of the kind. acked: so many messages at least.
+
+    within_seconds: since the tap began; where all are to be acknowledged, since each delivery.
+    """
+
+    consumers: int | None = None
+    acked: AckedWanted | None = None
+    within_seconds: float | None = None
+
+    @property
+    def anything(self) -> bool:
+        """Whether something is expected at all."""
+        return self.consumers is not None or self.acked is not None
+
+    @property
+    def in_time(self) -> str:
+        """The time that is given, for the end of a sentence."""
+        return "" if self.within_seconds is None else f" within {duration(self.within_seconds)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One expectation. met: None where the trace does not tell. said: what was seen, with numbers.
+
+    topic, subscription, consumer: where most is missing, None: nowhere. action: what to do first.
+    """
+
+    option: str
+    met: bool | None
+    said: str
+    action: str = ""
+    topic: str | None = None
+    subscription: str | None = None
+    consumer: str | None = None
+    delivered: int | None = None
+    acknowledged_least: int | None = None
+    acknowledged_most: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Which it is, and why it is not met."""
+        how = {True: "is met", False: "is not met", None: "cannot be decided"}[self.met]
+        return f"{self.option} {how}: {self.said}"
