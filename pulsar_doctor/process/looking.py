@@ -7,7 +7,7 @@ out of the process. What cannot be had is one sentence, and the rest is told all
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -15,12 +15,15 @@ from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import Process, process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
+from pulsar_doctor.process.jvm.chains import Chains
 from pulsar_doctor.process.jvm.dump import Dump, dump
+from pulsar_doctor.process.jvm.frames import innermost_own
 from pulsar_doctor.process.jvm.tasks import kernel_threads
+from pulsar_doctor.process.jvm.threads import JavaThread
 from pulsar_doctor.process.python import PySpy
 from pulsar_doctor.process.resting import resting_seconds
 from pulsar_doctor.process.sockets import connections
-from pulsar_doctor.process.told import Inspection, ProcessTold, Sitting
+from pulsar_doctor.process.told import Inspection, ProcessTold, Role, Sitting
 
 T = TypeVar("T")
 
@@ -140,22 +143,63 @@ class Looking:
         return told
 
     def _java(self) -> tuple[Sitting, ...]:
-        """Where its threads sit now, and for how long, at least."""
+        """Where its threads sit now, for how long, at least, and for whom they wait."""
         (first, then), (last, now) = self._dumps[0], self._dumps[-1]
-        matter = [(each, role) for each in now.threads if (role := each.role) is not None]
+        told = {each.id: each for _, look in self._looks[-1:] for each in look.threads}
+        chains = Chains.of(now, told)
+        matter = _that_matter(now)
+        owners = {each.id: each for one, _ in matter for each in chains.chain(one)}
+        waiting = owners | {each.id: each for each, _ in matter}
         outer = kernel_threads(self.process)
-        ids = {each.id: outer.get(each.nid) for each, _ in matter}
+        ids = {each.id: outer.get(each.nid) for each in waiting.values()}
         rests = resting_seconds(self.process.pid, [tid for tid in ids.values() if tid is not None])
         stayed = now.stayed(then) if len(self._dumps) > 1 else frozenset()
-        since, found = time.monotonic() - last, []
-        for each, role in matter:
-            rested = rests.get(ids[each.id] or 0)
+        same, since, seconds = self._same_wait() & stayed, time.monotonic() - last, {}
+        for each in waiting:
+            rested = rests.get(ids[each] or 0)
             if rested is None:  # nobody tells whether it ran: by its frames
-                seconds = round(last - first, 1) if each.id in stayed else 0.0
+                seconds[each] = round(last - first, 1) if each in stayed else 0.0
             else:  # what has run since its dump may have left the place
-                seconds = rested if rested > since else 0.0
-            found.append(each.sitting(role, seconds or None))
-        return tuple(found)
+                seconds[each] = rested if rested > since else 0.0
+            if each in same:
+                seconds[each] = max(seconds[each], self._between(self._looks))
+        return tuple(
+            replace(
+                _seated(each, role, seconds, chains),
+                chain=tuple(
+                    _seated(owner, owner.role or "application", seconds, chains)
+                    for owner in chains.chain(each)
+                ),
+            )
+            for each, role in matter
+        )
+
+    def _same_wait(self) -> frozenset[int]:
+        """Java's numbers of threads that are in the same wait in both looks, by the JVM's counts.
+
+        The kernel does not show that: up to Java 23 the first thread that waits for a monitor
+        wakes once a second to see whether it is free.
+        """
+        if len(self._looks) < 2:
+            return frozenset()
+        then, now = (set(look.threads) for _, look in (self._looks[0], self._looks[-1]))
+        return frozenset(each.id for each in then & now if None not in (each.blocked, each.waited))
+
+
+def _that_matter(dump: Dump) -> list[tuple[JavaThread, Role]]:
+    """Threads with a role. Those with frames of libraries alone are the application's only where
+    no thread has a frame of its own."""
+    found = [(each, role) for each in dump.threads if (role := each.role) is not None]
+    own = {each.id for each, role in found if role != "application" or innermost_own(each.frames)}
+    some = any(role == "application" and each.id in own for each, role in found)
+    return [(each, role) for each, role in found if not some or each.id in own]
+
+
+def _seated(
+    thread: JavaThread, role: Role, seconds: Mapping[int, float], chains: Chains
+) -> Sitting:
+    sitting = thread.sitting(role, seconds[thread.id] or None)
+    return replace(sitting, waits=chains.wait(thread))
 
 
 def _now(value: T) -> tuple[float, T]:

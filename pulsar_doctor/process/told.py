@@ -10,6 +10,7 @@ from typing import Literal
 
 Address = tuple[str, int]
 Role = Literal["receives", "listens", "acknowledges", "client", "application"]
+WaitKind = Literal["monitor", "lock", "future", "signal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,23 @@ class ClientConsumer:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadTold:
+    """What the JVM counts of one thread that waits, and the object that it waits for.
+
+    blocked, waited: how many waits it has begun, for monitors and of all other kinds: while both
+    stay the same it is one wait. on: the class of the object. owner: Java's number of the thread
+    that holds it, or runs it. begun: of a FutureTask, whether a thread has begun to run it.
+    """
+
+    id: int
+    blocked: int | None = None
+    waited: int | None = None
+    on: str | None = None
+    owner: int | None = None
+    begun: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """What the agent found at one moment. objects: that it looked at; milliseconds: its time."""
 
@@ -83,6 +101,41 @@ class Inspection:
     objects: int
     milliseconds: int
     not_told: tuple[str, ...] = ()
+    threads: tuple[ThreadTold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a thread waits for: the class of the object, and the thread that has to end the wait.
+
+    kind: "signal" is what has no owner: a latch, a semaphore, an object that is to be notified.
+    owner: the name of the thread that holds the object, or runs the task; None where none is known.
+    begun: of a task, whether a thread has begun to run it; None where that is not known.
+    """
+
+    kind: WaitKind
+    of: str
+    owner: str | None = None
+    begun: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """`the monitor of a com.acme.Ledger, which writer holds`."""
+        article = "an" if self.of[:1] in "aeio" else "a"
+        monitor = "the monitor of " if self.kind == "monitor" else ""
+        return f"{monitor}{article} {self.of}, {self._who}"
+
+    @property
+    def _who(self) -> str:
+        if self.owner is not None:
+            return f"which {self.owner} {'runs' if self.kind == 'future' else 'holds'}"
+        if self.kind == "future":
+            if self.begun is False:
+                return "which no thread has begun to run"
+            return "which has no owner: who is to complete it is not known"
+        if self.kind == "signal":
+            return "which has no owner: who is to end the wait is not known"
+        return "whose owner is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +144,8 @@ class Sitting:
 
     top: the innermost frame. line: the innermost one of the application; None where all are the
     JDK's or the client's. seconds: for how long, at least; None where one look alone tells nothing.
+    inside: the calls that it is in below that line: the innermost, and the library's own. waits:
+    what it waits for; chain: who holds that, who holds what that thread waits for, and so on.
     """
 
     thread: str
@@ -101,13 +156,21 @@ class Sitting:
     frames: tuple[str, ...] = ()
     id: int | None = None
     seconds: float | None = None
+    inside: tuple[str, ...] = ()
+    waits: Wait | None = None
+    chain: tuple[Sitting, ...] = ()
 
     @property
     def where(self) -> str:
         """As a person says it: `java.lang.Thread.sleep under com.acme.Billing.charge (…:42)`."""
         if self.line is None or self.line == self.top:
             return self.line or self.top or "no frame"
-        return f"{method(self.top)} under {self.line}"
+        return f"{' in '.join(self.inside) or method(self.top)} under {self.line}"
+
+    @property
+    def ends(self) -> Sitting:
+        """The last thread of the chain, for which all others wait."""
+        return self.chain[-1] if self.chain else self
 
 
 @dataclass(frozen=True, slots=True)

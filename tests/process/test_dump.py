@@ -114,3 +114,63 @@ def test_the_jvms_own_deadlocks_are_told_and_no_thread_twice():
 def test_what_is_no_dump_tells_nothing():
     for text in ("", "\n\n", '"', '"x" #1', HEAD, HEAD + '"x" #1 prio=5 nid=0x1 runnable\n\tat x'):
         assert dump(text).deadlocks == ()
+
+
+def stack(*frames: str) -> str:
+    """A thread with these frames, innermost first, as the JVM prints them."""
+    head = '"worker" #7 prio=5 os_prio=0 cpu=1ms elapsed=4s tid=0x1 nid=0x1f runnable\n'
+    lines = "".join(f"\tat {each}\n" for each in frames)
+    return f"{head}   java.lang.Thread.State: TIMED_WAITING (sleeping)\n{lines}\n"
+
+
+OWN = "app//com.acme.Billing.charge(Billing.java:88)"
+PARK = "jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)"
+
+
+@pytest.mark.parametrize(
+    ("frames", "where"),
+    [
+        (
+            (
+                "java.lang.Thread.sleep(java.base@17.0.15/Native Method)",
+                "com.google.common.util.concurrent.Uninterruptibles.sleepUninterruptibly(U.java:401)",
+                "com.google.common.util.concurrent.RateLimiter.acquire(RateLimiter.java:287)",
+                OWN,
+            ),
+            "java.lang.Thread.sleep in com.google.common.util.concurrent.RateLimiter.acquire under "
+            "com.acme.Billing.charge (Billing.java:88)",
+        ),
+        (
+            (
+                PARK,
+                "java.util.concurrent.CountDownLatch.await(java.base@17.0.15/C.java:230)",
+                "reactor.core.publisher.BlockingSingleSubscriber.blockingGet(B.java:87)",
+                "reactor.core.publisher.Mono.block(Mono.java:1779)",
+                OWN,
+            ),
+            "reactor.core.publisher.Mono.block under com.acme.Billing.charge (Billing.java:88)",
+        ),
+        (
+            (
+                "sun.nio.ch.Net.poll(java.base@17.0.15/Native Method)",
+                "org.postgresql.core.PGStream.receiveChar(PGStream.java:467)",
+                "com.zaxxer.hikari.pool.ProxyPreparedStatement.executeQuery(P.java:52)",
+                "com.acme.Ledger$$SpringCGLIB$$0.write(<generated>)",
+                "org.springframework.aop.framework.CglibAopProxy.intercept(C.java:717)",
+                OWN,
+            ),
+            "sun.nio.ch.Net.poll in org.springframework.aop.framework.CglibAopProxy.intercept "
+            "under com.acme.Billing.charge (Billing.java:88)",
+        ),
+        (  # its own package is in the list: the innermost of what is neither the JDK nor the client
+            (
+                "java.lang.Thread.sleep(java.base@17.0.15/Native Method)",
+                "org.h2.Main.run(M.java:3)",
+            ),
+            "java.lang.Thread.sleep under org.h2.Main.run (M.java:3)",
+        ),
+    ],
+)
+def test_the_applications_line_is_told_beneath_libraries_with_its_call_of_them(frames, where):
+    (thread,) = dump(HEAD + stack(*frames)).threads
+    assert thread.sitting("application").where == where

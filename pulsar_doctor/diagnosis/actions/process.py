@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.diagnosis.actions.commands import check
 from pulsar_doctor.diagnosis.actions.consumers import restart
@@ -59,7 +59,19 @@ def sitting(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
         Measure("stood_for", round(lasted(consumer, own), 1), "seconds", "at least"),
         Measure("thread", "; ".join(each.thread for each in rest) or None, ""),
         Measure("sits_in", "; ".join(each.where for each in rest) or None, ""),
+        *_waiting(rest),
     )
+
+
+def _waiting(threads: Sequence[Sitting]) -> Iterator[Measure]:
+    """What they wait for, and where the thread is for which all of a chain wait."""
+    waits = dict.fromkeys(each.waits.text for each in threads if each.waits is not None)
+    if waits:
+        yield Measure("waits_for", "; ".join(waits), "")
+    ends = {each.ends.thread: each.ends for each in threads if each.chain}
+    if ends:
+        yield Measure("waits_for_thread", "; ".join(ends), "")
+        yield Measure("that_sits_in", "; ".join(each.where for each in ends.values()), "")
 
 
 def both_ledgers(consumer: ConsumerView, own: Inside) -> str:
@@ -78,9 +90,24 @@ def has_sat(thread: Sitting) -> str:
 
 
 def all_have_sat(own: Inside, what: str) -> str:
-    """`its thread x has sat in …`; of several, which nobody tells apart, the first few."""
+    """`its thread x has sat in …`; of several, which nobody tells apart, the first few.
+
+    Then who holds what they wait for, each of these threads once.
+    """
     who = f"its {what}" if len(own.sits) == 1 else f"of its {len(own.sits)} {what}s"
-    return f"{who} {', '.join(map(has_sat, own.sits[:NAMED_MOST]))}"
+    named = own.sits[:NAMED_MOST]
+    owners = {each.thread: each for one in named for each in one.chain}
+    for each in named:
+        owners.pop(each.thread, None)
+    first = f"{who} {', '.join(map(_sits_and_waits, named))}"
+    return "; ".join([first, *map(_sits_and_waits, owners.values())])
+
+
+def _sits_and_waits(thread: Sitting) -> str:
+    if thread.waits is None:
+        return has_sat(thread)
+    longer = "" if thread.seconds is None else " or longer"
+    return f"{has_sat(thread)}{longer}, where it waits for {thread.waits.text}"
 
 
 def unstuck(
@@ -88,7 +115,8 @@ def unstuck(
 ) -> tuple[Action, ...]:
     """A restart now, and a time limit for the very step in which it sits.
 
-    threads: those that may be the one that hangs.
+    threads: those that may be the one that hangs. Of one that waits for a lock it is the step in
+    which the lock is held, at the end of the chain.
     """
     return (
         restart(view, consumer),
@@ -101,7 +129,8 @@ def unstuck(
 
 
 def _step(threads: Sequence[Sitting]) -> str:
-    places = list(dict.fromkeys(each.line or each.where for each in threads))
+    ends = [each.ends for each in threads]
+    places = list(dict.fromkeys(each.line or each.where for each in ends))
     if not places:
         return "each step of the work"
     return places[0] if len(places) == 1 else f"what hangs of {listed(places, NAMED_MOST)}"

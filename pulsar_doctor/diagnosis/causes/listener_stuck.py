@@ -2,7 +2,8 @@
 
 A message listener is called by a thread of the client, one message after the other. While it sits
 in a call that does not end (a socket without a time limit, a lock), nothing else is handed to it,
-and to no other listener of that thread. The process tells the very line.
+and to no other listener of that thread. The process tells the very line; where the listener waits
+for a lock, also which thread holds it and where that thread is.
 
 The check looks into the process twice: messages wait, none was taken in between, and the listener's
 thread sits in its callback. It is found once that has lasted `stuck_for`, and stalled from
@@ -34,7 +35,10 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
-REMEDY = "Restart the process, and give the call in which its listener sits a time limit."
+REMEDY = (
+    "Restart the process, and give the call in which its listener sits, or in which another thread "
+    "holds its lock, a time limit."
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:

@@ -1,8 +1,10 @@
 """Reads a HotSpot thread dump: what each thread that matters to a Pulsar consumer is doing.
 
-A thread *listens* where the client calls its listener, *receives* where it stands in one of the
-client's receive calls, and *acknowledges* likewise. A thread of the application is one with a frame
-that is neither the JDK's nor Netty's nor the client's. Virtual threads are not in such a dump.
+Virtual threads are not in such a dump.
+
+Below its frames are the monitors that a thread holds and the object that it waits for. Which locks
+of java.util.concurrent it holds is not there: for that the JVM would walk its whole heap
+(`Thread.print -l`), so the agent reads their owners instead.
 
 The process may have made the dump up. So it is read once, line by line, by what stands at fixed
 places in a line: the time that it takes grows with its size only. Whatever is beyond the limits is
@@ -18,60 +20,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pulsar_doctor.process.told import Role, Sitting, method
+from pulsar_doctor.process.jvm.threads import Awaited, JavaThread
 
 DEADLOCK, STACKS = "Found one Java-level deadlock:", "Java stack information"
 STATE, FRAME = "java.lang.Thread.State: ", "at "
-CLIENT_CLASS = re.compile(r"\w*(?:Consumer\w*|AcknowledgmentsGroupingTracker)")
-LISTENS = re.compile(
-    r"callMessageListener|lambda\$(?:callMessageListener|trigger|schedule|execute)"
-)
-RECEIVES = re.compile(r"(?:internalReceive|receive|batchReceive|internalBatchReceive|fetch\w+)$")
-ACKNOWLEDGES = re.compile(r"(?:acknowledge|addAcknowledg|addIndividual|addCumulative|doAck)\w*$")
-PLATFORM = re.compile(
-    r"(?:java|javax|jdk|sun|com\.sun|kotlin|scala|org\.slf4j|org\.apache\.logging|ch\.qos\.logback"
-    r"|io\.opentelemetry)\.|.*\bnetty\.|.*\bpulsar\.(?:client|common|shade|functions)\.|pulsardoctor\."
-)
-FRAMES_KEPT = 12
+WAITS = ("waiting to lock ", "waiting to re-lock in wait() ", "waiting on ", "parking to wait for ")
+REENTERS = WAITS[:2]  # only these wait until a monitor is free
+LOCKED = "locked "
+CLASS_CHARACTERS = 200
 LINES, THREADS, FRAMES, DEADLOCKS = 600_000, 20_000, 500_000, 1000
 LINE_CHARACTERS = 2000
 DIGITS = 18  # of a thread's number
-
-
-@dataclass(frozen=True, slots=True)
-class JavaThread:
-    """One thread of a dump. frames: innermost first. nid: of the kernel, in the JVM's namespace."""
-
-    name: str
-    id: int
-    nid: int
-    state: str
-    frames: tuple[str, ...]
-
-    @property
-    def role(self) -> Role | None:
-        """What it does for a consumer; None for threads that are nobody's we know."""
-        calls = [call for each in self.frames if (call := _client_call(method(each)))]
-        if any(map(LISTENS.match, calls)):
-            return "listens" if self.line is not None else None
-        if any(map(ACKNOWLEDGES.match, calls)):
-            return "acknowledges"
-        if any(map(RECEIVES.match, calls)):
-            return "receives"
-        if self.line is not None:
-            return "application"
-        return "client" if any(".pulsar.client." in f".{method(e)}" for e in self.frames) else None
-
-    @property
-    def line(self) -> str | None:
-        """The innermost frame of the application; None where there is none."""
-        return next((each for each in self.frames if not PLATFORM.match(each)), None)
-
-    def sitting(self, role: Role, seconds: float | None = None) -> Sitting:
-        """Where it sits. seconds: for how long, at least."""
-        top = self.frames[0] if self.frames else None
-        kept = self.frames[:FRAMES_KEPT]
-        return Sitting(self.name, role, self.state, top, self.line, kept, self.id, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +79,8 @@ class _Reading:
     head: tuple[str, int, int] | None = None
     state: str = ""
     frames: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    awaited: Awaited | None = None
     known: dict[str, str] = field(default_factory=dict)
     lines: int = 0
     kept: int = 0
@@ -163,11 +124,25 @@ class _Reading:
             elif line.startswith(FRAME) and (frame := _frame(line.removeprefix(FRAME))):
                 self.frames.append(self.known.setdefault(frame, frame))
                 self.kept += 1
+            elif line.startswith("- "):
+                self._take_lock(line[2:])
+
+    def _take_lock(self, line: str) -> None:
+        how = next((each for each in WAITS if line.startswith(each)), None)
+        if how is not None and self.awaited is None:
+            self.awaited = _awaited(how, line.removeprefix(how).strip())
+        elif line.startswith(LOCKED) and (address := _address(line.removeprefix(LOCKED))):
+            self.held.append(address)
+            self.kept += 1
 
     def _end_thread(self) -> None:
         if self.head is not None:
-            self.threads.append(JavaThread(*self.head, self.state, tuple(self.frames)))
-        self.head, self.state, self.frames = None, "", []
+            self.threads.append(
+                JavaThread(
+                    *self.head, self.state, tuple(self.frames), tuple(self.held), self.awaited
+                )
+            )
+        self.head, self.state, self.frames, self.held, self.awaited = None, "", [], [], None
 
     def dump(self) -> Dump:
         """All of it. A deadlock that is not told to its end is none."""
@@ -198,10 +173,12 @@ def _frame(text: str) -> str | None:
     return f"{name} ({place if slash and '(' not in module else at[:-1]})"
 
 
-def _client_call(called: str) -> str | None:
-    """The method's own name, where it is one of a consumer's in the client, shaded or not."""
-    owner, _, call = called.rpartition(".")
-    package, _, kind = owner.rpartition(".")
-    is_consumers = "Consumer" in kind or kind.endswith("AcknowledgmentsGroupingTracker")
-    is_clients = package.endswith("pulsar.client.impl") and re.fullmatch(r"\w+", kind)
-    return call if is_consumers and is_clients else None
+def _awaited(how: str, text: str) -> Awaited:
+    """`<0x000000069ec1b668> (a java.lang.Object)`; the address may be missing."""
+    kind = text.partition("(a ")[2].rpartition(")")[0] or "java.lang.Object"
+    return Awaited(_address(text), kind[:CLASS_CHARACTERS], how in REENTERS, how == WAITS[3])
+
+
+def _address(text: str) -> str | None:
+    address, end, _ = text.removeprefix("<").partition(">")
+    return address if end and re.fullmatch(rf"0x[0-9a-f]{{1,{DIGITS}}}", address) else None

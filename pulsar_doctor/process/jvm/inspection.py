@@ -12,12 +12,13 @@ from typing import Any
 
 from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.process.child import CannotAttach
-from pulsar_doctor.process.told import Address, ClientConsumer, Inspection
+from pulsar_doctor.process.told import Address, ClientConsumer, Inspection, ThreadTold
 
 MILLISECONDS, OBJECTS = 500, 200_000
 FORMAT = 1
 ANSWER_BYTES = 16 << 20  # a consumer has about 1.5 KB
 CONSUMERS = 5_000
+THREADS = 20_000  # as many as are read of a dump
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 FAILURE_CHARACTERS = 400
 ENDED = {
@@ -28,7 +29,10 @@ ENDED = {
 NEEDED = ("java", "read_at_ms", "consumers", "objects", "milliseconds")
 ANSWER: Schema = {
     "format": int, "failed": str, "java": str, "read_at_ms": int, "consumers": [dict],
-    "objects": int, "milliseconds": int, "ended": str,
+    "objects": int, "milliseconds": int, "ended": str, "threads": [dict],
+}  # fmt: skip
+THREAD: Schema = {
+    "id": int, "blocked": int, "waited": int, "on": str, "owner": int, "begun": bool,
 }  # fmt: skip
 CONSUMER: Schema = {
     "id": int,
@@ -90,6 +94,8 @@ def _inspection(answer: object, pid: int) -> Inspection:
     told = checked(answer, ANSWER, NEEDED)
     if len(told["consumers"]) > CONSUMERS:
         raise Unreadable(f"it has more than {CONSUMERS} consumers")
+    if len(told.get("threads", ())) > THREADS:
+        raise Unreadable(f"it has more than {THREADS} threads")
     if not 0 <= told["read_at_ms"] <= LATEST_MS:
         raise Unreadable("its time is none")
     ended = ENDED.get(told.get("ended", ""))
@@ -100,6 +106,9 @@ def _inspection(answer: object, pid: int) -> Inspection:
         objects=told["objects"],
         milliseconds=told["milliseconds"],
         not_told=() if ended is None else (ended,),
+        threads=tuple(
+            ThreadTold(**checked(each, THREAD, ("id",))) for each in told.get("threads", ())
+        ),
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TextIO
 
+from rich.padding import Padding
 from rich.text import Text
 
-from pulsar_doctor.process.told import ClientConsumer, ProcessTold, TcpConnection
+from pulsar_doctor.process.told import ClientConsumer, ProcessTold, Sitting, TcpConnection
 from pulsar_doctor.report.examine.document import address
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.wording.durations import duration
@@ -28,7 +29,8 @@ def write(told: ProcessTold, out: TextIO) -> None:
     """Its connections, its consumers, its threads, and what it did not tell."""
     console = console_on(out)
     for line in _lines(told):
-        console.print(Text(printable(line)))
+        text = line.lstrip(" ")  # what does not fit into a line goes on below its beginning
+        console.print(Padding(Text(printable(text)), (0, 0, 0, len(line) - len(text))))
     console.print()
 
 
@@ -47,18 +49,33 @@ def _lines(told: ProcessTold) -> Iterator[str]:
         shown = sorted(
             told.threads, key=lambda each: SHOWN.index(each.role) if each.role in SHOWN else 9
         )
-        yield from _cut(
-            [
-                f"    {each.thread} ({each.role}): {each.where}"
-                + (f", for {duration(each.seconds)} or longer" if each.seconds else "")
-                for each in shown
-                if each.role in SHOWN
-            ]
-        )
+        threads = [each for each in shown if each.role in SHOWN]
+        for each in threads[:LISTED_MOST]:
+            yield from _thread(each)
+        if len(threads) > LISTED_MOST:
+            yield f"    and {len(threads) - LISTED_MOST} more"
     for names in told.deadlocks:
         yield f"  deadlock: {' and '.join(names)} wait for each other"
     for sentence in told.not_told:
         yield f"  not told: {sentence}"
+
+
+def _thread(told: Sitting) -> Iterator[str]:
+    """Where it is, what it waits for, and each thread in the chain of those that hold that."""
+    yield f"    {told.thread} ({told.role}): {told.where}{_long(told)}"
+    yield from _waits(told)
+    for each in told.chain:
+        yield f"      {each.thread}: {each.where}{_long(each)}"
+        yield from _waits(each)
+
+
+def _long(told: Sitting) -> str:
+    return f", for {duration(told.seconds)} or longer" if told.seconds else ""
+
+
+def _waits(told: Sitting) -> Iterator[str]:
+    if told.waits is not None:
+        yield f"      waits for {told.waits.text}"
 
 
 def _cut(lines: list[str]) -> Iterator[str]:

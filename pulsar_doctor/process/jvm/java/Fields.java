@@ -77,6 +77,12 @@ final class Fields {
         return getter == null ? null : value(getter, object);
     }
 
+    // The same where only the fields that this class of it has, or inherits, may be looked at.
+    Object optionalOf(Class<?> type, Object object, String name) {
+        MethodHandle getter = getter(type, name);
+        return getter == null ? null : value(getter, object);
+    }
+
     boolean has(Object object, String name) {
         return getter(object.getClass(), name) != null;
     }

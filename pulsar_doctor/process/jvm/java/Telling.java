@@ -25,7 +25,8 @@ final class Telling {
         this.seen = seen;
     }
 
-    String all(String walked, Allowance allowance) {
+    // threads: what Waiting has told.
+    String all(String walked, Allowance allowance, String threads) {
         allowance.extend(GRACE_MILLISECONDS);
         String ended = walked;
         out.append("{\"format\":1,\"java\":");
@@ -42,7 +43,8 @@ final class Telling {
             consumer(consumers.get(at));
             comma = ",";
         }
-        out.append("],\"found\":").append(consumers.size());
+        out.append("],\"threads\":").append(threads);
+        out.append(",\"found\":").append(consumers.size());
         out.append(",\"objects\":").append(seen.size());
         out.append(",\"ended\":\"").append(ended);
         out.append("\",\"milliseconds\":").append(allowance.milliseconds()).append('}');
@@ -227,6 +229,10 @@ final class Telling {
     }
 
     private void text(Object value) {
+        text(out, value);
+    }
+
+    static void text(StringBuilder out, Object value) {
         if (!(value instanceof String)) {
             out.append("null");
             return;

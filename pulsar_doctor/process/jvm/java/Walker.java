@@ -26,6 +26,8 @@ final class Walker {
         "java.util.zip.", "java.util.jar.", "java.util.logging.", "java.util.regex."
     };
 
+    private static final int THREADS = 20000;
+
     private final Fields fields;
     private final Allowance allowance;
     private final int most;
@@ -35,6 +37,7 @@ final class Walker {
     private final ArrayDeque<Object> far = new ArrayDeque<>();
     private final List<Object> consumers = new ArrayList<>();
     private String ended = "all";
+    private String waiting = "[]";
 
     private Walker(Instrumentation instrumentation, long milliseconds, int most) {
         this.fields = new Fields(instrumentation);
@@ -48,7 +51,7 @@ final class Walker {
                 new Walker(instrumentation, Long.parseLong(told[0]), Integer.parseInt(told[1]));
         walker.walk();
         return new Telling(walker.fields, walker.consumers, walker.seen)
-                .all(walker.ended, walker.allowance);
+                .all(walker.ended, walker.allowance, walker.waiting);
     }
 
     private void walk() {
@@ -58,6 +61,7 @@ final class Walker {
         }
         Thread[] threads = new Thread[2 * group.activeCount() + 64];
         int count = group.enumerate(threads);
+        waiting = Waiting.told(threads, count, fields, THREADS);
         for (int at = 0; at < count; at++) {
             meet(threads[at]);
         }
