@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
 
-from pulsar_doctor.consume.receiver.checksum import crc32c
 from pulsar_doctor.consume.receiver.spoken_pb2 import MessageMetadata, SingleMessageMetadata
+from pulsar_doctor.wire.checksum import crc32c
 from pulsar_doctor.wire.commands import BATCH_MOST
 from pulsar_doctor.wire.framing import BROKER_METADATA_MAGIC, CHECKSUM_MAGIC
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.consume.receiver import entries, payloads, spoken_pb2
 from pulsar_doctor.consume.receiver.brake import Brake
-from pulsar_doctor.consume.receiver.checksum import crc32c
 from pulsar_doctor.consume.receiver.chunks import UNFINISHED_MOST, Chunks
 from pulsar_doctor.consume.receiver.entries import Entry
 from pulsar_doctor.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.checksum import crc32c
 from tests.conformance import raw_producer
 
 LZ4, ZLIB, ZSTD, SNAPPY = 1, 2, 3, 4
