@@ -48,9 +48,12 @@ class Counting:
         self.count = 0
 
     def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
-        """Not counted; nor are the next three."""
+        """Not counted; nor are the next four, but for frames."""
 
     def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
+        """Nothing."""
+
+    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
         """Nothing."""
 
     def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:

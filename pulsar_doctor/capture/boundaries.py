@@ -12,7 +12,10 @@ It is *likely* where nothing but whole frames stands between two silences of the
 silences.py): a sender that had nothing to say does not stand in the middle of a frame, since frames
 are written whole. It may have stalled there, so no single silence is believed; nor do two prove it,
 since one that stalls twice in a payload, each time where a frame within it ends, looks the same.
-What is only likely is told and marked, and no verdict relies on it.
+It is likely, too, where a chain of sound frames begins with a segment (see chains.py). What is only
+likely is told and marked, and no verdict relies on it. Meanwhile the search goes on: size proves
+the boundaries from there on, or says that others are true. Then, and where a frame comes that
+cannot be, the likely join is *retracted*: none of its frames was a command for certain.
 
 Until one of these holds, bytes are kept and nothing is told; what turns out to be of no use is
 counted as skipped. seen = used + skipped + lost, of each direction, once it is finished.
@@ -23,15 +26,22 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
-from pulsar_doctor.capture.plausible import WORK_OF_BYTE, SearchBudget, are_frames, only_boundary
+from pulsar_doctor.capture.chains import Chains
+from pulsar_doctor.capture.likely import OTHERS_ARE_TRUE, UNREADABLE, LikelyJoin, all_can_be
+from pulsar_doctor.capture.plausible import (
+    WORK_OF_BYTE,
+    SearchBudget,
+    are_frames,
+    only_boundary,
+)
 from pulsar_doctor.capture.streams import Hole
 from pulsar_doctor.errors import FramingError
-from pulsar_doctor.wire.columns import BY_SILENCE
+from pulsar_doctor.wire.columns import BY_SEGMENT, BY_SILENCE, LIKELY_BY
 from pulsar_doctor.wire.framing import FRAME_PADDING_BYTES, Cutter, Frames, code_of
 
 FIRST_CODES = ({2}, {3, 14, 36})  # CONNECT; CONNECTED, ERROR, AUTH_CHALLENGE
 FIRST_BYTES = 11
-BEGINNING, LENGTH = "beginning", "length"  # by which it is proven; BY_SILENCE: it is likely
+BEGINNING, LENGTH = "beginning", "length"  # by which it is proven
 SEARCH_STEP_BYTES = 1 << 20
 KEPT_BYTES_MOST = 48 << 20
 TLS_RECORDS = range(0x14, 0x18)
@@ -52,21 +62,28 @@ class Boundaries:
     """One direction: pieces of its stream in, frames out. Changed in place.
 
     standing: see Footing. seen, used, skipped: bytes; lost: likewise, by kind of hole. resumed:
-    how often it came in step again; known_by: by what it is in step, see BEGINNING; was_likely:
-    whether that was ever BY_SILENCE. joined: whether it was not seen from its beginning. tls_like:
-    whether what it began with may be TLS.
+    how often it came in step again; known_by: by what it is in step, see BEGINNING; likely_joins:
+    how often that was only likely. retracted, retracted_frames: of these joins, and why the last
+    was. joined: whether it was not seen from its beginning. tls_like: whether what it began with
+    may be TLS. proven_only: whether nothing is told that is only likely.
     """
 
-    def __init__(self, direction: int, max_message_bytes: int) -> None:
+    def __init__(
+        self, direction: int, max_message_bytes: int, *, proven_only: bool = False
+    ) -> None:
         self.standing = Footing.BEGINS
         self.seen = self.used = self.skipped = 0
         self.lost: Counter[str] = Counter()
         self.resumed = 0
         self.known_by = BEGINNING
-        self.was_likely = False
+        self.likely_joins = self.retracted = self.retracted_frames = 0
+        self.why_retracted = ""
         self.joined = False
         self.tls_like = False
         self._direction = direction
+        self._proven_only = proven_only
+        self._likely: LikelyJoin | None = None
+        self._chains = Chains(direction)
         self._most = max_message_bytes + FRAME_PADDING_BYTES
         self._kept = bytearray()  # while it begins or is searched
         self._after_silence = False  # whether what is kept begins where a silence ended
@@ -87,12 +104,12 @@ class Boundaries:
     @property
     def is_proven(self) -> bool:
         """Whether it is in step for certain."""
-        return self.in_step and self.known_by != BY_SILENCE
+        return self.in_step and self._likely is None
 
     @property
     def kept_bytes(self) -> int:
         """What is held until it is known what it is."""
-        return len(self._kept)
+        return len(self._kept) + (self._likely.kept_bytes if self._likely else 0)
 
     def allow(self, max_message_bytes: int) -> None:
         """What CONNECTED said of it."""
@@ -100,9 +117,10 @@ class Boundaries:
         self._cutter.max_frame_bytes = self._most
         self._search_at = max(self._search_at, self._first_search)
 
-    def join(self) -> bool:
-        """Its beginning was not seen; whether that is news."""
+    def join(self, first_ns: int) -> bool:
+        """Its beginning was not seen; whether that is news. first_ns: of its first bytes."""
         news = self.standing is Footing.BEGINS
+        self._chains.first_ns = first_ns
         if news:
             self.standing = Footing.SEARCHING
             self.joined = True
@@ -118,6 +136,9 @@ class Boundaries:
         """Skips what is kept."""
         self.skipped += len(self._kept)
         self._kept = bytearray()
+        self._chains.clear()
+        if self._likely is not None:
+            self._likely.kept = None
         self._budget = SearchBudget()
         self._after_silence = False
         self._search_at = self._first_search
@@ -129,14 +150,29 @@ class Boundaries:
         likely = self._after_silence and are_frames(self._kept, self._direction, self._most)
         self.drop()
         self._after_silence = True
-        if likely:
+        if likely and not self._proven_only:
             self._begin(0, BY_SILENCE)
+
+    def retract(self, why: str) -> None:
+        """What was only likely is not so: none of its frames is believed, and the search begins."""
+        likely = self._likely
+        if likely is None:
+            return
+        self._leave()
+        self.standing, self._likely = Footing.SEARCHING, None
+        self.skipped += self.used - likely.used_before
+        self.used = likely.used_before
+        self.retracted += 1
+        self.retracted_frames += likely.frames
+        self.why_retracted = why
 
     def hole(self, hole: Hole) -> bool:
         """Bytes that are missing; whether it fell out of step by that."""
         self.seen += hole.size
         self.lost[hole.kind] += hole.size
         if self.standing is Footing.IN_STEP and hole.size < self._cutter.passing_bytes:
+            if self._likely is not None:
+                self._likely.kept = None
             left = hole.size
             while left:
                 self._feed_zeros(min(left, len(ZEROS)))
@@ -146,24 +182,29 @@ class Boundaries:
         if self.standing in (Footing.FOREIGN, Footing.TLS):
             return False
         self._leave()
-        self.standing = Footing.SEARCHING
+        self.standing, self._likely = Footing.SEARCHING, None
         self.drop()
         return was
 
-    def feed(self, data: bytes) -> list[Frames]:
-        """The frames that these bytes complete, each read's apart."""
+    def feed(self, data: bytes, now_ns: int) -> list[Frames]:
+        """The frames that a segment completes, each read's apart."""
         self.seen += len(data)
         if self.standing is Footing.IN_STEP:
-            return self._cut_in_step(data)
+            return self._cut_in_step(data) if self._likely is None else self._cut_likely(data)
         if self.standing in (Footing.FOREIGN, Footing.TLS):
             self.skipped += len(data)
             return []
+        start = len(self._kept)
         self._kept += data
         self._budget.left += WORK_OF_BYTE * len(data)
         if self.standing is Footing.BEGINS:
             return self._first() if len(self._kept) >= FIRST_BYTES else []
         if self.joined and len(self._kept) >= 5 and self.skipped == 0 and not self.lost:
             self.tls_like = self.tls_like or _is_tls(self._kept)
+        self._chains.grow(self._kept, start, self._most, self._budget, now_ns)
+        at = None if self._proven_only else self._chains.boundary(now_ns)
+        if at is not None:
+            return self._begin(at, BY_SEGMENT)
         if len(self._kept) < self._search_at:
             return []
         found = only_boundary(self._kept, self._direction, self._most, self._budget)
@@ -194,16 +235,50 @@ class Boundaries:
         if self.standing is Footing.SEARCHING:
             self.resumed += 1
         self.known_by = known_by
-        self.was_likely = self.was_likely or known_by == BY_SILENCE
         self.skipped += at
         data = bytes(self._kept[at:])
         self._kept = bytearray()
+        self._chains.clear()
         self._after_silence = False
         self._cutter = Cutter()
         self._cutter.max_frame_bytes = self._most
         self._fed = self._cut = self._zeros = 0
         self.standing = Footing.IN_STEP
-        return self._cut_in_step(data)
+        if known_by not in LIKELY_BY:
+            return self._cut_in_step(data)
+        self.likely_joins += 1
+        self._likely = LikelyJoin(data, self.used, self._first_search)
+        return self._told(self._cut_in_step(data))
+
+    def _cut_likely(self, data: bytes) -> list[Frames]:
+        """In step, as far as is known: what comes may prove it, or refute it."""
+        assert self._likely is not None
+        found, likely = self._told(self._cut_in_step(data)), self._likely
+        if not found and not self.in_step:
+            return []
+        likely.take(data)
+        self._budget.left += WORK_OF_BYTE * len(data)
+        at = likely.proven_at(self._direction, self._most, self._budget)
+        if at is None:
+            return found
+        if likely.begins_a_frame(at):
+            self._likely, self.known_by = None, LENGTH
+            self.resumed += 1
+            return found
+        kept = likely.kept or bytearray()
+        self.retract(OTHERS_ARE_TRUE)
+        self.skipped -= len(kept)  # they are read again
+        self._kept = kept
+        return self._begin(at, LENGTH)
+
+    def _told(self, found: list[Frames]) -> list[Frames]:
+        """Frames of a likely join, all or none."""
+        assert self._likely is not None
+        self._likely.tell(found)
+        if self.in_step and all_can_be(found, self._direction):
+            return found
+        self.retract(UNREADABLE)
+        return []
 
     def _cut_in_step(self, data: bytes) -> list[Frames]:
         self._fed += len(data)

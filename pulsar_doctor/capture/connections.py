@@ -47,14 +47,19 @@ class CapturedConnection:
         out: CaptureListener,
         ids: Iterator[int],
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        *,
+        proven_only: bool = False,
     ) -> None:
         self.sides = sides
         self._out, self._ids = out, ids
         self.conn_id: int | None = None
-        self._resumed = [0, 0]  # as far as it was told
+        self._resumed, self._retracted = [0, 0], [0, 0]  # as far as it was told
         self.closed = False
         self.streams = (Stream(), Stream())
-        self.bounds = tuple(Boundaries(way, max_message_bytes) for way in (TO_BROKER, TO_CLIENT))
+        self.bounds = tuple(
+            Boundaries(way, max_message_bytes, proven_only=proven_only)
+            for way in (TO_BROKER, TO_CLIENT)
+        )
         self.syn_seqs: list[int | None] = [None, None]
         to_broker, to_client = self.streams
         self._held = (Holding(to_broker, to_client), Holding(to_client, to_broker))
@@ -77,15 +82,18 @@ class CapturedConnection:
     def settled(self) -> bool:
         """Whether all that was seen of it is told, and none of its frames is being missed."""
         ready = all(bounds.in_step for bounds in self.bounds)
-        return ready and not self.waiting_bytes
+        return ready and not self._unread_bytes
 
     @property
     def waiting_bytes(self) -> int:
         """All that is held of it."""
-        held = sum(each.waiting_bytes + PIECE_BYTES * len(each) for each in self._held)
-        kept = sum(bounds.kept_bytes for bounds in self.bounds)
-        waiting = sum(each.waiting_bytes + PIECE_BYTES * len(each) for each in self.streams)
-        return held + kept + waiting
+        return self._unread_bytes + sum(bounds.kept_bytes for bounds in self.bounds)
+
+    @property
+    def _unread_bytes(self) -> int:
+        """What waits for its turn, or for what is missing before it."""
+        parts = (*self._held, *self.streams)
+        return sum(each.waiting_bytes + PIECE_BYTES * len(each) for each in parts)
 
     def apply(self, segment: TcpSegment, now_ns: int) -> None:
         """One segment of it."""
@@ -209,20 +217,26 @@ class CapturedConnection:
         elif stream.next == at and not stream.waiting_bytes and not self._held[way]:
             self.bounds[way].silence()
 
+    def retract(self, why: str, now_ns: int) -> None:
+        """What is only likely of it contradicts what is known otherwise."""
+        for way in (TO_BROKER, TO_CLIENT):
+            self.bounds[way].retract(why)
+            self._say_retracted(way, now_ns)
+
     def give_way(self, now_ns: int) -> None:
         """Lets go of all that is held: what waits for something is read without it."""
         for way in (TO_BROKER, TO_CLIENT):
             self._let_go(way, now_ns)
             self._drain(way, now_ns, at_end=True)
-            if not self.bounds[way].in_step:
+            if not self.bounds[way].is_proven:
                 self.bounds[way].drop()
 
     def _drain(self, way: int, now_ns: int, *, at_end: bool = False) -> None:
         stream, bounds = self.streams[way], self.bounds[way]
-        begun = stream.begin is not None
+        begun, first_ns = stream.begin is not None, stream.waits_since_ns
         pieces = stream.take(now_ns, at_end=at_end, held_from=self._held[way].begins)
         if not begun and stream.begin is not None:
-            if bounds.join():
+            if bounds.join(now_ns if first_ns is None else first_ns):
                 self._unparsed(way, "its beginning is not in the capture", now_ns)
             if self._silent_at[way] == stream.begin:
                 bounds.silence()
@@ -236,7 +250,8 @@ class CapturedConnection:
     def _feed(self, way: int, data: bytes, now_ns: int) -> None:
         bounds = self.bounds[way]
         was = bounds.in_step
-        found = bounds.feed(data)
+        found = bounds.feed(data, now_ns)
+        was &= not self._say_retracted(way, now_ns)
         self._tell(way, found, now_ns)
         if bounds.standing in (Footing.FOREIGN, Footing.TLS):
             for each in self.bounds:
@@ -278,6 +293,18 @@ class CapturedConnection:
         if self.conn_id is not None and self._resumed[way] != bounds.resumed:
             self._resumed[way] = bounds.resumed
             self._out.joined(self.conn_id, way, bounds.known_by, now_ns)
+
+    def _say_retracted(self, way: int, now_ns: int) -> bool:
+        """Tells that what was likely is not so, where that is news."""
+        bounds = self.bounds[way]
+        if self._retracted[way] == bounds.retracted:
+            return False
+        self._retracted[way] = bounds.retracted
+        self.restless = True
+        if self.conn_id is not None:
+            self._out.retracted(self.conn_id, way, bounds.why_retracted, now_ns)
+        self._unparsed(way, bounds.why_retracted, now_ns)
+        return True
 
     def _learn(self, frames: Frames) -> None:
         for frame in frames:

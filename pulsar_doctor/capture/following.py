@@ -47,10 +47,11 @@ class Totals:
     at; others: packets of other connections, or no TCP; fragments: of IP packets; unread_links:
     packets of a link that is not known. repeated, differing: bytes that came again, and others.
     joined: connections that were there before the capture; unrecognised: those of which nothing
-    could be read for certain; foreign, tls: those that are not Pulsar, or TLS; likely: those of
-    which commands are likely and not proven; mute: those that sent no data. gone_idle, crowded_out:
-    let go before their end, see OpenConnections; what they say later is another connection, that
-    was there before the capture.
+    could be read; foreign, tls: those that are not Pulsar, or TLS; likely: those of which commands
+    are likely and not proven; mute: those that sent no data. likely_joins: how often a direction
+    was read as likely; retracted, retracted_frames: of these what was taken back. gone_idle,
+    crowded_out: let go before their end, see OpenConnections; what they say later is another
+    connection, that was there before the capture.
     """
 
     packets: int = 0
@@ -72,6 +73,9 @@ class Totals:
     skipped: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     resumed: int = 0
+    likely_joins: int = 0
+    retracted: int = 0
+    retracted_frames: int = 0
     repeated: int = 0
     differing: int = 0
 
@@ -89,6 +93,8 @@ class CaptureFollowing:
         ports: Collection[int],
         clients: Collection[str] = (),
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        *,
+        proven_only: bool = False,
     ) -> None:
         self.totals = Totals()
         self.tls_seen: set[str] = set()
@@ -96,6 +102,7 @@ class CaptureFollowing:
         self._ports = frozenset(ports)
         self._clients = frozenset(clients)
         self._max_message_bytes = max_message_bytes
+        self._proven_only = proven_only
         self._ids = count()
         self._connections = OpenConnections()
         self._expected: dict[TcpEnd, CapturedConnection] = {}
@@ -219,7 +226,9 @@ class CaptureFollowing:
         return made
 
     def _made(self, sides: Sides) -> CapturedConnection:
-        return CapturedConnection(sides, self._out, self._ids, self._max_message_bytes)
+        return CapturedConnection(
+            sides, self._out, self._ids, self._max_message_bytes, proven_only=self._proven_only
+        )
 
     def _end(self, connection: CapturedConnection, why: str) -> None:
         """Reads all that is left of it, and counts it."""
@@ -287,7 +296,7 @@ class CaptureFollowing:
         known = connection.conn_id is not None
         read = known or connection.is_mute or standings & {Footing.FOREIGN, Footing.TLS}
         totals.mute += connection.is_mute
-        totals.likely += any(bounds.was_likely for bounds in connection.bounds)
+        totals.likely += any(bounds.likely_joins for bounds in connection.bounds)
         totals.unrecognised += not read
         for bounds, stream in zip(connection.bounds, connection.streams, strict=True):
             totals.seen += bounds.seen
@@ -295,6 +304,9 @@ class CaptureFollowing:
             totals.skipped += bounds.skipped
             totals.lost += bounds.lost
             totals.resumed += bounds.resumed
+            totals.likely_joins += bounds.likely_joins
+            totals.retracted += bounds.retracted
+            totals.retracted_frames += bounds.retracted_frames
             totals.repeated += stream.repeated
             totals.differing += stream.differing
 

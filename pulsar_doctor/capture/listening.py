@@ -16,6 +16,9 @@ class CaptureListener(Protocol):
     def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
         """Where its frames begin is known: before the first ones, and again behind an UNPARSED."""
 
+    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
+        """What was told of one direction since `joined`, as likely, is taken back."""
+
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there."""
 

@@ -23,6 +23,7 @@ class Moves:
     """What passed of one number on a connection. subscribed: topic and subscription.
 
     topics: those whose ledgers its messages are of; ledgers: that nobody has told the topic of.
+    likely: whether some of it is not proven.
     """
 
     subscribed: tuple[str, str] | None = None
@@ -32,6 +33,7 @@ class Moves:
     sent: int = 0
     last_ns: int = 0
     named: bool = False
+    likely: bool = False
 
 
 class Before(NamedTuple):
@@ -54,7 +56,8 @@ class SeenConnection:
     """One connection as its frames show it, and what is concluded of it.
 
     met: its consumers as the broker told them last, by topic. out: pairs that cannot be. told:
-    those of whom there is a STATS. named: the names that stand.
+    those of whom there is a STATS. named: the names that stand. likely: by direction, whether its
+    frames are only likely.
     """
 
     numbers: dict[int, Moves] = field(default_factory=dict)
@@ -63,6 +66,7 @@ class SeenConnection:
     told: set[ToldIdentity] = field(default_factory=set)
     named: dict[int, Named] = field(default_factory=dict)
     met: dict[str, list[ConsumerTold]] = field(default_factory=dict)
+    likely: list[bool] = field(default_factory=lambda: [False, False])
 
     def meet(self, consumers: Sequence[ConsumerTold], *, all_of_them: bool) -> None:
         """Those of some topics, all that each has at this address; or of all topics."""
@@ -106,8 +110,8 @@ class SeenConnection:
         self.before.clear()
 
 
-def move(seen: SeenConnection, frame: Frame, now_ns: int) -> None:
-    """A frame whose code is one of OF_CONSUMERS."""
+def move(seen: SeenConnection, frame: Frame, now_ns: int, *, likely: bool = False) -> None:
+    """A frame whose code is one of OF_CONSUMERS. likely: whether it is not proven to be one."""
     try:
         command = wire.BaseCommand.FromString(frame.command)
     except Exception:  # upb's DecodeError; masking deals with it
@@ -119,12 +123,14 @@ def move(seen: SeenConnection, frame: Frame, now_ns: int) -> None:
         return
     moves = seen.numbers.setdefault(part.consumer_id, Moves())
     moves.last_ns = now_ns
+    moves.likely |= likely
     if frame.code in (MESSAGE, ACK) and len(moves.ledgers) < LEDGERS_MOST:
         ids = [part.message_id] if frame.code == MESSAGE else part.message_id
         moves.ledgers.update(each.ledger_id for each in ids)
     if frame.code == SUBSCRIBE:
         seen.named.pop(part.consumer_id, None)
-        seen.numbers[part.consumer_id] = Moves((part.topic, part.subscription), last_ns=now_ns)
+        names = part.topic, part.subscription
+        seen.numbers[part.consumer_id] = Moves(names, last_ns=now_ns, likely=likely)
     elif frame.code == FLOW:
         moves.balance += part.message_permits
     elif frame.code == MESSAGE:

@@ -33,7 +33,7 @@ from pulsar_doctor.capture.moves import (
 )
 from pulsar_doctor.capture.packets import address_text
 from pulsar_doctor.capture.told import ConsumerTold, ToldSample, plain_address
-from pulsar_doctor.wire.columns import MISTAKEN
+from pulsar_doctor.wire.columns import LIKELY_BY, MISTAKEN
 from pulsar_doctor.wire.framing import Frames
 
 MARGIN_NS = 1_000_000_000
@@ -64,6 +64,7 @@ class Naming:
 
     def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
         """Its frames are read from here on."""
+        self._seen[conn_id].likely[direction] = known_by in LIKELY_BY
         self._out.joined(conn_id, direction, known_by, now_ns)
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
@@ -71,8 +72,18 @@ class Naming:
         seen = self._seen[conn_id]
         for frame in frames:
             if frame.code in OF_CONSUMERS:
-                move(seen, frame, now_ns)
+                move(seen, frame, now_ns, likely=seen.likely[direction])
         self._out.frames(conn_id, direction, frames, now_ns)
+
+    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
+        """Numbers that were only likely are nobody's, and so are their names."""
+        seen = self._seen[conn_id]
+        for number in [n for n, moves in seen.numbers.items() if moves.likely]:
+            del seen.numbers[number]
+            named = seen.named.pop(number, None)
+            if named is not None:
+                self._take_name(conn_id, seen, named, now_ns)
+        self._out.retracted(conn_id, direction, why, now_ns)
 
     def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
         """From here on its ledgers are not known."""
@@ -193,10 +204,13 @@ class Naming:
                 wrong = wrong or _number(seen, left[named.identity])[0] != number
             if wrong and number in unnamed:
                 del seen.named[number]
-                seen.told.discard(named.identity)
                 seen.numbers[number].named = False
-                self.mistaken += 1
-                self._tell(conn_id, {**named.columns, "known_by": MISTAKEN}, now_ns)
+                self._take_name(conn_id, seen, named, now_ns)
+
+    def _take_name(self, conn_id: int, seen: SeenConnection, named: Named, now_ns: int) -> None:
+        seen.told.discard(named.identity)
+        self.mistaken += 1
+        self._tell(conn_id, {**named.columns, "known_by": MISTAKEN}, now_ns)
 
 
 def _columns(

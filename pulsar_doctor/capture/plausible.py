@@ -15,7 +15,15 @@ from heapq import heappop, heappush
 
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.framing import WITH_METADATA, Cutter, code_of
+from pulsar_doctor.wire.checksum import crc32c
+from pulsar_doctor.wire.framing import (
+    BROKER_METADATA_MAGIC,
+    CHECKSUM_MAGIC,
+    WITH_METADATA,
+    Cutter,
+    Frame,
+    code_of,
+)
 
 TO_BROKER_ONLY = frozenset(
     {2, 4, 5, 6, 10, 11, 12, 20, 21, 23, 25, 28, 29, 32, 34, 37, 39}
@@ -29,9 +37,12 @@ WITHOUT_PAYLOAD = frozenset({*range(2, 41), *range(50, 69)}) - WITH_METADATA
 NOT_ONE, NOT_ALL = -1, -2  # instead of where a frame ends
 
 _SIZES = struct.Struct(">II")
+_BROKER_METADATA, _CHECKSUM = (
+    n.to_bytes(2, "big") for n in (BROKER_METADATA_MAGIC, CHECKSUM_MAGIC)
+)
 SEARCHED_BYTES_MOST = 1 << 24
 # Acknowledgements one behind the other, of 20 bytes each, take a half of it.
-WORK_OF_BYTE, WORK_OF_CANDIDATE = 24, 100
+WORK_OF_BYTE, WORK_OF_CANDIDATE, WORK_OF_CHECKSUM = 24, 100, 4
 # A head, wherever it stands: sizes below that, then the tag of a command's type.
 _HEADS = re.compile(rb"(?=\x00...\x00...\x08)", re.DOTALL)
 
@@ -54,6 +65,10 @@ class SearchBudget:
         if self.left < 0:
             self.left = 0
             raise WorkExhaustedError
+
+    def spend_on_checksum(self, size: int) -> None:
+        """The checksum of a frame of so many bytes is compared. Raises WorkExhaustedError."""
+        self.spend(WORK_OF_CHECKSUM * size)
 
 
 def end_of_frame(
@@ -88,6 +103,24 @@ def end_of_frame(
         return end if not is_cut or _cuts(bytes(view[at:end])) else NOT_ONE
 
 
+def needed_until(data: bytes | bytearray, at: int) -> int:
+    """Up to where a frame that is not all here must be for more to be said of it."""
+    total, command_bytes = _SIZES.unpack_from(data, at)
+    behind = at + 8 + int(command_bytes)
+    return behind if len(data) < behind else at + 4 + int(total)
+
+
+def agrees_with_checksum(frame: bytes) -> bool:
+    """Whether a whole SEND or MESSAGE is as its checksum says; True where it carries none."""
+    at = 8 + int(_SIZES.unpack_from(frame)[1])
+    if frame[at : at + 2] == _BROKER_METADATA:
+        at += 6 + int.from_bytes(frame[at + 2 : at + 6], "big")
+    if frame[at : at + 2] != _CHECKSUM:
+        return True
+    told = int.from_bytes(frame[at + 2 : at + 6], "big")
+    return crc32c(memoryview(frame)[at + 6 :]) == told
+
+
 def _short(data: bytes | bytearray, at: int) -> int:
     """Of fewer bytes than say a type; an unlikely frame, yet none that cannot be."""
     if len(data) - at >= 8:
@@ -97,6 +130,16 @@ def _short(data: bytes | bytearray, at: int) -> int:
         if total == 6 and len(data) - at == 10:  # a command that is its type alone
             return NOT_ONE
     return NOT_ALL
+
+
+def can_be(frame: Frame, direction: int) -> bool:
+    """Whether a frame that was cut may be one of this direction."""
+    if frame.code < 2 or frame.code in NEVER[direction]:
+        return False
+    has_more = frame.payload_bytes is not None
+    if frame.code in (WITHOUT_PAYLOAD if has_more else WITH_METADATA):
+        return False
+    return _parses(frame.command, frame.code)
 
 
 def _parses(command: bytes, code: int) -> bool:

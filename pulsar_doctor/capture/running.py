@@ -27,7 +27,8 @@ class RunningCapture:
 
     samples: what the broker says, as it comes; None: nobody asks it. whole_topics: whether those
     samples are of topics that were named, of which all consumers are wanted, silent ones too.
-    before_end: called before the last samples are read.
+    proven_only: whether what is only likely is left out. before_end: called before the last samples
+    are read.
     """
 
     def __init__(
@@ -39,11 +40,14 @@ class RunningCapture:
         *,
         samples: SimpleQueue[ToldSample] | None = None,
         whole_topics: bool = False,
+        proven_only: bool = False,
     ) -> None:
         self._samples = samples
         self._whole_topics = whole_topics
         self._naming = None if samples is None else Naming(writer, writer.stats)
-        self.following = CaptureFollowing(self._naming or writer, ports, clients, max_message_bytes)
+        self.following = CaptureFollowing(
+            self._naming or writer, ports, clients, max_message_bytes, proven_only=proven_only
+        )
         self.before_end: Callable[[], object] | None = None
         self._finished = False
 

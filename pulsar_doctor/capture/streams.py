@@ -82,6 +82,11 @@ class Stream:
         return self._waits_since + WAIT_NS if missing and self._waits_since is not None else None
 
     @property
+    def waits_since_ns(self) -> int | None:
+        """Since when something is waited for: its beginning, or a hole."""
+        return self._waits_since
+
+    @property
     def at_rest(self) -> bool:
         """Whether it has begun, and nothing of it waits, is missing or is at its end."""
         return self.begin is not None and self.end is None and not self._pieces and not self.gap

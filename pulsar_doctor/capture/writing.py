@@ -21,7 +21,7 @@ from pulsar_doctor.trace import ring
 from pulsar_doctor.trace.folder import Meta, take_relay_lock
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import Sealer
-from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, STATS, UNPARSED
+from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, RETRACTED, STATS, UNPARSED
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import DIRECTIONS, NO_CONNECTION, pack_block, pack_event
 from pulsar_doctor.wire.masking import Mask
@@ -122,6 +122,11 @@ class TraceWriter:
     def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
         """Its frames are read from here on, though not from its beginning."""
         event = pack_event(JOINED, direction=DIRECTIONS[direction], known_by=known_by)
+        self._add([event], 1, conn_id, direction, now_ns)
+
+    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
+        """What was likely of it since `joined` is taken back."""
+        event = pack_event(RETRACTED, direction=DIRECTIONS[direction], error_message=why)
         self._add([event], 1, conn_id, direction, now_ns)
 
     def stats(self, conn_id: int, told: Mapping[str, Any], now_ns: int) -> None:

@@ -39,9 +39,9 @@ class ReadTrace:
     notes: Sequence[str] = ()
 
 
-def read_trace(folder: Path, *, say: Say, say_more: Say) -> ReadTrace:
+def read_trace(folder: Path, *, say: Say, say_more: Say, proven_only: bool = False) -> ReadTrace:
     """A trace as it stands, read once. Raises MissingExtra, TraceError."""
-    trace = open_folder(folder, say)
+    trace = open_folder(folder, say, proven_only=proven_only)
     timeline = trace.timeline()
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
@@ -60,14 +60,16 @@ def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)
 
 
-def open_folder(folder: Path, say: Say) -> Trace:
+def open_folder(folder: Path, say: Say, *, proven_only: bool = False) -> Trace:
     """A trace, to be read. say: takes what is missing from it, as soon as it is known.
+
+    proven_only: without what is only likely of a capture.
 
     Raises MissingExtra, TraceError.
     """
     with needing("trace", "reading a trace"):
         from pulsar_doctor.trace.sealing import open_trace
-    return open_trace(folder, lambda note: say(f"pulsar-doctor: {note}"))
+    return open_trace(folder, lambda note: say(f"pulsar-doctor: {note}"), proven_only=proven_only)
 
 
 def _asked_for(

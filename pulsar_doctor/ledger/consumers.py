@@ -148,6 +148,7 @@ class Consumer:
     closed_ns: int | None = None
     closed_by: str | None = None
     held_since_ns: int | None = None
+    join: int | None = None  # of a SUBSCRIBE that is only likely; see columns
     before_shutdown: LedgerMoment | None = None  # siblings may owe a newer one: see settle
     siblings: Siblings = field(default_factory=Siblings, repr=False, compare=False)
     turn: int = field(default=0, repr=False, compare=False)  # of siblings, when it last changed
@@ -163,8 +164,8 @@ class Consumer:
 class Connection:
     """One connection through the tap. producers: the topics of those that are open; closed: of the
     newest that are not. letters: whose dead letters they send: topic and subscription. waiting: by
-    the request that is to be answered, and incarnation. known_by: see columns. Consumers that
-    have said nothing yet, and so have no number, stand below zero.
+    the request that is to be answered, and incarnation. known_by, joins: see columns; by direction.
+    Consumers that have said nothing yet, and so have no number, stand below zero.
     """
 
     client_addr: str | None = None
@@ -175,7 +176,9 @@ class Connection:
     closed: dict[int, str] = field(default_factory=dict)
     letters: dict[int, tuple[str, str]] = field(default_factory=dict)
     greeted: bool = False  # the broker has let the client in
-    known_by: dict[str, str] = field(default_factory=dict)  # by direction, of a capture
+    known_by: dict[str, str] = field(default_factory=dict)  # of a capture; so is the next
+    joins: dict[str, int] = field(default_factory=dict)  # where a direction is only likely
+    likely_rows: dict[str, int] = field(default_factory=dict)  # of these joins
     lowest: int = 0  # number that was given to one that has none
     waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict)
 

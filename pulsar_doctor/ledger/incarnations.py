@@ -20,7 +20,9 @@ from pulsar_doctor.wire.columns import (
     CLOSE,
     GENERATION_BITS,
     JOINED,
+    LIKELY_BY,
     OPEN,
+    RETRACTED,
     SET_ASIDE,
     STATS,
     TO_BROKER,
@@ -48,6 +50,7 @@ class Incarnations:
         self.connections: dict[int, Connection] = {}
         self.ended: list[Consumer] = []
         self.set_aside = 0  # records that could not be read
+        self.retracted = self.retracted_rows = 0  # likely joins that were taken back
         self.refusals = Refusals()
         self._siblings: dict[tuple[str, str], Siblings] = {}  # by topic and subscription
 
@@ -96,9 +99,13 @@ class Incarnations:
         siblings.leave(consumer)
         self.ended.append(consumer)
         if len(self.ended) > ENDED_KEPT_MOST:
-            forgotten = self.ended.pop(0)
-            if forgotten.siblings.forget(forgotten):
-                self._siblings.pop((forgotten.topic, forgotten.subscription), None)
+            self.forget(self.ended[0])
+
+    def forget(self, consumer: Consumer) -> None:
+        """An incarnation that has ended is remembered no more."""
+        self.ended.remove(consumer)
+        if consumer.siblings.forget(consumer):
+            self._siblings.pop((consumer.topic, consumer.subscription), None)
 
 
 def label(row: Row, consumer: Consumer) -> None:
@@ -124,7 +131,26 @@ def _open(here: Incarnations, connection: Connection, row: Row) -> None:
 
 def _joined(here: Incarnations, connection: Connection, row: Row) -> None:
     connection.greeted = True  # it has had a life before
-    connection.known_by[row.direction or ""] = row.known_by or ""
+    direction = row.direction or ""
+    connection.known_by[direction] = row.known_by or ""
+    connection.joins.pop(direction, None)
+    connection.likely_rows.pop(direction, None)
+    if row.known_by in LIKELY_BY:
+        row.join = connection.joins[direction] = row.seq
+
+
+def _retracted(here: Incarnations, connection: Connection, row: Row) -> None:
+    """The rows of a join were no commands: whoever began with one of them was never there."""
+    row.join = connection.joins.get(row.direction or "", row.join)
+    row.known_by = None
+    here.retracted += 1
+    here.retracted_rows += connection.likely_rows.pop(row.direction or "", 0)
+    for consumer in list(connection.consumers.values()):
+        consumer.siblings.stir(consumer)
+        permits.lose_track(consumer.ledger)
+        if consumer.join is not None and consumer.join == row.join:
+            here.end(connection, consumer, row)
+            here.forget(consumer)
 
 
 def _end_of_dead_relays(here: Incarnations, row: Row) -> None:
@@ -164,7 +190,8 @@ def _connected(here: Incarnations, connection: Connection, row: Row) -> None:
 def _refused(here: Incarnations, connection: Connection, row: Row) -> None:
     """What a broker answers, or the end: either may say why a client does not get through."""
     row.client_addr, row.client_version = connection.client_addr, connection.client_version
-    here.refusals.apply(row, greeted=connection.greeted)
+    if row.grade is None:
+        here.refusals.apply(row, greeted=connection.greeted)
 
 
 def _close(here: Incarnations, connection: Connection, row: Row) -> None:
@@ -216,6 +243,7 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
             taken=0 if told.get("takes_told") else None,
         ),
         request_id=row.request_id,
+        join=row.join,
     )
     here.next_incarnation += 1
     here.begin(connection, consumer)
@@ -281,6 +309,7 @@ def _active_change(
 CONNECTION_EVENTS: dict[str, Callable[[Incarnations, Connection, Row], None]] = {
     OPEN: _open,
     JOINED: _joined,
+    RETRACTED: _retracted,
     STATS: before.told,
     UNPARSED: _unparsed,
     CLOSE: _close,

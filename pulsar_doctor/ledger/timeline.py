@@ -24,9 +24,22 @@ from pulsar_doctor.ledger.incarnations import (
 )
 from pulsar_doctor.ledger.judged import judged
 from pulsar_doctor.ledger.refusals import Refusals
-from pulsar_doctor.wire.columns import BY_SILENCE, GAP, SET_ASIDE, TAKEN, UNPARSED, Row, ids_of
+from pulsar_doctor.wire.columns import (
+    GAP,
+    LIKELY,
+    LIKELY_BY,
+    OURS,
+    SET_ASIDE,
+    TAKEN,
+    UNPARSED,
+    Row,
+    ids_of,
+)
 
-CONNECTION_STATE = ("client_addr", "broker_addr", "client_version", "greeted", "known_by", "lowest")
+CONNECTION_STATE = (
+    "client_addr", "broker_addr", "client_version", "greeted", "known_by", "joins", "likely_rows",
+    "lowest",
+)  # fmt: skip
 
 
 class Timeline(Incarnations):
@@ -73,10 +86,8 @@ class Timeline(Incarnations):
         connection = self.connections.get(conn_id)
         if connection is None:
             connection = self.connections[conn_id] = Connection()
-        if connection.known_by and row.known_by is None and row.direction is not None:
-            row.known_by = connection.known_by.get(row.direction)
-            if row.known_by == BY_SILENCE:
-                _doubt(connection, row)
+        if connection.known_by and row.direction is not None:
+            _grade(connection, row)
         on_connection = CONNECTION_EVENTS.get(command)
         if on_connection is not None:
             on_connection(self, connection, row)
@@ -109,6 +120,7 @@ class Timeline(Incarnations):
             siblings = self._siblings.get(key)
             for first in list(siblings.living.values())[:1] if siblings else ():
                 first.siblings.stir(first)
+                first.ledger.likely |= row.grade is not None
                 permits.put_away(first.ledger, row)
 
     def _unconnected(self, row: Row) -> None:
@@ -156,6 +168,7 @@ class Timeline(Incarnations):
             for other in siblings.values():
                 if position in other.ledger.deliveries or position in other.ledger.awaited:
                     other.siblings.stir(other)
+                    other.ledger.likely |= row.grade is not None
                     permits.acknowledge(other.ledger, row, [message_id], by_another=True)
                     break
             else:
@@ -178,6 +191,8 @@ class Timeline(Incarnations):
             "now_us": self.now_us,
             "now_ns": self.now_ns,
             "set_aside": self.set_aside,
+            "retracted": self.retracted,
+            "retracted_rows": self.retracted_rows,
             "refusals": self.refusals.state(),
             "connections": {
                 str(conn_id): {
@@ -203,7 +218,8 @@ class Timeline(Incarnations):
         timeline = cls(trace_id, told, from_start=state.get("from_start", True))
         for name in ("next_seq", "next_incarnation", "now_us", "now_ns"):
             setattr(timeline, name, state[name])
-        timeline.set_aside = state.get("set_aside", 0)
+        for name in ("set_aside", "retracted", "retracted_rows"):
+            setattr(timeline, name, state.get(name, 0))
         timeline.refusals = Refusals.restore(state.get("refusals", []))
         timeline.ended = [consumers.from_state(consumer) for consumer in state["ended"]]
         for consumer in timeline.ended:
@@ -219,6 +235,8 @@ class Timeline(Incarnations):
                 letters={number: (topic, sub) for number, topic, sub in saved.get("letters", ())},
                 greeted=saved.get("greeted", True),
                 known_by=dict(saved.get("known_by", ())),
+                joins=dict(saved.get("joins", ())),
+                likely_rows=dict(saved.get("likely_rows", ())),
                 lowest=saved.get("lowest", 0),
             )
             for consumer in map(consumers.from_state, saved["consumers"]):
@@ -230,8 +248,17 @@ class Timeline(Incarnations):
         return timeline
 
 
-def _doubt(connection: Connection, row: Row) -> None:
-    """What follows is only likely: it may also end this consumer, so that is noted before."""
+def _grade(connection: Connection, row: Row) -> None:
+    """How it is known that this is a command, and what is only likely makes doubtful."""
+    if row.known_by is None:
+        row.known_by = connection.known_by.get(row.direction or "")
+    if row.known_by not in LIKELY_BY or row.command_code == OURS:
+        return
+    row.grade = LIKELY
+    direction = row.direction or ""
+    connection.likely_rows[direction] = connection.likely_rows.get(direction, 0) + 1
+    if row.join is None:
+        row.join = connection.joins.get(direction)
     consumer = None if row.consumer_id is None else connection.consumers.get(row.consumer_id)
-    if consumer is not None:
+    if consumer is not None:  # noted before the row is applied, since it may also end this consumer
         consumer.ledger.likely = True

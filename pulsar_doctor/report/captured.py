@@ -63,6 +63,11 @@ def document(
             "differing": totals.differing,
         },
         "resumed": totals.resumed,
+        "joins": {
+            "likely": totals.likely_joins,
+            "taken_back": totals.retracted,
+            "rows_taken_back": totals.retracted_frames,
+        },
     }
 
 
@@ -78,13 +83,13 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         )
     if connections["not_recognised"]:
         yield (
-            f"connections of which nothing could be proven: {connections['not_recognised']}; "
+            f"connections of which nothing could be read: {connections['not_recognised']}; "
             "capture for longer, a minute of little traffic is enough"
         )
     if connections["likely"]:
         yield (
-            f"connections whose commands are likely and not proven: {connections['likely']}; two "
-            "pauses of the sender say where they begin, so no verdict relies on them alone"
+            f"connections with commands that are likely and not proven: {connections['likely']}; "
+            "a payload could look like them, so no verdict relies on them alone"
         )
     if connections["not_pulsar"]:
         count = connections["not_pulsar"]
@@ -99,6 +104,10 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         (
             told["rows_not_written"],
             "rows could not be written: the disk or --max-bytes refused them",
+        ),
+        (
+            told["joins"]["rows_taken_back"],
+            "likely commands were none and are taken back: rows RETRACTED",
         ),
         (
             told["names_taken_back"],

@@ -14,7 +14,7 @@ from pulsar_doctor.ledger.consumers import Connection
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.index import Expired
-from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, Row
+from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, RETRACTED, Row
 
 ANSWERS = ("SUCCESS", "ERROR")  # they bear a consumer's name after its end, too
 
@@ -29,7 +29,7 @@ class LaterTimeline(Timeline):
 
     def apply_sealed(self, row: Row) -> Row:
         """As `apply`, for a row that was sealed: it may tell of what is not known yet."""
-        if row.conn_id is not None and row.command not in (OPEN, CLOSE, JOINED):
+        if row.conn_id is not None and row.command not in (OPEN, CLOSE, JOINED, RETRACTED):
             self._learn(row, row.conn_id)
         return self.apply(row)
 

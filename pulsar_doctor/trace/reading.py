@@ -22,6 +22,8 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
 from pulsar_doctor.trace.folder import Meta, read_meta
+from pulsar_doctor.trace.graded import COLUMNS as GRADED
+from pulsar_doctor.trace.graded import Graded, taken_back, taken_back_note
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
@@ -54,13 +56,17 @@ class Trace:
 
     notes: what whoever reads it should be told, above all what is missing; complete once it has
     been read. say: takes each of them as soon as it is known. opened: its list, as it was then,
-    what was sealed on opening it included. unsealed_losses, unsealed_gaps: of what is not sealed,
+    what was sealed on opening it included. proven_only: of a capture, leave out what is likely.
+    unsealed_losses, unsealed_gaps: of what is not sealed,
     as it was last read.
     """
 
-    def __init__(self, path: Path, say: SayNote = lambda _: None) -> None:
+    def __init__(
+        self, path: Path, say: SayNote = lambda _: None, *, proven_only: bool = False
+    ) -> None:
         self.path = path
         self.meta = read_meta(path)
+        self.proven_only = proven_only
         self.notes: list[str] = []
         self._say = say
         self.unsealed_losses: list[Loss] = []
@@ -159,13 +165,36 @@ class Trace:
         after: int = 0,
         behind: int = -1,
     ) -> Iterator[Row]:
-        """All rows in order, those included that are not sealed yet.
+        """All rows that count, in order, those included that are not sealed yet.
 
+        Of a capture the rows of a join that was taken back do not; a note says how many.
         columns: at least these are filled in. since_us: rows before that moment may be left out.
         after: only parts with a higher number; behind: only rows with a higher number. Rows that a
         ring drops before they are reached are left out: the numbers of the rows show it, and so do
         the notes. One that is compacted meanwhile is read on as it then is.
         """
+        if not self.meta.capture:
+            yield from self._every_row(columns, since_us=since_us, after=after, behind=behind)
+            return
+        gone = taken_back(self._every_row(GRADED))
+        if gone:
+            self.note(taken_back_note(len(gone), gone.total()))
+        graded = Graded(gone, proven_only=self.proven_only)
+        wanted = (
+            None if columns is None else list({**dict.fromkeys(columns), **dict.fromkeys(GRADED)})
+        )
+        for row in self._every_row(wanted, since_us=since_us, after=after, behind=behind):
+            if graded.keeps(row):
+                yield row
+
+    def _every_row(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        since_us: int | None = None,
+        after: int = 0,
+        behind: int = -1,
+    ) -> Iterator[Row]:
         journals, index = self._snapshot()
         for part in index.parts:
             if part.number <= after or not part.name or _older(part, since_us):
@@ -179,7 +208,7 @@ class Trace:
             except ChangedMeanwhileError:
                 self._note_expired(part)
             except CompactedMeanwhileError:
-                yield from self.rows(columns, since_us=since_us, after=after, behind=behind)
+                yield from self._every_row(columns, since_us=since_us, after=after, behind=behind)
                 return
             behind = part.last_seq or 0
         after = max(after, index.through)
@@ -189,7 +218,7 @@ class Trace:
             timeline = self._ledgers(index)
             yield from self._unsealed(timeline, after, journals)
         except _SealedMeanwhileError as sealed:
-            yield from self.rows(columns, since_us=since_us, after=sealed.after)
+            yield from self._every_row(columns, since_us=since_us, after=sealed.after)
 
     def timeline(self) -> Timeline:
         """The ledgers as they stand at the end, or at this moment where the trace is live.
@@ -208,7 +237,19 @@ class Trace:
             except (_SealedMeanwhileError, ChangedMeanwhileError, CompactedMeanwhileError):
                 continue
             self.note(*set_aside_notes(timeline))
-            return timeline
+            is_graded = self.meta.capture and (timeline.retracted or self.proven_only)
+            return self._of_what_counts(timeline, index) if is_graded else timeline
+
+    def _of_what_counts(self, whole: Timeline, index: Index) -> Timeline:
+        """The ledgers as if the rows that do not count had never been there."""
+        timeline = ledgers_at_start(self.meta, index.expired)
+        apply = timeline.apply_sealed if isinstance(timeline, LaterTimeline) else timeline.apply
+        for row in self.rows():
+            timeline.next_seq = row.seq
+            apply(row)
+        timeline.pass_time(whole.now_us, whole.now_ns)
+        timeline.next_seq, timeline.damaged = whole.next_seq, whole.damaged
+        return timeline
 
     def _ledgers(self, index: Index) -> Timeline:
         """The ledgers at the end of what was sealed when the list said so."""

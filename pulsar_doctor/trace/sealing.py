@@ -35,13 +35,13 @@ from pulsar_doctor.trace.segments import SegmentWriter, sha256_of
 from pulsar_doctor.wire.columns import Row
 
 
-def open_trace(path: Path, say: SayNote = lambda _: None) -> Trace:
+def open_trace(path: Path, say: SayNote = lambda _: None, *, proven_only: bool = False) -> Trace:
     """A trace to read. Seals first what a crash left; a live trace is left alone.
 
-    say: see Trace. Raises TraceError where the folder is no trace, is damaged, or needs a newer
-    program.
+    say, proven_only: see Trace. Raises TraceError where the folder is no trace, is damaged, or
+    needs a newer program.
     """
-    trace = Trace(path, say)
+    trace = Trace(path, say, proven_only=proven_only)
     if folder.journals(path) and not trace.live:
         try:
             with Sealer(path) as sealer:

@@ -18,6 +18,7 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
 from pulsar_doctor.trace.folder import INDEX, Meta
+from pulsar_doctor.trace.graded import taken_back_note
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
@@ -137,6 +138,8 @@ def _verify(path: Path) -> Verification:
         found.until_us = timeline.now_us or None
         found.set_aside = timeline.set_aside
         found.notes += set_aside_notes(timeline)
+        if timeline.retracted:
+            found.notes.append(taken_back_note(timeline.retracted, timeline.retracted_rows))
         _judge_end(found, timeline, live=live)
     if found.problems:
         found.status = DAMAGED

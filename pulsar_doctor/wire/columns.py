@@ -21,8 +21,12 @@ TO_CLIENT = "to_client"
 # Commands that are ours and not the protocol's; their command_code is OURS.
 OPEN, CLOSE, UNPARSED, TAKEN, GAP = "OPEN", "CLOSE", "UNPARSED", "TAKEN", "GAP"
 JOINED = "JOINED"  # from here on the frames of one direction are read: a capture begins or resumes
+RETRACTED = "RETRACTED"  # the rows of a likely join are taken back: they were no commands
 STATS = "STATS"  # what the broker says of a consumer whose SUBSCRIBE is not in the capture
-BY_SILENCE = "silence"  # in known_by: two pauses of the sender, so that it is likely, not proven
+# In known_by of a command: two pauses of the sender, or whole frames from the start of a segment.
+BY_SILENCE, BY_SEGMENT = "silence", "segment"
+LIKELY_BY = frozenset({BY_SILENCE, BY_SEGMENT})
+LIKELY = "likely"  # the only grade that is written: no grade means proven
 MISTAKEN = "mistaken"  # in known_by: a STATS takes back what an earlier one said
 OURS = -1
 SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which could not be read
@@ -61,7 +65,8 @@ class Row:
     command: Annotated[
         str,
         "string",
-        "name in the protocol, or UNPARSED, GAP, OPEN, CLOSE, TAKEN, JOINED, STATS, which are ours",
+        "name in the protocol, or UNPARSED, GAP, OPEN, CLOSE, TAKEN, JOINED, RETRACTED, STATS, "
+        "which are ours",
     ]
     command_code: Annotated[int, "int16", "number in the protocol, -1 for ours"]
     frame_bytes: Annotated[int | None, "int32", "the whole frame, its size fields included"]
@@ -162,13 +167,24 @@ class Row:
         str | None,
         "string",
         "of a capture: how it is known where this command begins: beginning or length, which prove "
-        "it, or silence, which makes it likely; "
+        "it, or silence or segment, which make it likely (see grade); "
         "STATS: how the consumer was found: name, address, movement, ledger, or only likely; "
         "mistaken: an earlier STATS of this number was wrong, and it is nobody's again; "
         "null: a tap saw it",
     ]
     last_sign: Annotated[
         int | None, TIME, "STATS: when it last acknowledged, asked for more or connected"
+    ]
+    grade: Annotated[
+        str | None,
+        "string",
+        "of a capture: likely, where a payload could look like this command; null: proven",
+    ]
+    join: Annotated[
+        int | None,
+        "int64",
+        "of a likely row: seq of the JOINED from which its direction is read; RETRACTED: the join "
+        "whose rows are taken back",
     ]
 
     __slots__ = tuple(__annotations__)
@@ -190,7 +206,7 @@ class Row:
         self.error_code = self.error_message = self.dropped = self.raw = None
         self.acknowledged_messages = self.starved_from = self.transaction = None
         self.consumer_epoch = self.producer_name = self.initial_subscription = None
-        self.known_by = self.last_sign = None
+        self.known_by = self.last_sign = self.grade = self.join = None
 
 
 def ids_of(row: Row) -> list[MessageId]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.packets import ACK, ETHERNET, FIN, SYN
+from pulsar_doctor.wire.columns import BY_SEGMENT
 from pulsar_doctor.wire.framing import Frames
 
 
@@ -114,9 +115,15 @@ class Talk:
 
 
 class Heard:
-    """What a capture told, in memory: frames by connection and direction, and all in order."""
+    """What a capture told, in memory: frames by connection and direction, and all in order.
+
+    What is likely since it began with a segment stands apart, in likely_of and taken_back.
+    """
 
     def __init__(self) -> None:
+        self.likely_of: dict[tuple[int, int], list[tuple[object, ...]]] = {}
+        self.taken_back: list[tuple[object, ...]] = []
+        self._by: dict[tuple[int, int], str] = {}
         self.told: list[tuple[object, ...]] = []
         self.known_by: list[str] = []
         self.frames_of: dict[tuple[int, int], list[tuple[object, ...]]] = {}
@@ -127,11 +134,18 @@ class Heard:
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         for frame in frames:
             each = tuple(frame)[:5]
+            if self._by.get((conn_id, direction)) == BY_SEGMENT:
+                self.likely_of.setdefault((conn_id, direction), []).append(each)
+                continue
             self.frames_of.setdefault((conn_id, direction), []).append(each)
             self.told.append((frame.code, conn_id, direction))
 
     def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
         self.known_by.append(known_by)
+        self._by[conn_id, direction] = known_by
+
+    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
+        self.taken_back += self.likely_of.pop((conn_id, direction), [])
 
     def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
         self.told.append(("UNPARSED", conn_id, direction))

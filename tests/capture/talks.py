@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.following import CaptureFollowing
+from pulsar_doctor.wire.checksum import crc32c
 from pulsar_doctor.wire.framing import Cutter
 from tests.capture.packing import Heard, Talk
 from tests.tap.tapped import CONNECTED, PONG, command_frame, connect_frame, flow, frame, message
@@ -107,3 +108,25 @@ def is_part_of(some: Sequence[object], whole: Sequence[object]) -> bool:
 def accounted(following: CaptureFollowing) -> bool:
     totals = following.totals
     return totals.seen == totals.used + totals.skipped + sum(totals.lost.values())
+
+
+def checked(frame: bytes) -> bytes:
+    """A SEND or MESSAGE with the checksum that it should have."""
+    at = 8 + int.from_bytes(frame[4:8], "big")
+    return frame[: at + 2] + crc32c(frame[at + 6 :]).to_bytes(4, "big") + frame[at + 6 :]
+
+
+FAKE_FLOWS = [flow(1000 + number) for number in range(12)]
+
+
+def within_a_payload(fakes: list[bytes], ends_with: bytes, gap: float = 0.4) -> Talk:
+    """A SEND whose payload is these frames, each a segment of its own, and bytes of no frame."""
+    talk = Talk().open()
+    for way, data, _ in BEGINNING:
+        talk.say(way, data)
+    command = b"\x08\x06\x32\x04\x08\x01\x10\x01"
+    whole = checked(frame(command, b"\x0e\x01\0\0\0\1\0\0\0\0" + b"".join(fakes) + ends_with))
+    talk.say(TO_BROKER, whole[: len(whole) - len(b"".join(fakes)) - len(ends_with)])
+    for each in (*fakes, ends_with):
+        talk.say(TO_BROKER, each).wait(gap)
+    return talk

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from pulsar_doctor.wire.columns import COLUMNS, MISTAKEN, STATS, TIME, TO_BROKER, Row
+from pulsar_doctor.wire.columns import COLUMNS, MISTAKEN, RETRACTED, STATS, TIME, TO_BROKER, Row
 from pulsar_doctor.wording.printable import json_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -97,6 +97,10 @@ def _note(row: Row) -> str:
     if row.command == "GAP":
         lost = "an unknown number of" if row.dropped is None else str(row.dropped)
         notes.append(f"{lost} commands are missing")
+    if row.grade is not None:
+        notes.append(row.grade)
+    if row.command == RETRACTED:
+        notes.append(f"the rows of join {row.join} were no commands: {row.error_message}")
     if row.known_by == MISTAKEN:
         notes.append("taken back: this number was somebody else's")
     if row.starved_us is not None:
