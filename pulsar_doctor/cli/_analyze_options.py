@@ -23,6 +23,7 @@ class AnalyzeRequest:
     subscription: str | None
     since: datetime | float | None
     until: datetime | float | None
+    proven_only: bool
     bucket: float | None
     top: int
     save_dir: str | None

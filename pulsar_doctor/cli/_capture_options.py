@@ -10,7 +10,7 @@ from typing import Literal
 import click
 
 from pulsar_doctor.cli._capture_reading import PIPE
-from pulsar_doctor.cli._options import DURATION, SIZE, together
+from pulsar_doctor.cli._options import DURATION, SIZE, proven_only_option, together
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.addresses import shown
 
@@ -31,6 +31,7 @@ class CaptureRequest:
     ring_seconds: float | None
     max_bytes: int | None
     max_message_bytes: int
+    proven_only: bool
     changes: tuple[str, ...]
     output: Literal["table", "json"]
 
@@ -79,6 +80,7 @@ packet_options = together(
         show_default=True, help="The broker's maxMessageSize, for connections whose beginning is "
         "not in the capture; the others tell it.",
     ),
+    proven_only_option,
 )  # fmt: skip
 
 

@@ -307,6 +307,12 @@ trace_option = click.option(
 )  # fmt: skip
 
 
+proven_only_option = click.option(
+    "--proven-only", is_flag=True,
+    help="Of packets, leave out what is only likely: commands that a payload could look like.",
+)  # fmt: skip
+
+
 fail_on_option = click.option(
     "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]), default="stalled",
     show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, together
+from pulsar_doctor.cli._options import DURATION, proven_only_option, together
 from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class StallCheckRequest:
     internal_files: tuple[str, ...]
     at: str | None
     trace_dir: Path | None
+    proven_only: bool
     after: str | None
     changes: tuple[str, ...]
     skip: tuple[str, ...]
@@ -115,6 +116,7 @@ source_options = together(
         help="Judge what went over the wire, as `tap` or `consume` recorded it; with a TOPIC, "
         "or with --stats, together with what the broker tells.",
     ),
+    proven_only_option,
 )  # fmt: skip
 
 
@@ -125,6 +127,8 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         _refuse_of_a_broker(asked, "--stats" if asked.files else "--trace without a TOPIC")
     if trace and asked.watch:
         raise InputError("--watch asks a broker again and again, and a trace stays; leave one out")
+    if asked.proven_only and not trace:
+        raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
     if asked.at is not None and not asked.files:
         raise InputError("--at is the time of a file; it needs --stats")
     if asked.namespaces and asked.everything:

@@ -34,6 +34,7 @@ class TraceRequest:
     since: datetime | float | None
     until: datetime | float | None
     limit: int | None
+    proven_only: bool
     output: TraceOutput
 
     @property

@@ -19,6 +19,7 @@ from pulsar_doctor.cli._options import (
     DURATION,
     fail_on_option,
     output_option,
+    proven_only_option,
     say,
     taking,
     talk_options,
@@ -62,6 +63,7 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 @click.command(epilog=EPILOG)
 @click.argument("traces", metavar="DIR...", nargs=-1, required=True)
 @which_options
+@proven_only_option
 @click.option("--bucket", type=DURATION, help="Step of the timeline; default: one that fits.")
 @click.option(
     "--top", type=click.IntRange(min=1), default=10, show_default=True,
@@ -219,7 +221,9 @@ def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
 def _selection_of(asked: AnalyzeRequest) -> Selection:
     from pulsar_doctor.spark.selection import Selection
 
-    return Selection(asked.since, asked.until, asked.topic, asked.subscription)
+    return Selection(
+        asked.since, asked.until, asked.topic, asked.subscription, proven_only=asked.proven_only
+    )
 
 
 def _wish_of(asked: AnalyzeRequest, bucket_us: int | None) -> Wish:

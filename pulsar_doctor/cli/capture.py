@@ -71,12 +71,14 @@ def command(asked: CaptureRequest) -> int:
     nothing is written. Every subcommand that reads the trace of a tap reads this one.
 
     A connection that was there before the capture is read from where the beginning of a frame is
-    proven, after twice the largest message that a broker allows, or likely, after two silences of
-    its sender. Payloads may hold whole Pulsar frames, and a sender that pauses within one twice has
-    them taken for commands, so no verdict relies on what is only likely. Where packets are
-    missing the ledgers of that connection are not known from there on, which a row UNPARSED says,
-    until a consumer subscribes again or the broker tells; a hole within a payload harms nothing.
-    Frames that had to wait for proof have the time at which it came.
+    proven, after twice the largest message that a broker allows, or likely: three whole frames and
+    a second from the start of a segment, with the checksums that they should have, or two silences
+    of its sender. Payloads may hold whole Pulsar frames, so no verdict relies on what is only
+    likely, each row of it says so (grade, join), and it is taken back (RETRACTED) where something
+    contradicts it; --proven-only leaves it out. Where packets are missing the ledgers of that
+    connection are not known from there on, which a row UNPARSED says, until a consumer subscribes
+    again or the broker tells; a hole within a payload harms nothing. Frames that had to wait have
+    the time at which they could be told.
 
     What comes from a pipe or an interface is watched as in a tap: on a terminal each consumer is a
     line, and a verdict that changes is told once. --ring and --max-bytes keep the newest part
@@ -130,7 +132,7 @@ def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> Ru
     samples = None if not (asked.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
     running = RunningCapture(
         writer, asked.ports, asked.clients, asked.max_message_bytes,
-        samples=samples, whole_topics=bool(asked.topics),
+        samples=samples, whole_topics=bool(asked.topics), proven_only=asked.proven_only,
     )  # fmt: skip
     if samples is not None and asked.stats_files:
         from pulsar_doctor.broker.samples import read

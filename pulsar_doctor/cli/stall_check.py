@@ -216,7 +216,9 @@ def _trace(asked: StallCheckRequest) -> ReadTrace | None:
     from pulsar_doctor.checkup.recorded import read_trace
 
     folder = asked.trace_dir
-    return None if folder is None else read_trace(folder, say=say, say_more=say_more)
+    if folder is None:
+        return None
+    return read_trace(folder, say=say, say_more=say_more, proven_only=asked.proven_only)
 
 
 def _of_trace(trace: ReadTrace, judge: Judge, asked: StallCheckRequest) -> Checkup:

@@ -13,6 +13,7 @@ from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
     Suggesting,
     output_option,
+    proven_only_option,
     say,
     taking,
     talk_options,
@@ -51,6 +52,7 @@ def command() -> None:
 )  # fmt: skip
 @which_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+@proven_only_option
 @output_option("table", "jsonl", "json")
 @talk_options
 @taking(TraceRequest)
@@ -66,21 +68,22 @@ def show(asked: TraceRequest) -> None:
       pulsar-doctor trace show incident.ptrace --command FLOW --command ACK -o jsonl
       pulsar-doctor trace show incident.ptrace --since 2026-08-01T12:00:00Z --topic orders
     """
-    show_rows(_open(asked.folder), asked)
+    show_rows(_open(asked.folder, proven_only=asked.proven_only), asked)
 
 
 @command.command("summary")
 @folder_argument
+@proven_only_option
 @output_option("table", "json")
 @talk_options
-def summary(folder: Path, *, output: str) -> None:
+def summary(folder: Path, *, proven_only: bool, output: str) -> None:
     """Prints the consumers of a trace: queue, FLOWs, permits, times without permits, verdict.
 
     \b
     Example:
       pulsar-doctor trace summary incident.ptrace -o json | jq '.consumers[].available_permits'
     """
-    trace = _open(folder)
+    trace = _open(folder, proven_only=proven_only)
     timeline = trace.timeline()
     from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.trace.consumers import (
@@ -190,7 +193,7 @@ def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     return verdicts
 
 
-def _open(folder: Path) -> Trace:
+def _open(folder: Path, *, proven_only: bool = False) -> Trace:
     from pulsar_doctor.checkup.recorded import open_folder
 
-    return open_folder(folder, say)
+    return open_folder(folder, say, proven_only=proven_only)

@@ -242,7 +242,8 @@ def _segment(there: There, part: Part, told: Mapping[str, tuple[int, ...]]) -> S
     first_seq, last_seq, first_us, last_us = told[uri]
     assert there.meta is not None
     times = first_us, last_us
-    return Segment(uri, there.meta.trace_id, first_seq, last_seq, *times, there.folder)
+    captured = bool(there.meta.capture)
+    return Segment(uri, there.meta.trace_id, first_seq, last_seq, *times, there.folder, captured)
 
 
 # --- what Spark is asked ---

@@ -22,7 +22,7 @@ from pulsar_doctor.spark.aggregations import Tables
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
 from pulsar_doctor.spark.manifests import Manifest
 from pulsar_doctor.spark.paths import literally
-from pulsar_doctor.spark.reading import OPTIONS, SCHEMA
+from pulsar_doctor.spark.reading import OPTIONS, SCHEMA, counting
 from pulsar_doctor.spark.running import EXACT_EVENTS_MOST, STEPS, bucket_of
 from pulsar_doctor.spark.saving import files_of
 from pulsar_doctor.spark.segments import Segment
@@ -74,7 +74,8 @@ def incremental(
 ) -> Incremental:
     """What is to be read of a source, where so much is saved already."""
     exact = source.events <= EXACT_EVENTS_MOST
-    terms = f"{__version__} bucket={bucket_us} floor={floor_us} exact={exact:d}"
+    proven = " proven" * source.selection.proven_only
+    terms = f"{__version__}{proven} bucket={bucket_us} floor={floor_us} exact={exact:d}"
     by_trace = {
         name: list(segments)
         for name, segments in groupby(source.segments, key=lambda each: each.trace_id)
@@ -89,7 +90,8 @@ def incremental(
         rows = source.rows.limit(0)
     else:
         reader = source.rows.sparkSession.read.schema(SCHEMA).options(**OPTIONS)
-        rows = reader.parquet(*(literally(each.path) for each in segments))
+        read = reader.parquet(*(literally(each.path) for each in segments))
+        rows = counting(read, segments, source.selection)
     return Incremental(replace(source, rows=rows, segments=segments), saved, made_of, told)
 
 

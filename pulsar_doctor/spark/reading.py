@@ -169,12 +169,28 @@ def read_traces(
     def rows_of(segments: Sequence[Segment]) -> DataFrame:
         return rows_in([literally(each.path) for each in segments])
 
-    source = TraceSource(rows_of(kept), kept, notes, left_out, ends)
+    rows = rows_of(kept)
+    if any(each.captured for each in kept):
+        from pulsar_doctor.spark.graded import notes_on
+
+        with told_in_one_sentence("looking for what was taken back"):
+            notes += notes_on(rows)
+    counts = counting(rows, kept, selection)
+    source = TraceSource(counts, kept, notes, left_out, ends, selection=selection)
     if not selection.all:
         with told_in_one_sentence("looking for what is asked for"):
-            source = _selected(paths, replace(source, selection=selection, span=span), rows_of)
+            source = _selected(paths, replace(source, span=span), rows_of)
     notes += dict.fromkeys(each for each in source.not_judged if each not in notes)
     return source
+
+
+def counting(rows: DataFrame, segments: Sequence[Segment], selection: Selection) -> DataFrame:
+    """Of the rows of these segments those that count; see graded.py."""
+    if not any(each.captured for each in segments):
+        return rows
+    from pulsar_doctor.spark.graded import of_what_counts
+
+    return of_what_counts(rows, proven_only=selection.proven_only)
 
 
 def _selected(
@@ -339,6 +355,7 @@ def _of_trace(path: Path, trace: Trace, span: TimeSpan, told: Told) -> list[Segm
                 part.last_seq or 0,
                 *times[part.number],
                 str(path),
+                bool(trace.meta.capture),
             )
         )
     if segments:

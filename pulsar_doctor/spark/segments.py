@@ -10,7 +10,10 @@ from pulsar_doctor.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of rows. first_us, last_us: of its rows' `ts`, UTC. trace: the folder it is in."""
+    """One file of rows. first_us, last_us: of its rows' `ts`, UTC. trace: the folder it is in.
+
+    captured: whether it was made of packets, so that rows of it may be only likely.
+    """
 
     path: str
     trace_id: str
@@ -19,6 +22,7 @@ class Segment:
     first_us: int
     last_us: int
     trace: str
+    captured: bool = False
 
     @property
     def rows(self) -> int:

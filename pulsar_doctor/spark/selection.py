@@ -45,18 +45,20 @@ class TimeSpan:
 class Selection:
     """What is asked for; None: all. topic: all of its name, or its last part.
 
-    since, until: a moment, or seconds back from the end of what there is.
+    since, until: a moment, or seconds back from the end of what there is. proven_only: leave out
+    what is only likely of captures.
     """
 
     since: datetime | float | None = None
     until: datetime | float | None = None
     topic: str | None = None
     subscription: str | None = None
+    proven_only: bool = False
 
     @property
     def all(self) -> bool:
-        """Whether nothing is left out."""
-        return self == Selection()
+        """Whether no time and no name is left out."""
+        return self == Selection(proven_only=self.proven_only)
 
     @property
     def by_name(self) -> bool:
