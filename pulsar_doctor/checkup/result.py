@@ -57,7 +57,7 @@ class Tally:
     not_yet: int = 0
 
     def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
-        """1 where one of them fails; else 3 where something is not known, not read or not yet well; else 0."""
+        """1 where one fails; else 3 where one is not known, not read or not well yet; else 0."""
         return status.exit_code(
             self.counts,
             fail_on,

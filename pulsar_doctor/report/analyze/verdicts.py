@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from pulsar_doctor.checkup.result import STATUSES
-from pulsar_doctor.diagnosis.weighing import Status
+from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.analyze.tables import TRACE, WHERE
 from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.tables import TableColumn, View

@@ -60,7 +60,9 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     for topic in checkup.not_loaded:
         suite.case(topic, "(not loaded)", ("skipped", '<skipped message="no broker has it"/>'))
     if not (suite.counts["tests"] or wanted.accept_unknown):
-        suite.case(wanted.program, "(nothing)", ("errors", _element("error", "unknown", NOTHING_JUDGED)))
+        suite.case(
+            wanted.program, "(nothing)", ("errors", _element("error", "unknown", NOTHING_JUDGED))
+        )
     _write(suite, checkup, out, wanted)
 
 
