@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.fitted import Weights
-from pulsar_doctor.diagnosis.ranking import POSSIBLE, shares_of
+from pulsar_doctor.diagnosis.healthy import PROBLEM_AT_MOST
+from pulsar_doctor.diagnosis.ranking import shares_of
 
 from .fitting import Certainties
 from .state import State, best
@@ -32,21 +33,34 @@ def claims(weights: Weights, sure: Certainties, each: State) -> list[Claim]:
         Claim(sure.get(code, {}).get(raw, raw), right, "finding", right)
         for code, raw, right, _ in each.findings
     ]
+    if status_of(each, weights) == "healthy":
+        return [Claim(1.0, each.healthy, "healthy", each.healthy)]
     cases = [best(group, weights) for group in each.groups]
-    well = [Claim(1.0, each.healthy, "healthy", each.healthy)] if each.status == "healthy" else []
     if not cases:
-        return said or well
+        return said
     shares = shares_of([case.total for case in cases])
     roots = any(case.root for case in cases)
     ranked = [
         Claim(share, case.right, "suspect", case.root if roots else case.right)
-        for share, case, group in zip(shares, cases, each.groups, strict=False)
-        if not well or (share >= POSSIBLE and group[0] != HEALTHY)
+        for share, case in zip(shares, cases, strict=False)
     ]
-    if well:
-        return well + sorted(ranked, key=lambda claim: -claim.share)
     ranked.append(Claim(shares[-1], each.none_right, NONE_OF_THESE, each.none_right))
     return said + sorted(ranked, key=lambda claim: -claim.share)
+
+
+def status_of(each: State, weights: Weights) -> str:
+    """As the program says it: healthy only where no fact forbids it, and a problem is improbable.
+
+    Without any suspect nothing can be wrong.
+    """
+    if each.status != "healthy":
+        return each.status
+    shares = shares_of([best(group, weights).total for group in each.groups])
+    well = sum(
+        share for share, (code, _) in zip(shares, each.groups, strict=False) if code == HEALTHY
+    )
+    improbable = not each.groups or 1 - well <= PROBLEM_AT_MOST.default
+    return "healthy" if improbable and not each.forbidden else "unknown"
 
 
 def judged(states: Sequence[State], weights: Weights, sure: Certainties) -> None:
@@ -55,7 +69,7 @@ def judged(states: Sequence[State], weights: Weights, sure: Certainties) -> None
     numbers: list[Claim] = []
     firsts: list[Claim] = []
     for each in states:
-        said = claims(weights, sure, each)
+        said, status = claims(weights, sure, each), status_of(each, weights)
         told = [claim for claim in said if claim.kind != "healthy"]
         numbers += told
         firsts += told[:1]
@@ -66,15 +80,15 @@ def judged(states: Sequence[State], weights: Weights, sure: Certainties) -> None
             f"({each.kind})",
             "(all)",
             "(ill)" if each.ill else "(well)",
-            f"({each.status})",
+            f"({status})",
             *(f"truth: {code}" for code in each.truths),
         )
         for group in groups:
             table[group, "n"] += 1
             table[group, "first"] += bool(said) and said[0].right
             table[group, "three"] += any(claim.right for claim in said[:3])
-            table[group, "bare"] += each.status == "unknown" and not said
-            table[group, "unknown"] += each.status == "unknown"
+            table[group, "bare"] += status == "unknown" and not said
+            table[group, "unknown"] += status == "unknown"
             table[group, "false"] += each.status == "stalled" and each.healthy and not any(
                 right for *_, right, _ in each.findings
             )  # fmt: skip
@@ -85,10 +99,45 @@ def judged(states: Sequence[State], weights: Weights, sure: Certainties) -> None
         shares = "".join(f"{100 * table[group, name] / n:7.1f}%" for name in ("first", "three"))
         print(f"{group:30}{n:9,}{shares}{100 * table[group, 'unknown'] / n:8.1f}%"
               f"{table[group, 'bare']:6}{table[group, 'false']:6}")  # fmt: skip
+    green(states, weights)
     print("\nEverything that is said:")
     reliability(numbers)
     print("\nWhat is named first:")
     reliability(firsts)
+
+
+def green(states: Sequence[State], weights: Weights) -> None:
+    """How many healthy states are called so, and of how many that are called so that is wrong.
+
+    A state is healthy where nothing is wrong beside a single skipped message; one in which trouble
+    has just begun may be called either. Whole documents and fragments apart.
+    """
+    table: Counter[tuple[str, str]] = Counter()
+    for each in states:
+        status = status_of(each, weights)
+        part = "fragments" if each.asked in APART else "whole"
+        for group in (f"{part}, {each.kind}", f"{part} (all)", f"{each.asked}"):
+            called, well = status == "healthy", not each.ill
+            table[group, "well"] += well
+            table[group, "well called"] += well and called
+            table[group, "called"] += called
+            table[group, "wrong"] += called and not each.healthy
+            table[group, "sick"] += not each.healthy
+            table[group, "well unknown"] += well and status == "unknown"
+            table[group, "sick unknown"] += not each.healthy and status == "unknown"
+    head = ("healthy", " called", "unknown", "   sick", "unknown", "  green", "  wrong")
+    print(f"\n{'':30}{''.join(f'{name:>9}' for name in head)}")
+    for group in sorted({key[0] for key in table}):
+
+        def share(part: str, of: str, group: str = group) -> str:
+            return f"{100 * table[group, part] / max(1, table[group, of]):.1f}%"
+
+        print(
+            f"{group:30}{table[group, 'well']:9,}{share('well called', 'well'):>9}"
+            f"{share('well unknown', 'well'):>9}{table[group, 'sick']:9,}"
+            f"{share('sick unknown', 'sick'):>9}{table[group, 'called']:9,}"
+            f"{share('wrong', 'called'):>9}"
+        )
 
 
 def reliability(numbers: Sequence[Claim]) -> None:
@@ -119,8 +168,9 @@ def wrong(states: Sequence[State], weights: Weights) -> None:
     for each in states:
         said = claims(weights, {}, each)
         if said and not said[0].right:
-            named = each.findings[0][0] if each.findings else each.status
-            if each.status == "unknown" and not each.findings:
+            status = status_of(each, weights)
+            named = each.findings[0][0] if each.findings else status
+            if status == "unknown" and not each.findings:
                 cases = [(best(g, weights), g[0]) for g in each.groups]
                 named = f"? {max(cases, key=lambda c: c[0].total)[1]}"
             rights = sorted({g[0] for g in each.groups if any(case[0] for case in g[1])})

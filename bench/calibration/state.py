@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.fitted import Weights
+from pulsar_doctor.diagnosis.forbidding import forbidding
 from pulsar_doctor.diagnosis.ranking import cases_of, hidden_cases, total_of
-from pulsar_doctor.diagnosis.weighing import weighed_by
+from pulsar_doctor.diagnosis.weighing import hypotheses_of, weighed_by
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
+from tests.incidents.asking import LIMITS, RULES
 from tests.incidents.causes import Cause, is_right
 
 True_ = tuple[frozenset[Cause], frozenset[Cause]]  # every cause, and the roots
@@ -22,6 +23,8 @@ Group = tuple[str, list[tuple[bool, bool, Signs]]]  # code, [(right, root, signs
 class State:
     """One state, asked in one way. half: 0 fits, 1 judges. groups: what nothing excludes.
 
+    status: by the checks alone. forbidden: whether a fact forbids that it is called healthy.
+
     findings: code, grade, whether it is right, severity. A case is right where its cause is true,
     and root where it is not only what follows from another cause. truths: codes of the roots.
     """
@@ -30,6 +33,7 @@ class State:
     kind: str
     asked: str
     status: str
+    forbidden: bool
     healthy: bool
     ill: bool
     findings: Sequence[tuple[str, float, bool, str]]
@@ -54,11 +58,13 @@ def state(
         if f.severity != "info"
     ]
     groups: list[Group] = []
+    hypotheses, forbidden = hypotheses_of(RULES, seen.sources), False
     if said.status == "healthy":
-        left = hidden_cases(seen, HYPOTHESES, {finding.code for finding in said.findings})
+        left = hidden_cases(seen, hypotheses, {finding.code for finding in said.findings})
+        forbidden = any(forbidding(seen, LIMITS[HEALTHY]))
     else:
         asked_for = undecided or said.status == "unknown"
-        left = cases_of(seen, HYPOTHESES, undecided) if asked_for else []
+        left = cases_of(seen, hypotheses, undecided) if asked_for else []
     for group in left:
         code = group[0].of.code
         cases = []
@@ -72,7 +78,9 @@ def state(
     only = all(code in (HEALTHY, "ack-hole") for code, _ in every)
     truths = frozenset(code for code, _ in root or every)
     ill = not only
-    return State(half, kind, asked, said.status, healthy, ill, found, groups, not right, truths)
+    return State(
+        half, kind, asked, said.status, forbidden, healthy, ill, found, groups, not right, truths
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
-from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, Limits
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -82,8 +82,28 @@ def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         )
 
 
+def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """By the wire alone: consumers hold messages, have permits, and neither side moves.
+
+    A broker that has reached the subscription's limit of unacknowledged messages sends nothing
+    more, and neither the limit nor the backlog is on the wire.
+    """
+    if STATS in view.sources or view.type in SINGLE_ACTIVE:
+        return
+    within, held = limits[FIRST_ACK_WITHIN.name], sum(least(e.held) or 0 for e in view.served)
+    ready = [each.label for each in view.served if each.may_receive]
+    still = all(each.quiet_for(within) and not each.resting for each in view.served)
+    works = any(each.works for each in view.served)
+    if ready and still and not works and held > IN_HAND.default:
+        yield Unknown(
+            f"{held} messages are unacknowledged, and {ready[0]} has permits and was sent nothing "
+            f"for {duration(within)} or more: the subscription's limit is not on the wire"
+        )
+
+
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
     _never_acknowledged,
     _due_and_still,
+    _limit_not_on_the_wire,
 )

@@ -22,13 +22,18 @@ ANY_CONSUMER = {
     "one_blocked": ("flag_blocked",),
     "one_empty": ("empty_handed",),
 }
-EVERY_CONSUMER = {"all_lively": ("lively",), "all_work": ("works", "holds_nothing")}
+EVERY_CONSUMER = {
+    "all_lively": ("lively",),
+    "all_work": ("works", "holds_nothing"),
+    "all_acked": ("has_acked", "holds_nothing"),
+    "all_soon": ("has_permits", "flow_soon"),
+}
 
 HYPOTHESIS = Hypothesis(
     "it works, or waits for what comes",
     speaks_for=(
         NOTHING_FOUND, "delivers", "somebody_acks", "reads", "nothing_left", "somebody_ready",
-        "all_lively", "all_work", "rate_out", "read_waits",
+        "all_lively", "all_work", "all_acked", "all_soon", "rate_out", "read_waits",
     ),
     against=(
         "backlog_grows", "flag_all_blocked", "one_stuck", "one_blocked", "replay", "rate_redeliver",

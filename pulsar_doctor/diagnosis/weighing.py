@@ -31,7 +31,7 @@ from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.forbidding import forbidding
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
-from pulsar_doctor.diagnosis.healthy import PROBLEM_AT_MOST
+from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
 from pulsar_doctor.diagnosis.ranking import LIKELY, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
@@ -140,7 +140,7 @@ def _earned(
     view: SubscriptionView, found: Diagnosis, causes: Sequence[Cause], limits: CauseLimits
 ) -> Diagnosis:
     """Where no check finds or misses anything: healthy, unless a fact or the odds forbid it."""
-    hypotheses, own = hypotheses_of(causes), limits[HEALTHY]
+    hypotheses, own = hypotheses_of(causes, view.sources), limits[HEALTHY]
     odds = odds_of(view, hypotheses, {each.code for each in found.findings})
     by_odds = doubts_by_odds(odds.problem, own[PROBLEM_AT_MOST.name], odds.culprit)
     doubts = (*forbidding(view, own), *by_odds)
@@ -156,10 +156,24 @@ def _earned(
     )
 
 
-def hypotheses_of(causes: Iterable[Cause]) -> tuple[Hypothesis, ...]:
-    """What each of these causes is suspected by, and that nothing is wrong."""
-    own = (cause.hypothesis for cause in causes)
-    return (*(each for each in own if each is not None), HEALTHY_HYPOTHESIS)
+def hypotheses_of(
+    causes: Iterable[Cause], sources: frozenset[str] | None = None
+) -> tuple[Hypothesis, ...]:
+    """What each of these causes is suspected by, and that nothing is wrong.
+
+    Where no check finds or misses anything, that speaks against each cause whose check could be
+    made. sources: of the view; None: all there are.
+    """
+    return (
+        *(
+            replace(cause.hypothesis, against=(*cause.hypothesis.against, NOTHING_FOUND))
+            if sources is None or cause.needs & sources
+            else cause.hypothesis
+            for cause in causes
+            if cause.hypothesis is not None
+        ),
+        HEALTHY_HYPOTHESIS,
+    )
 
 
 def _advised(
