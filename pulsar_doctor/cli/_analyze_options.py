@@ -36,6 +36,7 @@ class AnalyzeRequest:
     strict: bool
     stall_floor: float
     fail_on: FailOn
+    accept_unknown: bool
     output: Literal["table", "json", "jsonl"]
 
 

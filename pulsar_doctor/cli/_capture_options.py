@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,6 +13,9 @@ from pulsar_doctor.cli._capture_reading import PIPE
 from pulsar_doctor.cli._options import DURATION, SIZE, proven_only_option, together
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.addresses import shown
+
+if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis.status import FailOn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class CaptureRequest:
     max_message_bytes: int
     proven_only: bool
     changes: tuple[str, ...]
+    fail_on: FailOn
     output: Literal["table", "json"]
 
     @property

@@ -20,6 +20,7 @@ from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.diagnosis.status import FailOn
 
     SecondsType = click.ParamType[float]  # generic since click 8.3, to the type checker only
     BytesType = click.ParamType[int]
@@ -313,11 +314,16 @@ proven_only_option = click.option(
 )  # fmt: skip
 
 
-fail_on_option = click.option(
-    "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]), default="stalled",
-    show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
-    "stall is likely, and nothing decides it.",
-)  # fmt: skip
+def fail_on_by_default(default: FailOn) -> Callable[[F], F]:
+    """Adds --fail-on with this default."""
+    return click.option(
+        "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]), default=default,
+        show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
+        "stall is likely, and nothing decides it.",
+    )  # fmt: skip
+
+
+fail_on_option = fail_on_by_default("stalled")
 
 
 accept_unknown_option = click.option(

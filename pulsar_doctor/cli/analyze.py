@@ -17,6 +17,8 @@ from pulsar_doctor.cli._analyze_options import (
 from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
     DURATION,
+    accept_unknown_option,
+    accepted,
     fail_on_option,
     output_option,
     proven_only_option,
@@ -81,6 +83,7 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 @removed_options
 @spark_options
 @fail_on_option
+@accept_unknown_option
 @output_option("table", "json", "jsonl")
 @talk_options
 @taking(AnalyzeRequest)
@@ -205,7 +208,7 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
         _print_answer(made, asked)
         return LEFT_OUT_CODE if source.left_out else 0
     _print(made, asked)
-    return made.exit_code(asked.fail_on) or (LEFT_OUT_CODE if made.left_out else 0)
+    return _code(made, asked)
 
 
 def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
@@ -278,3 +281,9 @@ def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
         console_on(stdout()).print(answer_table(answer))
     if answer.more:
         say(f"pulsar-doctor: the first {len(answer.rows):,} rows; there are more")
+
+
+def _code(analysis: Analysis, asked: AnalyzeRequest) -> int:
+    accepted(analysis.undecided, accept=asked.accept_unknown)
+    code = analysis.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)
+    return code or (LEFT_OUT_CODE if analysis.left_out else 0)

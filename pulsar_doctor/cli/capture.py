@@ -14,6 +14,7 @@ from pulsar_doctor.cli._capture_reading import PIPE, source_of
 from pulsar_doctor.cli._capture_watching import handlers_of, idle_of, obeying, watching_of
 from pulsar_doctor.cli._options import (
     connection_options,
+    fail_on_by_default,
     output_option,
     ring_options,
     say,
@@ -42,8 +43,9 @@ Examples:
   pulsar-doctor stall-check --trace incident.ptrace
 
 \b
-Exit codes: 0 a trace was made; 2 wrong usage, or a capture that cannot be read; 3 nothing in it
-could be read as Pulsar, or the trace could not be written; 130 interrupted.
+Exit codes: 0 a trace was made; 1 with --fail-on, a verdict is as bad as that; 2 wrong usage, or a
+capture that cannot be read; 3 nothing in it could be read as Pulsar, the trace could not be
+written, or with --fail-on a verdict is unknown; 130 interrupted.
 """
 
 
@@ -56,6 +58,7 @@ could be read as Pulsar, or the trace could not be written; 130 interrupted.
 )  # fmt: skip
 @ring_options
 @set_option
+@fail_on_by_default("never")
 @output_option("table", "json")
 @connection_options
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
@@ -168,8 +171,11 @@ def _check(asked: CaptureRequest) -> None:
         )
     if PIPE in asked.files and len(asked.files) > 1:
         raise InputError("`-` is a pipe, and is read alone: give either it or files")
-    if asked.changes and not asked.is_live:
-        raise InputError("--set is for what is judged while it passes; `stall-check` takes it, too")
+    if asked.changes and not asked.is_live and asked.fail_on == "never":
+        raise InputError(
+            "--set is for what is judged while it passes, or with --fail-on; `stall-check` takes "
+            "it, too"
+        )
     if asked.changes:
         from pulsar_doctor.diagnosis.causes import load
         from pulsar_doctor.diagnosis.limits import limits_of
@@ -234,4 +240,19 @@ def _report(
             f"nothing in it could be read as Pulsar, of {following.totals.connections} connections "
             f"to port {ports}; --port says where brokers listen"
         )
-    return 0
+    return 0 if asked.fail_on == "never" else _judged(asked)
+
+
+def _judged(asked: CaptureRequest) -> int:
+    """The code of the verdicts on the trace, which are told on stderr."""
+    from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.recorded import of_trace, read_trace
+    from pulsar_doctor.diagnosis.causes import load
+    from pulsar_doctor.diagnosis.limits import limits_of
+    from pulsar_doctor.diagnosis.short_form import in_short, key_of, place
+
+    read = read_trace(asked.trace_dir, say=say, say_more=say)
+    checkup = of_trace(read, (), Judge(load(), limits_of(load(), asked.changes)))
+    for diagnosis in checkup.examined():
+        warn(f"{place(key_of(diagnosis))}: {in_short(diagnosis)}")
+    return checkup.tally.exit_code(asked.fail_on)

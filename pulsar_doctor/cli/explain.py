@@ -38,9 +38,13 @@ def command(code: str | None, *, output: str) -> None:
     pulsar-doctor explain permits-exhausted
     pulsar-doctor stall-check --trace DIR --set permits-exhausted.refill_wait=2m
     """
+    from pulsar_doctor.diagnosis import healthy
     from pulsar_doctor.diagnosis.causes import load, named
 
-    causes = named([code]) if code else load()
+    if code == healthy.STATUS.code:
+        causes = [healthy.STATUS]
+    else:
+        causes = named([code]) if code else [*load(), healthy.STATUS]
     if output == "json":
         tell_json({"schema": SCHEMA, "rules": [_rule(cause) for cause in causes]})
         return
@@ -65,7 +69,7 @@ def _title(cause: Cause) -> str:
     return cause.text.strip().partition("\n")[0]
 
 
-def _overview(causes: tuple[Cause, ...] | list[Cause]) -> Iterator[str]:
+def _overview(causes: list[Cause]) -> Iterator[str]:
     for cause in causes:
         yield cause.code
         yield f"  {_title(cause)}"

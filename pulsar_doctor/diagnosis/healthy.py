@@ -1,10 +1,26 @@
-"""What healthy means: the hypothesis that nothing is wrong, and what has to be so to say it."""
+"""Healthy: nothing that was seen speaks of a problem, and enough was seen to say so.
+
+No check finds a cause or is undecided, no fact forbids it, and by the odds a problem is improbable:
+at most `problem_at_most`, a measured share (see what a percentage means). Otherwise the status is
+unknown, and the likeliest cause is named. These facts forbid it whatever the odds:
+- a consumer has held messages for `first_ack_within` or longer and has never acknowledged any, or
+  ended so. It may work on its first messages, or acknowledge at checkpoints that lie further apart:
+  then set it to the time between two checkpoints, and some more;
+- entries could be sent (they are not delayed, and no transaction is open), a consumer has permits,
+  and nothing moved within the window;
+- messages wait, and the consumers of the subscription are not reported;
+- in a trace alone: consumers hold many messages, have permits and are sent nothing, as if the
+  subscription had reached its limit of unacknowledged messages, which is not on the wire.
+Where nothing needs to move, all is consumed or nobody promised to consume it, nothing forbids it.
+That a check was left out with --skip earns nothing.
+"""
 
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
-from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Threshold
+from pulsar_doctor.evidence.measures import STATS, WIRE
 
 PROBLEM_AT_MOST = Threshold(
     "problem_at_most", 0.1, "share", "a problem that is more probable than this forbids healthy"
@@ -43,3 +59,13 @@ HYPOTHESIS = Hypothesis(
     confirmed="if messages go out or acknowledgements come, nothing is wrong",
     code=HEALTHY,
 )  # fmt: skip
+
+# As `explain` shows it, like a cause.
+STATUS = Cause(
+    HEALTHY,
+    __doc__ or "",
+    lambda view, limits: iter(()),
+    frozenset({STATS, WIRE}),
+    THRESHOLDS,
+    hypothesis=HYPOTHESIS,
+)

@@ -106,14 +106,21 @@ class Analysis:
     def _severities(self) -> set[str | None]:
         return {row["severity"] for row in self.stalls}
 
-    def exit_code(self, fail_on: FailOn) -> int:
+    def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
         """1 where a verdict is as bad as that; else 3 where something is not decided; else 0.
 
-        Not decided is also what is over and was as bad.
+        Not decided is also what is over and was as bad. accept_unknown: what is not decided counts
+        as healthy.
         """
-        code = exit_code((each.diagnosis for each in self.verdicts), fail_on)
+        judged = (each.diagnosis for each in self.verdicts)
+        code = exit_code(judged, fail_on, accept_unknown=accept_unknown)
         in_doubt = self.status == "unknown" or self._severities & FAILS[fail_on]
-        return code or (DoctorError.exit_code if in_doubt else 0)
+        return code or (DoctorError.exit_code if in_doubt and not accept_unknown else 0)
+
+    @property
+    def undecided(self) -> int:
+        """How many subscriptions nobody could decide on."""
+        return sum(each.diagnosis.status == "unknown" for each in self.verdicts)
 
 
 def moment(us: int | None) -> datetime | None:
