@@ -1,0 +1,44 @@
+"""The status of a verdict: what may be called healthy, and what forbids it (healthy.yaml)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from tests.causes.test_rules import views_of
+
+CASES = yaml.safe_load(Path(__file__).with_name("healthy.yaml").read_text("utf-8"))
+
+
+FORBIDDEN = [case for case in CASES if "says" in case]
+
+
+def judged(case: dict[str, Any], causes: Sequence[Cause]) -> dict[str, Diagnosis]:
+    limits = limits_of(load(), case.get("set", ()))
+    return {source: diagnose(view, causes, limits) for source, view in views_of(case).items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_what_may_be_called_healthy(case: dict[str, Any]) -> None:
+    for source, said in judged(case, load()).items():
+        if case["status"] == "not healthy":
+            assert said.status != "healthy", source
+        else:
+            assert said.status == case["status"], (source, said.not_told, said.findings)
+
+
+@pytest.mark.parametrize("case", FORBIDDEN, ids=lambda case: case["name"])
+def test_a_fact_forbids_it_though_every_check_is_left_out(case: dict[str, Any]) -> None:
+    for source, said in judged(case, ()).items():
+        assert said.status == "unknown", source
+        reasons = [unknown.reason for unknown in said.unknown]
+        assert any(case["says"] in reason for reason in reasons), (source, reasons)
+        assert said.not_told[0] == f"healthy: {reasons[0]}"
