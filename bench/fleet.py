@@ -28,7 +28,7 @@ TITLES = (
 
 
 @contextmanager
-def cluster(subscriptions: int, suspects: int) -> Iterator[dict[str, Any]]:
+def cluster(subscriptions: int, suspects: int, holding: float) -> Iterator[dict[str, Any]]:
     """A replayed cluster; what it says of itself."""
     script = Path(__file__).with_name("replayed_cluster.py")
     command = [
@@ -36,6 +36,7 @@ def cluster(subscriptions: int, suspects: int) -> Iterator[dict[str, Any]]:
         str(script),
         f"--subscriptions={subscriptions}",
         f"--suspects={suspects}",
+        f"--holding={holding}",
     ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
@@ -52,9 +53,11 @@ def asked_of(there: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
-def measure(subscriptions: int, suspects: int, output: str, window: str) -> list[str]:
+def measure(
+    subscriptions: int, suspects: int, output: str, window: str, holding: float
+) -> list[str]:
     """One row of the table; what else is worth to be known goes to stderr."""
-    with cluster(subscriptions, suspects) as there:
+    with cluster(subscriptions, suspects, holding) as there:
         url = f"http://127.0.0.1:{there['ports'][0]}"
         arguments = ("stall-check", "--all", "-o", output, "--window", window, "--admin-url", url)
         run = doctor(*arguments)
@@ -76,6 +79,7 @@ def found(run: Run, output: str) -> str:
     status = Counter(each["status"] for each in document["subscriptions"])
     codes = Counter(f["code"] for each in document["subscriptions"] for f in each["findings"])
     rest = {name: len(document[name]) for name in ("not_loaded", "unreachable")}
+    rest |= {name: document.get(name) for name in ("topics_read_once", "topics_watched")}
     return f"  {dict(status)} {dict(codes)} {rest}"
 
 
@@ -91,12 +95,16 @@ def main() -> None:
         "(default %(default)s)",
     )  # fmt: skip
     parser.add_argument("--window", default="10s", help="as of stall-check (default %(default)s)")
+    parser.add_argument(
+        "--holding", type=float, default=0.0,
+        help="share of the other topics whose consumers hold messages (default %(default)s)",
+    )  # fmt: skip
     asked = parser.parse_args()
     doctor("stall-check", "nosuch", "--admin-url", "http://127.0.0.1:1")  # for its byte code
     rows = [list(TITLES)]
     for run in asked.runs.split(","):
         subscriptions, suspects, output = f"{run}:json".split(":")[:3]
-        rows.append(measure(int(subscriptions), int(suspects), output, asked.window))
+        rows.append(measure(int(subscriptions), int(suspects), output, asked.window, asked.holding))
     print(table(rows))
 
 

@@ -3,8 +3,9 @@
 Two brokers, each a port of the loopback and the owner of half of the topics; it sends questions for
 the other's topics there, as brokers do. Most topics are quiet. The suspects answer with recordings
 of a real broker (tests/stats), aged so that they have stood still for ten minutes; only the clock
-of the answers moves, so nothing else ever does. Every twentieth topic is loaded by no broker: to
-ask for its stats would load it, which is refused and counted.
+of the answers moves, so nothing else ever does. Others may hold messages and acknowledge them all
+the time. Every twentieth topic is loaded by no broker: to ask for its stats would load it, which is
+refused and counted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ AGE_MS = 600_000
 NAMESPACES = tuple(f"tenant-{t}/space-{n}" for t in range(4) for n in range(5))
 PARTITIONS = 10
 PIECE_BYTES = 1 << 14
-CONFIGURATION = {"managedLedgerMaxUnackedRangesToPersist": "10000"}
+CONFIGURATION = {
+    "managedLedgerMaxUnackedRangesToPersist": "10000",
+    "exposeTopicLevelMetricsInPrometheus": "true",
+    "metricsBufferResponse": "false",
+}
+METRICS = 95  # lines of a loaded topic with one subscription, 4.0.8
+HELD, PACE = 20, 50.0  # messages, messages a second
 # What a real broker (4.0.8) writes in broker-stats for what is idle.
 QUIET_CONSUMER = {
     "address": "/10.0.0.7:41312",
@@ -69,7 +76,10 @@ QUIET = {
 
 @dataclass(slots=True)
 class Topic:
-    """One topic or partition. recording: number of its recording, None: it is quiet."""
+    """One topic or partition. recording: number of its recording, None: it has none.
+
+    holding: its consumers hold messages and acknowledge them.
+    """
 
     namespace: str
     local: str
@@ -77,6 +87,7 @@ class Topic:
     subscriptions: int
     recording: int | None = None
     loaded: bool = True
+    holding: bool = False
 
     @property
     def full(self) -> str:
@@ -121,8 +132,11 @@ def recording(name: str, now_ms: int) -> tuple[list[bytes], bytes]:
     return bodies, json.dumps(aged(samples[-1]["internal"], by_ms)).encode()
 
 
-def topics(subscriptions: int, suspects: int) -> Iterator[Topic]:
-    """Topics with one to four subscriptions; suspects with one, spread evenly."""
+def topics(subscriptions: int, suspects: int, holding: float) -> Iterator[Topic]:
+    """Topics with one to four subscriptions; suspects with one, spread evenly.
+
+    holding: the share of the other topics on which consumers hold messages.
+    """
     every = subscriptions // suspects if suspects else sys.maxsize
     made, number, due = 0, 0, 0
     while made < subscriptions:
@@ -139,6 +153,7 @@ def topics(subscriptions: int, suspects: int) -> Iterator[Topic]:
             subscriptions=count,
             recording=(due // every) % len(STUCK) if suspect else None,
             loaded=suspect or number % 20 != 19,
+            holding=not suspect and int((number + 1) * holding) > int(number * holding),
         )
         due += every if suspect else 0
         made, number = made + count, number + 1
@@ -171,9 +186,42 @@ def _in_short(cluster: Cluster, topic: Topic) -> bytes:
         f"subscription-{number}": QUIET | {"consumers": [QUIET_CONSUMER] * (number % 3)}
         for number in range(topic.subscriptions)
     }
+    if topic.holding:
+        told = QUIET | {"msgBacklog": HELD, "unackedMessages": HELD, "messageAckRate": PACE}
+        held = QUIET_CONSUMER | {"unackedMessages": HELD, "messageAckRate": PACE}
+        subscriptions = {name: told | {"consumers": [held]} for name in subscriptions}
     return json.dumps(
         {"publishers": [], "subscriptions": subscriptions, "msgInCount": 0, "storageSize": 0}
     ).encode()
+
+
+def moving(topic: Topic) -> bytes:
+    """The stats of a topic whose consumers have just acknowledged, as of this moment."""
+    now = time.time()
+    sent, now_ms = int(PACE * (now % 100_000)), int(now * 1000)
+    times = ("lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp")
+    moved = {
+        **dict.fromkeys(times, now_ms), "msgOutCounter": sent, "unackedMessages": HELD,
+        "messageAckRate": PACE, "msgRateOut": PACE,
+    }  # fmt: skip
+    told = QUIET | moved | {
+        "msgBacklog": HELD, "lastMarkDeleteAdvancedTimestamp": now_ms, "isDurable": True,
+        "consumers": [QUIET_CONSUMER | moved], "nonContiguousDeletedMessagesRanges": 0,
+    }  # fmt: skip
+    subscriptions = {f"subscription-{number}": told for number in range(topic.subscriptions)}
+    return json.dumps({"publishers": [], "subscriptions": subscriptions}).encode()
+
+
+def metrics_of(cluster: Cluster, broker: int) -> Iterator[bytes]:
+    """The metrics of one broker, as long as those of a real one."""
+    loaded = [t for t in cluster.topics.values() if t.broker == broker and t.loaded]
+    for number in range(METRICS):
+        name = (
+            "pulsar_subscriptions_count" if number == METRICS // 2 else f"pulsar_made_up_{number}"
+        )
+        for topic in loaded:
+            labels = f'cluster="standalone",namespace="{topic.namespace}",topic="{topic.full}"'
+            yield f"{name}{{{labels}}} 0\n".encode()
 
 
 def answer(cluster: Cluster, broker: int, path: str) -> tuple[int, bytes | Iterator[bytes], str]:
@@ -182,6 +230,9 @@ def answer(cluster: Cluster, broker: int, path: str) -> tuple[int, bytes | Itera
     if path == "/asked":
         told = {"asked": cluster.asked, "refused": cluster.refused}
         return 200, json.dumps(told).encode(), ""
+    if path == "/metrics/":
+        cluster.asked["metrics"] += 1
+        return 200, metrics_of(cluster, broker), ""
     kind = parts[4] if len(parts) == 5 and parts[0] == "persistent" else ""
     kind = kind or "/".join(parts[:2] if parts[0] in ("broker-stats", "brokers") else parts[:1])
     cluster.asked["topic lists" if kind in ("persistent", "non-persistent") else kind] += 1
@@ -203,6 +254,8 @@ def of_topic(cluster: Cluster, broker: int, path: str, kind: str) -> tuple[int, 
         return 500, b'{"reason":"this would load the topic"}', ""
     if topic.broker != broker:
         return 307, b"", f"http://127.0.0.1:{cluster.ports[topic.broker]}{path}"
+    if topic.holding and kind == "stats":
+        return 200, moving(topic), ""
     bodies, internal = cluster.recordings[topic.recording or 0]
     return 200, internal if kind == "internalStats" else bodies[-1], ""
 
@@ -260,10 +313,10 @@ async def stream(pieces: Iterator[bytes], writer: asyncio.StreamWriter) -> None:
     writer.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(gathered), gathered))
 
 
-async def play(subscriptions: int, suspects: int) -> None:
+async def play(subscriptions: int, suspects: int, holding: float) -> None:
     """Says its two ports in one line, and serves until stdin is closed."""
     now_ms = int(time.time() * 1000)
-    all_topics = {topic.full: topic for topic in topics(subscriptions, suspects)}
+    all_topics = {topic.full: topic for topic in topics(subscriptions, suspects, holding)}
     cluster = Cluster(all_topics, [recording(name, now_ms) for name in STUCK])
     for broker in range(2):
         server = await asyncio.start_server(partial(serve, cluster, broker), "127.0.0.1", 0)
@@ -278,5 +331,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--subscriptions", type=int, default=10_000)
     parser.add_argument("--suspects", type=int, default=100)
+    parser.add_argument("--holding", type=float, default=0.0)
     asked = parser.parse_args()
-    asyncio.run(play(asked.subscriptions, asked.suspects))
+    asyncio.run(play(asked.subscriptions, asked.suspects, asked.holding))

@@ -1,39 +1,28 @@
-"""Verdicts on a live broker: topics by name over one window, or a whole fleet, one by one.
-
-A fleet's verdicts are handed out as they come, so that ten thousand subscriptions need no more
-memory than one wave of those that look suspicious.
-"""
+"""Verdicts on a live broker: topics by name over one window, and how a live broker is asked."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, aclosing, nullcontext
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pulsar_doctor.broker.admin import Admin, topic_name
-from pulsar_doctor.broker.admin.topics import namespace_path
-from pulsar_doctor.broker.fleet import Fleet, Scope
 from pulsar_doctor.broker.samples import Recorder, StatsAnswer
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.deciding import Deciding, Patience, Stopping
 from pulsar_doctor.checkup.identity import identified
-from pulsar_doctor.checkup.judge import Judge, Triage, full
+from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
 from pulsar_doctor.checkup.result import Checkup, Cluster, Source
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
 Result = TypeVar("Result")
-
-AT_ONCE = 256  # verdicts of a fleet: to enter the event loop takes as long as to judge
-REST = "(the rest)"  # of a fleet, in place of a topic's name
 
 Say = Callable[[str], None]
 
@@ -81,7 +70,7 @@ class LiveRequest:
 
 
 @dataclass(slots=True)
-class Read:
+class CountedReadings:
     """Counts readings on their way to be kept. Changes in place."""
 
     keep: Callable[[StatsAnswer], None] | None
@@ -108,7 +97,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(request.save)) if request.save else None
         stack.callback(request.no_more_progress)
-        read = Read(recorder.add if recorder else None)
+        read = CountedReadings(recorder.add if recorder else None)
         watch, stopping = Watch(read, judge.is_decided, request.of_samples), Stopping(read.nothing)
         sampled, decided, cluster = _run(_sample(admin, topics, request, judge, watch, stopping))
         if recorder:
@@ -118,7 +107,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
         sampled = replace(sampled, windows=tuple(map(request.kept.window, sampled.windows)))
     for note in sampled.notes:
         request.say(note)
-    _say_missing(judge.missing(sampled.windows), request, alone=not sampled.unread)
+    say_missing(judge.missing(sampled.windows), request, alone=not sampled.unread)
     checkup = _checkup(sampled, decided or list(_verdicts(sampled, judge)), judge)
     checkup.cluster = cluster
     checkup.stopped = stopping.asked
@@ -129,66 +118,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     return checkup
 
 
-def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:
-    """The verdicts on whole namespaces, as they come; what could not be read is told by the end.
-
-    Raises DoctorError where nothing can be known of the cluster, or where all could be read and no
-    topic has the subscription that is asked for. InputError for what is no namespace.
-    """
-    _ = [namespace_path(each) for each in scope.namespaces]
-    checkup = Checkup("broker", ())
-    diagnoses = _of_fleet(request, scope, judge, checkup)
-    first = list(islice(diagnoses, 1))  # what is refused is refused before a report begins
-    checkup.diagnoses = chain(first, _to_the_end(diagnoses, checkup)) if first else []
-    return checkup
-
-
-def _of_fleet(
-    request: LiveRequest, scope: Scope, judge: Judge, checkup: Checkup
-) -> Iterator[Diagnosis]:
-    found, admin = False, request.admin()  # wrong credentials are told before a file is replaced
-    with ExitStack() as stack:
-        recorder = stack.enter_context(Recorder(request.save)) if request.save else None
-        stack.callback(request.no_more_progress)
-        triage, keep = (
-            Triage(judge, request.plan.window_seconds),
-            recorder.add if recorder else None,
-        )
-        stopping = Stopping()
-        until = nullcontext if request.kept is not None else stopping.window
-        fleet = Fleet(
-            admin, scope, triage.needs_no_watching, request.plan, until, keep, request.progress
-        )
-        for diagnosis in _out_of_the_loop(
-            _judged(fleet, triage, recorder, checkup, request, stopping)
-        ):
-            found = True
-            yield diagnosis
-    for note in fleet.notes:
-        request.say(note)
-    checkup.stopped = fleet.stopped and request.decide_seconds is None
-    checkup.not_loaded += fleet.not_loaded
-    checkup.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
-    if judge.subscription is not None and not found:
-        _say_missing(_nowhere(judge.subscription, fleet), request, alone=not fleet.unread)
-
-
-def _nowhere(subscription: str, fleet: Fleet) -> str:
-    asleep = len(fleet.not_loaded)
-    not_read = f"; {asleep} that no broker has loaded were not read (see --load-topics)"
-    missing = f"no topic that was read has a subscription {subscription!r}"
-    return missing + not_read if asleep else missing
-
-
-def _to_the_end(diagnoses: Iterator[Diagnosis], checkup: Checkup) -> Iterator[Diagnosis]:
-    """The verdicts; what fails on the way is told in the report, which must come to its end."""
-    try:
-        yield from diagnoses
-    except DoctorError as error:
-        checkup.unreachable.append((REST, str(error)))
-
-
-def _say_missing(missing: str | None, request: LiveRequest, *, alone: bool) -> None:
+def say_missing(missing: str | None, request: LiveRequest, *, alone: bool) -> None:
     """Raises DoctorError with it where that is all there is to say.
 
     alone: nothing was unreadable; otherwise what could not be read may have the subscription.
@@ -197,83 +127,6 @@ def _say_missing(missing: str | None, request: LiveRequest, *, alone: bool) -> N
         raise DoctorError(missing)
     if missing:
         request.say(missing)
-
-
-async def _judged(
-    fleet: Fleet,
-    triage: Triage,
-    recorder: Recorder | None,
-    checkup: Checkup,
-    request: LiveRequest,
-    stopping: Stopping,
-) -> AsyncGenerator[Diagnosis, None]:
-    async with (
-        fleet.admin,
-        identified(fleet.admin) as identify,
-        aclosing(fleet.windows()) as windows,
-    ):
-        watch = Watch(fleet.keep, progress=request.of_samples)
-        deciding = request.decide_seconds and _deciding(request, fleet.admin, triage.judge, watch)
-        if deciding:
-            deciding.stopping = stopping
-        async for window in windows:
-            if checkup.cluster is None:
-                checkup.cluster = await identify()  # each line of a report may name it
-            if recorder:
-                recorder.limits(full(window), window.limits)
-            if request.kept is not None and _is_watched(window, request.plan):
-                window = request.kept.window(window)  # noqa: PLW2901
-            verdicts = triage.verdicts(window)
-            if deciding and any(each.status == "unknown" for each in verdicts):
-                deciding.windows.append(window)
-                continue
-            checkup.took(window.window)
-            for diagnosis in verdicts:
-                yield replace(diagnosis, looks=()) if deciding else diagnosis
-        if deciding and deciding.windows:
-            await deciding.run()
-            for diagnosis in deciding.verdicts():
-                yield diagnosis
-            for window in deciding.windows:
-                checkup.took(window.window)
-        checkup.cluster = await identify()
-
-
-def _is_watched(window: TopicWindow, plan: SamplingPlan) -> bool:
-    """Whether its samples are those of the plan: it was not looked at once and left at that."""
-    samples = window.window.samples
-    return samples[-1].taken_ms is not None and len(samples) >= min(plan.samples, 2)
-
-
-def _out_of_the_loop(coming: AsyncGenerator[Diagnosis, None]) -> Iterator[Diagnosis]:
-    """What an event loop gives, outside of it; Ctrl-C ends both."""
-    with asyncio.Runner() as runner:
-        try:
-            error: DoctorError | None = None
-            while error is None:
-                some, error = runner.run(_some(coming))
-                yield from some
-                if not some:
-                    break
-        finally:
-            runner.run(coming.aclose())
-    if error is not None:
-        raise error
-
-
-async def _some(
-    coming: AsyncIterator[Diagnosis],
-) -> tuple[list[Diagnosis], DoctorError | None]:
-    """The next few, none at the end; and what came instead of another one."""
-    some: list[Diagnosis] = []
-    try:
-        async for diagnosis in coming:
-            some.append(diagnosis)
-            if len(some) == AT_ONCE:
-                break
-    except DoctorError as error:
-        return some, error
-    return some, None
 
 
 def _run(work: Coroutine[None, None, Result]) -> Result:
@@ -304,7 +157,7 @@ async def _sample(
         if request.decide_seconds is None:
             sampled = await _until_stopped(admin, topics, request, watch, stopping)
             return sampled, [], await identify()
-        deciding = _deciding(request, admin, judge, watch)
+        deciding = deciding_of(request, admin, judge, watch)
         with deciding.stopping.window() as enough:
             watch = replace(watch, enough=enough)
             sampled = await sample_named(admin, topics, request.plan, watch)
@@ -324,7 +177,7 @@ async def _until_stopped(
         return await sample_named(admin, topics, request.plan, replace(watch, enough=enough))
 
 
-def _deciding(request: LiveRequest, admin: Admin, judge: Judge, watch: Watch) -> Deciding:
+def deciding_of(request: LiveRequest, admin: Admin, judge: Judge, watch: Watch) -> Deciding:
     assert request.decide_seconds is not None
     patience = Patience(request.decide_seconds, request.say, watch.progress, watch.keep)
     began = asyncio.get_running_loop().time()

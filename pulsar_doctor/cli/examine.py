@@ -232,7 +232,8 @@ def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: 
 def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: ExamineRequest) -> Checkup:
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.checkup.live import LiveRequest, of_fleet, of_topics
+    from pulsar_doctor.checkup.live import LiveRequest, of_topics
+    from pulsar_doctor.checkup.namespaces import of_fleet
     from pulsar_doctor.report.progress import ProgressBar
 
     plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)

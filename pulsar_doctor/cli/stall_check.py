@@ -275,7 +275,8 @@ def _of_broker(
 ) -> Checkup:
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.checkup.live import LiveRequest, of_fleet, of_topics
+    from pulsar_doctor.checkup.live import LiveRequest, of_topics
+    from pulsar_doctor.checkup.namespaces import of_fleet
     from pulsar_doctor.report.progress import ProgressBar
 
     tell, progress = talk or (say, None)

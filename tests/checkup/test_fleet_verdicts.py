@@ -12,7 +12,8 @@ from pulsar_doctor.broker.fleet import Scope
 from pulsar_doctor.broker.sampling import SamplingPlan
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.checkup.judge import Judge
-from pulsar_doctor.checkup.live import AT_ONCE, LiveRequest, of_fleet
+from pulsar_doctor.checkup.live import LiveRequest
+from pulsar_doctor.checkup.namespaces import AT_ONCE, of_fleet
 from pulsar_doctor.diagnosis.answers import Answers
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.thresholds import Limits
