@@ -19,6 +19,7 @@ from pulsar_doctor.broker.samples.indented import INDENTED
 from pulsar_doctor.broker.samples.mending import (
     COMMAS,
     COMMENTS,
+    CONSUMERS,
     CUT,
     ELISIONS,
     NO_COMMA,
@@ -36,6 +37,8 @@ from pulsar_doctor.broker.samples.pasted import (
     SPACES,
     document_in,
 )
+from pulsar_doctor.broker.samples.tabular import TABULAR
+from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.errors import InputError
 
 WORKER = {"consumerName": "w-1", "availablePermits": 7, "unackedMessages": 3, "address": None}
@@ -514,7 +517,9 @@ def test_a_document_that_may_lack_subscriptions_is_called_incomplete(
     assert found.incomplete == (() if why is None else (f"{name} {why}",))
 
 
-@pytest.mark.parametrize("sign", ["[0m", "1\n", "{'", "“”", "\x1b[", "topic ", "Date: x\n"])
+@pytest.mark.parametrize(
+    "sign", ["[0m", "1\n", "consumers\t\n0\t\n", "{'", "“”", "\x1b[", "topic ", "Date: x\n"]
+)
 def test_reading_takes_no_longer_than_the_text_is_long(sign: str) -> None:
     def seconds(text: str) -> float:
         began = time.process_time()
@@ -523,3 +528,68 @@ def test_reading_takes_no_longer_than_the_text_is_long(sign: str) -> None:
         return time.process_time() - began
 
     assert seconds(sign * (400_000 // len(sign))) < 3
+
+
+# -- the tree of a browser, copied as a table ------------------------------------------------------
+
+
+def table(document: Any, collapsed: str | int = "") -> str:
+    """As Firefox copies its tree. collapsed: the name of an object that was not opened."""
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    rows = []
+    for name, value in pairs:
+        inner = isinstance(value, dict | list) and value
+        if inner and name != collapsed:
+            rows.append(f"{name}\t\n{table(value, collapsed)}")
+        else:
+            rows.append(f"{name}\t{'{…}' if inner else json.dumps(value)}")
+    return "\n".join(rows)
+
+
+FULL = json.loads(
+    (Path(__file__).parents[1] / "stats" / "4.0.8-failover-standby.json").read_text()
+)["samples"][0]
+
+
+def test_a_real_answer_is_read_from_a_table() -> None:
+    stats = FULL["stats"]
+    found = document_in(f"Stats:\n{table(stats)}\n\nWhat is wrong?".encode(), "s")
+    assert TABULAR in found.notes[0]
+    ours, whole = (topic_stats(each).subscriptions for each in (found.document, stats))
+    assert ours == whole
+    trimmed = table(stats).replace("\t\n", "\n")
+    assert topic_stats(document_in(trimmed.encode(), "s").document).subscriptions == whole
+
+
+def test_cursors_are_read_from_a_table() -> None:
+    both = {
+        "billing": {"markDeletePosition": "3:4", "readPosition": None},
+        "a b/c": {"readPosition": "3:1"},
+    }
+    internal = {"entriesAddedCounter": 30, "ledgers": [{"ledgerId": 3, "entries": 4}]}
+    internal |= {"cursors": both, "schemaLedgers": []}
+    assert document_in(table(internal).encode(), "s").document == internal
+
+
+def test_several_subscriptions_and_what_users_attach_are_told_apart_in_a_table() -> None:
+    worker = WORKER | {"metadata": {"team": "x", "0": "y"}, "address": "/10.0.0.7:40000"}
+    billing = BILLING | {"consumers": [worker, WORKER], "isReplicated": False}
+    each = {"audit": billing, "0": BILLING, "billing": billing}
+    stats = {"msgRateIn": 1.0, "publishers": [{"producerId": 4}], "waitingPublishers": 0}
+    stats |= {"subscriptions": each, "replication": {}, "ownerBroker": "b:1"}
+    assert document_in(table(stats).encode(), "s").document == stats
+
+
+def test_a_consumer_that_was_not_opened_is_not_known() -> None:
+    stats = {"msgRateIn": 1.0, "subscriptions": {"s": BILLING | {"consumers": [WORKER, WORKER]}}}
+    text = table(stats, collapsed=1)
+    found = document_in(text.encode(), "s").document["subscriptions"]["s"]
+    assert found["consumers"] == [WORKER, {}]
+    whole = document_in(table(stats, CONSUMERS).encode(), "s").document
+    assert "consumers" not in whole["subscriptions"]["s"]
+
+
+@given(st.lists(st.sampled_from(table(FULL["stats"]).splitlines()), max_size=30))
+def test_any_rows_of_a_table_are_read_or_refused(rows: list[str]) -> None:
+    with suppress(InputError):
+        document_in("\n".join(rows).encode(), "s")

@@ -14,8 +14,8 @@ both. A time in front of the answer is when it was taken: the `Date:` of `curl -
 line just before, as of a log, where it has a zone.
 
 An answer that begins in the middle is read from its first field on: what was around that is known
-by what stands in it. What is no JSON at all may be written as YAML is. What is wrong in any other
-way stays an error.
+by what stands in it. What is no JSON at all may be written as YAML is, or as a
+table. What is wrong in any other way stays an error.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from pulsar_doctor.broker.samples.indented import indented
 from pulsar_doctor.broker.samples.mending import CUT, QUOTED, Mending
 from pulsar_doctor.broker.samples.middle import from_the_middle
 from pulsar_doctor.broker.samples.parts import is_internal, tells_something
+from pulsar_doctor.broker.samples.tabular import tabular
 from pulsar_doctor.broker.stats.fields import document_of, epoch_ms, shown
 from pulsar_doctor.errors import InputError
 
@@ -104,10 +105,13 @@ def document_in(content: bytes, name: str) -> Pasted:
         content, found = document.encode(), _found_in(document.encode())
         if found is None:
             return Pasted(document)
-    except InputError as error:
+    except InputError:
         found = _found_in(content)
         if found is None:
-            raise InputError("; ".join(filter(None, (str(error), _instead(content))))) from None
+            instead = _instead(content)
+            if instead is None:
+                raise
+            raise InputError(f"{called(name)} is no JSON that can be read: {instead}") from None
     document, done, taken_ms = found
     said = "; ".join(sorted(done)) or SPACES
     note = f"{called(name)} is no JSON as it stands, and is read so: {said}"
@@ -147,7 +151,7 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
             return None  # it is an answer, and something in it is wrong
         if at == 0 and isinstance(found, dict):
             first = found, reading.done, None
-    read = indented(text) if first is None else None
+    read = (indented(text) or tabular(text)) if first is None else None
     return (read[0], read[1] | done, None) if read and tells_something(read[0]) else first
 
 
