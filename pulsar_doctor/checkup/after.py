@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.samples.plain import UNKNOWN, consumer_fell
+from pulsar_doctor.broker.samples.plain import UNKNOWN
+from pulsar_doctor.broker.samples.plain_windows import consumer_fell
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SHARING, Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.broker.samples import read
+from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
@@ -63,6 +64,23 @@ def of(
 def test_three_versions_are_there() -> None:
     assert {version for version, _ in RECORDED} == {"2.11.0", "3.3.5", "4.0.8"}
     assert len(RECORDED) > 135
+
+
+@pytest.mark.parametrize("version", ["2.11.0", "3.3.5", "4.0.8"])
+@pytest.mark.parametrize(
+    "name", ["healthy-not-durable-idle", "healthy-reader-has-stopped-half-way", "redelivery-storm"]
+)
+def test_what_follows_of_shortened_documents_is_so_in_whole_ones(version: str, name: str) -> None:
+    observed = recorded(version, name)
+    for sample in observed.window.samples:
+        assert completed(sample.topic) == sample.topic  # nothing is left out
+        assert sample.topic.subscriptions is not None
+        for key, stats in sample.topic.subscriptions.items():
+            held = [each.unacked_messages or 0 for each in stats.consumers or ()]
+            assert sum(held) == stats.unacked_messages
+            assert sample.topic.backlog_size or not stats.is_durable or not stats.msg_backlog
+            cursor = ((sample.internal and sample.internal.cursors) or {}).get(key)
+            assert cursor is None or cursor.durable == stats.is_durable
 
 
 @pytest.mark.parametrize(("version", "name"), RECORDED)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.samples.pasted import document_in
-from pulsar_doctor.broker.samples.plain import plain_stats, plain_windows
+from pulsar_doctor.broker.samples.plain import plain_stats
+from pulsar_doctor.broker.samples.plain_windows import plain_windows
 from pulsar_doctor.diagnosis.actions.limits import raised_limit
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.evidence.by_stats import subscription_view

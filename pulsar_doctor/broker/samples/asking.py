@@ -21,11 +21,13 @@ from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import (
     Plain,
     cursors_alone,
+    of_document,
+    plain_internal,
+)
+from pulsar_doctor.broker.samples.plain_windows import (
     in_time,
     left_out,
-    of_document,
     once,
-    plain_internal,
     plain_windows,
     timed,
 )

@@ -1,16 +1,10 @@
-"""Windows of samples from what pulsar-admin printed: one file, one moment of one topic.
-
-The files do not tell when they were taken. Either the time of the last one is given, or how far
-apart they are, or both; otherwise only what they hold tells in which order they are, and what came
-between them.
-"""
+"""Samples from what pulsar-admin printed: one file, one moment of one topic, as a rule."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cmp_to_key
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any
 
 from pulsar_doctor.broker.samples.files import (
@@ -33,7 +27,6 @@ from pulsar_doctor.broker.samples.parts import (
     internal_around,
     stats_around,
 )
-from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.cursors import owner_of
 from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.internal import (
@@ -41,27 +34,16 @@ from pulsar_doctor.broker.stats.internal import (
     internal_stats,
     partitioned_internal_stats,
 )
-from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import (
-    Window,
-    by_identity,
     connections,
-    consumers_of,
-    fell,
 )
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.ledger.consumers import split_partition
 
 UNNAMED = ""  # the one topic of a file that does not name it
 UNKNOWN = "unknown"
-OF_CONSUMERS = (
-    "last_acked_timestamp_ms",
-    "last_consumed_timestamp_ms",
-    "last_consumed_flow_timestamp_ms",
-)
 STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 
 
@@ -220,130 +202,3 @@ def _stats(document: Any, kind: str) -> Mapping[str, TopicStats]:
     if kind == TOTALS:
         return {UNNAMED: stats.totals}
     return {name: completed(each) for name, each in (stats.partitions or {}).items()}
-
-
-def timed(files: Sequence[Plain], at_ms: int, interval_ms: int | None) -> list[Plain]:
-    """The files with their times. at_ms: of the last; the others lie `interval_ms` apart.
-
-    None: nobody told how far; then the others have none.
-    """
-    if interval_ms is None:
-        return [*files[:-1], files[-1].at(at_ms)]
-    last = len(files) - 1
-    return [plain.at(at_ms - (last - at) * interval_ms) for at, plain in enumerate(files)]
-
-
-def in_time(files: Sequence[Plain]) -> list[Plain]:
-    """The files in the order in which they were taken, as far as they tell; else as they came."""
-    return sorted(files, key=cmp_to_key(_order))
-
-
-def _order(one: Plain, other: Plain) -> int:
-    one_later, other_later = _is_later(one, other), _is_later(other, one)
-    return 0 if one_later == other_later else 1 if one_later else -1
-
-
-def _is_later(one: Plain, other: Plain) -> bool:
-    """Whether anybody who stayed connected has been sent more, or has a later moment."""
-    return any(
-        fell(one.samples[topic].taken_ms, other.samples[topic].taken_ms)
-        or consumer_fell(one.samples[topic], other.samples[topic])
-        or moment_fell(one.samples[topic], other.samples[topic])
-        for topic in one.samples.keys() & other.samples.keys()
-    )
-
-
-def once(files: Sequence[Plain]) -> list[Plain]:
-    """Without those that hold the same numbers as the one before them: copies show no movement."""
-    return [
-        each for at, each in enumerate(files) if not at or each.samples != files[at - 1].samples
-    ]
-
-
-def plain_windows(
-    files: Sequence[Plain], topics: Sequence[str], interval_ms: int | None
-) -> list[TopicWindow]:
-    """The one topic of the files, or each of its partitions. files: in order of time.
-
-    Raises InputError where they are not samples of one topic in order, DoctorError where the
-    topic asked for is not there.
-    """
-    check_alike(files)
-    last = files[-1]
-    if UNNAMED in last.samples:
-        topic, partition = split_partition(topics[0] if topics else UNKNOWN)
-        whole = last.kind == TOTALS
-        number = None if whole else partition
-        return [_topic_window(topic, number, _window(files, UNNAMED, interval_ms), last)]
-    check_found(topics, last.samples, called(last.name))
-    asked = [name for name in last.samples if not topics or is_called(name, topics[0])]
-    windows = [
-        _topic_window(*split_partition(name), _window(files, name, interval_ms), last)
-        for name in asked
-    ]
-    return sorted(windows, key=lambda each: each.partition or 0)
-
-
-def _topic_window(topic: str, partition: int | None, window: Window, last: Plain) -> TopicWindow:
-    """With the last file's own time, unless that cannot be or a better one is told."""
-    sample = window.last
-    earlier = last.guess_ms is not None and last.guess_ms < (sample.now_ms or 0)
-    guess_ms = None if earlier or sample.taken_ms is not None else last.guess_ms
-    return TopicWindow(topic, partition, window, guess_ms=guess_ms)
-
-
-def _window(files: Sequence[Plain], topic: str, interval_ms: int | None) -> Window:
-    """Of the files that have it, back to the first gap: the distance over a gap is not known."""
-    have = list(takewhile(lambda plain: topic in plain.samples, reversed(files)))[::-1]
-    for before, after in pairwise(have):
-        if consumer_fell(before.samples[topic], after.samples[topic]):
-            raise InputError(
-                f"{called(before.name)} and {called(after.name)} are not in order of time; "
-                "give the oldest first"
-            )
-    samples = tuple(plain.samples[topic] for plain in have)
-    return Window(samples, interval_ms=interval_ms if len(samples) > 1 else None)
-
-
-def consumer_fell(before: Sample, after: Sample) -> bool:
-    """Whether a consumer that stayed connected was sent less later on, which cannot be."""
-    for name in before.topic.subscriptions or {}:
-        earlier = by_identity(consumers_of(before, name) or ())
-        later = by_identity(consumers_of(after, name) or ())
-        if any(
-            fell(earlier[key].msg_out_counter, later[key].msg_out_counter)
-            for key in earlier.keys() & later.keys()
-        ):
-            return True
-    return False
-
-
-def moment_fell(before: Sample, after: Sample) -> bool:
-    """Whether a moment of a consumer that stayed connected is earlier later on."""
-    for name in before.topic.subscriptions or {}:
-        earlier = by_identity(consumers_of(before, name) or ())
-        later = by_identity(consumers_of(after, name) or ())
-        for key in earlier.keys() & later.keys():
-            pairs = [(getattr(earlier[key], m), getattr(later[key], m)) for m in OF_CONSUMERS]
-            if any(fell(*pair) for pair in pairs):
-                return True
-    return False
-
-
-def check_alike(files: Sequence[Plain]) -> None:
-    """Raises InputError where files are of different commands or topics."""
-    first = files[0]
-    for plain in files[1:]:
-        if plain.kind != first.kind:
-            raise InputError(
-                f"{called(first.name)} is the output of {first.kind} and {called(plain.name)} that "
-                f"of {plain.kind}; give samples of one kind"
-            )
-    names = sorted({split_partition(name)[0] for plain in files for name in plain.samples})
-    if len(names) > 1:
-        raise InputError(f"the files are of several topics, {names[0]} and {names[1]}; give one")
-
-
-def left_out(files: Sequence[Plain]) -> Collection[str]:
-    """Partitions of earlier files that are not in the last one, in order."""
-    return sorted({name for plain in files for name in plain.samples} - files[-1].samples.keys())
