@@ -219,6 +219,13 @@ def _queue(of: _Of) -> Found:
         yield ("owes_flow" if over else "owes_little"), "owed", text
 
 
+def _in_hand(of: _Of) -> Found:
+    own, each = of.consumer.in_hand, of.consumer
+    if own is not None and own.messages > max(IN_HAND.default, own.finished):
+        text = f"{each.label} has taken {own.messages} messages or more that it has not finished"
+        yield "in_hand", "granted", text
+
+
 def _keys(of: _Of) -> Found:
     each, view = of.consumer, of.view
     if view.type != "Key_Shared":
@@ -247,6 +254,6 @@ def _namesake(of: _Of) -> Found:
 
 
 OBSERVERS: tuple[Callable[[_Of], Found], ...] = (
-    _permits, _held, _share, _acks, _limit, _silence, _beside, _motion, _ahead, _queue, _keys,
-    _namesake,
+    _permits, _held, _share, _acks, _limit, _silence, _beside, _motion, _ahead, _queue, _in_hand,
+    _keys, _namesake,
 )  # fmt: skip

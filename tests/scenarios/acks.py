@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from typing import Any
 
 import pulsar
@@ -10,6 +11,7 @@ from tests.scenarios.scene import Scene
 from tests.scenarios.table import FIRST, SHORT, scenario, stalled, warning
 
 OLD_HOLE = ("ack-hole.hole_after=5s",)
+YOUNG_HANDOFF = ("handoff-unbounded.lasting=1s",)
 
 
 @scenario("redelivery-storm", warning("redelivery-storm"))
@@ -24,6 +26,23 @@ def _storm(scene: Scene) -> None:
     consumer = scene.consume("nacks", negative_ack_redelivery_delay_ms=100)
     scene.work(consumer, act=refuse)
     scene.until(lambda: scene.consumer("nacks").get("msgOutCounter", 0) > 100)
+
+
+@scenario("handoff-unbounded", warning("handoff-unbounded"), settings=YOUNG_HANDOFF)
+def _handoff(scene: Scene) -> None:
+    """It takes all that comes at once, and finishes one in two seconds."""
+    taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    scene.begin()
+    consumer = scene.consume("hands-off", queue=100)
+    scene.work(consumer, act=lambda consumer, message: taken.put(message))
+
+    def finish() -> None:
+        while not scene.closing.wait(2):
+            consumer.acknowledge(taken.get())
+
+    scene.produce(1000)
+    scene.background(finish)
+    scene.until(lambda: taken.qsize() > 900 and scene.consumer("hands-off")["lastAckedTimestamp"])
 
 
 def holding_back(scene: Scene, held: int) -> None:

@@ -358,3 +358,38 @@ def test_the_tap_listens_on_loopback_only(tmp_path):
     run = pulsar_doctor("tap", "--listen", "0.0.0.0:0", "--trace", str(tmp_path / "t"))
     assert run.returncode == 2
     assert "loopback" in run.stderr
+
+
+TAKES = """
+import os, sys, time, pulsar
+client = pulsar.Client(os.environ["PULSAR_SERVICE_URL"])
+consumer = client.subscribe(sys.argv[1], "s", pulsar.ConsumerType.Shared)
+messages = [consumer.receive(timeout_millis=20_000) for _ in range(int(sys.argv[2]))]
+for message in messages[: int(sys.argv[3])]:
+    consumer.acknowledge(message)
+time.sleep(2.5)
+consumer.close()
+client.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "code", "status"),
+    [(0, 1, "warning"), pytest.param(200, 0, "healthy", marks=pytest.mark.slow)],
+)
+def test_a_command_that_acknowledges_nothing_fails_its_check(
+    broker, client, topic, tmp_path, acknowledged, code, status
+):
+    client.subscribe(topic, "s", pulsar.ConsumerType.Shared).close()
+    attach.produce(client, topic, 200)
+    trace, command = tmp_path / "trace", (sys.executable, "-c", TAKES, topic, "200")
+    done = pulsar_doctor(
+        *("tap", "--listen", "127.0.0.1:0", "--trace", str(trace), "--fail-on", "warning"),
+        *("--", *command, str(acknowledged)),
+        broker=broker,
+    )
+    assert done.returncode == code, done.stderr
+    run, document = verdict(trace)
+    assert (run, document["subscriptions"][0]["status"]) == (0, status)
+    codes = [each["code"] for each in document["subscriptions"][0]["findings"]]
+    assert codes == (["closed-unacknowledged"] if code else [])

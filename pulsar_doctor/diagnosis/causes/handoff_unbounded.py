@@ -28,16 +28,18 @@ from collections.abc import Iterator
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import more_workers, place, restart
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView, measured
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
-from pulsar_doctor.evidence.values import least
+from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.durations import duration
 
+AT_ONCE = Threshold("at_once", 100.0, "messages", "fewer in hand may be work of a pool")
 THRESHOLDS = (
-    Threshold("at_once", 100.0, "messages", "fewer in hand may be work of a pool"),
+    AT_ONCE,
     Threshold("held_for", 300.0, "seconds", "work in hand that is done sooner is ordinary"),
     Threshold("lasting", 30.0, "seconds", "a younger one may be a batch that has just begun"),
 )
@@ -149,5 +151,24 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
     yield more_workers(view)
 
 
+def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """Fewer messages than a pool works on at once."""
+    held = most(each.held)
+    few = held is not None and held < AT_ONCE.default
+    return f"{each.label} holds {held} messages, as a pool may at once" if few else None
+
+
 def _rounded(number: float | None) -> float | None:
     return None if number is None else round(number, 3)
+
+
+HYPOTHESIS = Hypothesis(
+    "{who} takes messages faster than it finishes them, and keeps the rest in memory",
+    speaks_for=("undecided", "in_hand", "has_permits", "holds_many"),
+    against=("no_permits", "never_acked", "rate_acks"),
+    not_by=_not_by,
+    missing=("pace",),
+    stalls=False,
+    found_at_once=True,
+    confirmed="if it holds more then, and few acknowledgements came, it is this",
+)
