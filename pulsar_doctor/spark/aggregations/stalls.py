@@ -92,24 +92,33 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
-    """With the code and severity of the causes where the trace ends before the episode does."""
+    """With the code and severity of the causes where they judged a consumer in that episode.
+
+    That is where the trace ends before the episode does, or the last consumers were closed in it.
+    """
     if not ends:
         return stalls
-    columns = "trace_id: string, incarnation: int, end_code: string, end_severity: string"
+    columns = (
+        "trace_id: string, incarnation: int, end_since_us: bigint, end_code: string, "
+        "end_severity: string"
+    )
     values = [
         {
             "trace_id": each.trace_id,
             "incarnation": each.incarnation,
+            "end_since_us": each.since_us,
             "end_code": each.code,
             "end_severity": each.severity,
         }
         for each in ends
     ]
-    said = told(stalls.sparkSession, values, columns).withColumn("said", F.lit(True))
+    said = told(stalls.sparkSession, values, columns)
     joined = stalls.join(F.broadcast(said), [*CONSUMER], "left")
-    goes_on = F.coalesce("said", F.lit(False)) & (F.col("ended_by") == "end_of_trace")
+    closed = (F.col("ended_by") == "close") & (F.unix_micros("start") == F.col("end_since_us"))
+    goes_on = (F.col("ended_by") == "end_of_trace") & F.col("end_since_us").isNotNull()
+    is_judged = F.coalesce(goes_on | closed, F.lit(False))
     judged = {
-        name: F.when(goes_on, F.col(f"end_{name}")).otherwise(F.col(name))
+        name: F.when(is_judged, F.col(f"end_{name}")).otherwise(F.col(name))
         for name in ("code", "severity")
     }
     return joined.withColumns(judged).select(*stalls.columns)
