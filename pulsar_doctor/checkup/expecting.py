@@ -28,6 +28,7 @@ from pulsar_doctor.wording.printable import many, printable
 ADDRESS = (
     "give the client the address of the tap: PULSAR_SERVICE_URL, or {service_url} in its arguments"
 )
+MESSAGES = "let its subscription have messages: pulsar-doctor produce TOPIC -n 200 -s SUB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def seen_in(folder: Path, begun_us: int, *, lost: bool = False, is_over: bool = 
 def unreadable(expected: Expected, why: str) -> list[Expectation]:
     """Each that there is, where the trace cannot be read."""
     options = []
-    if expected.consumers:
+    if expected.consumers is not None:
         options.append(f"--expect-consumers {expected.consumers}")
     if expected.acked is not None:
         options.append(f"--expect-acked {expected.acked}")
@@ -79,7 +80,7 @@ def expectations(
 ) -> list[Expectation]:
     """Each that there is. diagnoses: what is found may say what to do first."""
     found = []
-    if expected.consumers:
+    if expected.consumers is not None:
         found.append(_consumers(expected, seen, expected.consumers))
     if expected.acked == "all":
         found.append(_all(expected, seen))
@@ -140,7 +141,8 @@ def _all(expected: Expected, seen: TraceSeen) -> Expectation:
     delay_us = max((row.ack_delay_us or 0 for row in seen.trace.rows()), default=0)
     told = _counted("--expect-acked all", accounts)
     if not told.delivered:
-        return replace(told, met=None if seen.lost else False, said="no message was delivered")
+        nothing = "no message was delivered"
+        return replace(told, met=None if seen.lost else False, said=nothing, action=MESSAGES)
     if late_us is not None and delay_us > late_us:
         said = f"a message was acknowledged {duration(delay_us / 1e6)} after its delivery"
         return replace(told, met=False, said=f"{said}, not{expected.in_time}")

@@ -119,7 +119,6 @@ def test_a_consumer_that_came_too_late_is_not_counted(tmp_path):
     assert seen(tmp_path, LATE, Expected(consumers=1, within_seconds=20.0)).met
 
 
-def test_nothing_is_said_of_what_is_not_expected(tmp_path):
-    Meta("x").write(tmp_path)
-    (tmp_path / journal_name(1)).write_bytes(ten().journal)
-    assert expectations(Expected(consumers=0), seen_in(tmp_path, START_US)) == []
+def test_a_producer_needs_no_consumer(tmp_path):
+    found = seen(tmp_path, Said().open().produced(), Expected(consumers=0))
+    assert found.sentence == "--expect-consumers 0 is met: 0 consumers came"
