@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.errors import TraceError
+from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.printing.gate import stdout
 
 if TYPE_CHECKING:
@@ -25,8 +25,11 @@ def end_plan(relay: Relay, listening: Listening, asked: TapRequest) -> EndPlan:
     from pulsar_doctor.tap.ending import EndPlan
 
     def has_failed() -> bool:
-        relay.flush()
-        seen = seen_in(relay.trace_dir, listening.at_us, is_over=False)
+        try:
+            relay.flush()
+            seen = seen_in(relay.trace_dir, listening.at_us, is_over=False)
+        except DoctorError:  # the relay is started again, or the trace is being sealed
+            return False
         return any(each.met is False for each in expectations(asked.expected, seen))
 
     within, again = asked.expected.within_seconds, asked.expected.acked == "all"
@@ -42,10 +45,12 @@ def expectations_of(
 ) -> list[Expectation]:
     """What came of each; none where the trace cannot be read, which has been said."""
     from pulsar_doctor.checkup.expecting import expectations, seen_in, unreadable
+    from pulsar_doctor.tap.running import TROUBLES
 
     if not asked.expected.anything:
         return []
-    lost = bool(outcome.missing or outcome.dropped or outcome.hidden)
+    unread = TROUBLES["unparsed"] in outcome.seen
+    lost = bool(outcome.missing or outcome.dropped or outcome.hidden or outcome.deaths or unread)
     try:
         found = expectations(asked.expected, seen_in(folder, listening.at_us, lost=lost), diagnoses)
     except TraceError as error:

@@ -58,6 +58,17 @@ def test_all_is_met_only_where_the_trace_proves_it(tmp_path, said, met, told):
     assert found.said.startswith(told)
 
 
+def test_messages_without_ids_of_their_own_cannot_be_decided(tmp_path):
+    topic = f"non-{TOPIC}"
+    said = Said().open().attached(topic=topic).flow(9).pushed([0]).pushed([0]).acked([0])
+    for acked in ("all", 2):
+        found = seen(tmp_path, said, Expected(acked=acked))
+        assert (found.met, found.said.partition(" have")[0]) == (
+            None,
+            "messages of a non-persistent topic",
+        )
+
+
 def test_a_broker_that_keeps_acks_of_parts_of_batches_has_them_all(tmp_path):
     assert seen(tmp_path, PARTS, Expected(acked="all"), keeps=True).met
 
