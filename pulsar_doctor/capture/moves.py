@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pulsar_doctor.capture.bounds import Balance, Passed, Recent
 from pulsar_doctor.capture.told import ConsumerTold, ToldIdentity
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame
@@ -13,8 +14,10 @@ from pulsar_doctor.wire.framing import Frame
 SUBSCRIBE, FLOW, MESSAGE, ACK, CLOSE_CONSUMER, REDELIVER = 4, 11, 9, 10, 16, 20
 OF_CONSUMERS = {SUBSCRIBE: "subscribe", FLOW: "flow", MESSAGE: "message", ACK: "ack",
                 REDELIVER: "redeliver", CLOSE_CONSUMER: "close_consumer"}  # fmt: skip
+NOTHING = Passed(0, 0, 0)
 LIKELY = "likely"  # known by nothing but that nobody else is told
 LEDGERS_MOST = 1_000  # of one number, of which nobody has told the topic
+NUMBERS_MOST = 10_000  # of one connection; what a payload holds may have any
 NOT_SEEN = -1  # stands for every number that had said nothing at the last sample
 
 
@@ -23,17 +26,27 @@ class Moves:
     """What passed of one number on a connection. subscribed: topic and subscription.
 
     topics: those whose ledgers its messages are of; ledgers: that nobody has told the topic of.
-    likely: whether some of it is not proven.
+    likely: whether some of it is not proven. begun_ns: its first frame since nothing is missing.
+    largest: messages of one entry, at most.
     """
 
     subscribed: tuple[str, str] | None = None
     topics: set[str] = field(default_factory=set)
     ledgers: set[int] = field(default_factory=set)
-    balance: int = 0
+    granted: int = 0
     sent: int = 0
     last_ns: int = 0
+    begun_ns: int | None = None
+    largest: int = 1
     named: bool = False
     likely: bool = False
+    recent: Recent = field(default_factory=Recent)
+    permits: Balance = field(default_factory=Balance)
+
+    @property
+    def balance(self) -> int:
+        """By how much its frames have moved its permits."""
+        return self.granted - self.sent
 
 
 class Before(NamedTuple):
@@ -108,6 +121,8 @@ class SeenConnection:
     def forget_moves(self) -> None:
         """Frames were missed: what moved is not known."""
         self.before.clear()
+        for moves in self.numbers.values():
+            moves.permits, moves.begun_ns = Balance(), None
 
 
 def move(seen: SeenConnection, frame: Frame, now_ns: int, *, likely: bool = False) -> None:
@@ -121,8 +136,13 @@ def move(seen: SeenConnection, frame: Frame, now_ns: int, *, likely: bool = Fals
         seen.numbers.pop(part.consumer_id, None)
         seen.named.pop(part.consumer_id, None)
         return
-    moves = seen.numbers.setdefault(part.consumer_id, Moves())
+    moves = seen.numbers.get(part.consumer_id)
+    if moves is None:
+        if len(seen.numbers) >= NUMBERS_MOST:
+            return
+        moves = seen.numbers[part.consumer_id] = Moves()
     moves.last_ns = now_ns
+    moves.begun_ns = moves.begun_ns or now_ns
     moves.likely |= likely
     if frame.code in (MESSAGE, ACK) and len(moves.ledgers) < LEDGERS_MOST:
         ids = [part.message_id] if frame.code == MESSAGE else part.message_id
@@ -131,12 +151,21 @@ def move(seen: SeenConnection, frame: Frame, now_ns: int, *, likely: bool = Fals
         seen.named.pop(part.consumer_id, None)
         names = part.topic, part.subscription
         seen.numbers[part.consumer_id] = Moves(names, last_ns=now_ns, likely=likely)
-    elif frame.code == FLOW:
-        moves.balance += part.message_permits
-    elif frame.code == MESSAGE:
-        batch = _batch_of(frame)
-        moves.balance -= batch
-        moves.sent += batch
+    passed = _passed(frame, part)
+    moves.granted += passed.granted
+    moves.sent += passed.spent
+    moves.largest = max(moves.largest, passed.spent)
+    moves.recent.add(now_ns, passed)
+
+
+def _passed(frame: Frame, part: Any) -> Passed:
+    if frame.code == FLOW:
+        return Passed(part.message_permits, 0, 0)
+    if frame.code == MESSAGE:
+        return Passed(0, _batch_of(frame), 0)
+    if frame.code == ACK:
+        return Passed(0, 0, len(part.message_id))
+    return NOTHING
 
 
 def _batch_of(frame: Frame) -> int:

@@ -9,11 +9,13 @@ nobody else can have is known by `movement`. Where internal stats tell the ledge
 that a number's messages are of say its topic: the only consumer of that topic there is known by
 `ledger`. One whose SUBSCRIBE was seen is known by `name`. Who cannot be told apart stays a number.
 
-A name is taken back where a later sample causes it out, and one that was only likely also where
+A name is taken back where a later sample rules it out, and one that was only likely also where
 another turns up who may have that number: a STATS that is known_by `mistaken`.
 
-A sample says something of a ledger only where it is *settled*: no frame of that consumer passed
-between MARGIN_NS before the question and as long after the answer, and none is being missed.
+A sample says something of a ledger only where it is *settled*: none of its frames is being missed.
+Where frames passed between MARGIN_NS before the question and as long after the answer it tells
+bounds (see bounds.py). Frames that are only likely are taken back where statistics contradict them:
+where what moved is not what the broker says, or there are more numbers than consumers.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from pulsar_doctor.capture.bounds import MARGIN_NS, Balance
 from pulsar_doctor.capture.connections import CapturedConnection
 from pulsar_doctor.capture.listening import CaptureListener
 from pulsar_doctor.capture.moves import (
     LIKELY,
     OF_CONSUMERS,
+    Moves,
     Named,
     SeenConnection,
     move,
@@ -33,12 +37,17 @@ from pulsar_doctor.capture.moves import (
 )
 from pulsar_doctor.capture.packets import address_text
 from pulsar_doctor.capture.told import ConsumerTold, ToldSample, plain_address
+from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.wire.columns import LIKELY_BY, MISTAKEN
 from pulsar_doctor.wire.framing import Frames
 
-MARGIN_NS = 1_000_000_000
 SHARING = ("Shared", "Key_Shared")
 Tell = Callable[[int, dict[str, Any], int], object]
+CONTRADICTED = "the broker's statistics contradict it"
+
+
+class ContradictionError(Exception):
+    """What the broker says cannot be, if these frames were its consumer's."""
 
 
 class Naming:
@@ -144,7 +153,12 @@ class Naming:
                     within = (self._began_ns or 0) + MARGIN_NS <= consumers[0].from_ns
                     within = within and consumers[0].until_ns + MARGIN_NS <= now_ns
                     settled = connection.settled and within and not told.standing
-                    self._name(conn_id, consumers, now_ns, settled=settled, complete=told.complete)
+                    try:
+                        self._name(
+                            conn_id, consumers, now_ns, settled=settled, complete=told.complete
+                        )
+                    except ContradictionError:
+                        connection.retract(CONTRADICTED, now_ns)
 
     def _name(
         self,
@@ -160,6 +174,8 @@ class Naming:
         self._rule_out_by_ledgers(seen)
         if settled:
             rule_out_by_moves(seen, consumers, MARGIN_NS)
+            if complete:
+                _require_room(seen, consumers)
         self._take_back(conn_id, seen, now_ns)
         left = seen.left
         for consumer in consumers:
@@ -171,16 +187,15 @@ class Naming:
             if known_by == "address" and number is not None and not (complete and len(left) == 1):
                 known_by = LIKELY  # others that are not told may be there
             moves = seen.numbers.get(-1 if number is None else number)
-            quiet = moves is None or moves.last_ns < consumer.from_ns - MARGIN_NS
-            exact = settled and quiet and consumer.permits is not None
-            if known_by == "name" and not exact:
+            numbers = _numbers(moves, consumer) if settled else None
+            if known_by == "name" and (numbers is None or "permits_min" in numbers):
                 continue
-            if exact or consumer.identity not in seen.told or (moves and not moves.named):
-                self._tell(conn_id, _columns(consumer, number, known_by, exact=exact), now_ns)
+            if numbers or consumer.identity not in seen.told or (moves and not moves.named):
+                columns = _columns(consumer, number, known_by)
+                self._tell(conn_id, columns | (numbers or {}), now_ns)
                 seen.told.add(consumer.identity)
                 if moves and number is not None:
                     moves.named = True
-                    columns = _columns(consumer, number, known_by, exact=False)
                     seen.named[number] = Named(columns, consumer.identity)
 
     def _rule_out_by_ledgers(self, seen: SeenConnection) -> None:
@@ -205,6 +220,7 @@ class Naming:
             if wrong and number in unnamed:
                 del seen.named[number]
                 seen.numbers[number].named = False
+                seen.numbers[number].permits = Balance()
                 self._take_name(conn_id, seen, named, now_ns)
 
     def _take_name(self, conn_id: int, seen: SeenConnection, named: Named, now_ns: int) -> None:
@@ -213,9 +229,7 @@ class Naming:
         self._tell(conn_id, {**named.columns, "known_by": MISTAKEN}, now_ns)
 
 
-def _columns(
-    consumer: ConsumerTold, number: int | None, known_by: str, *, exact: bool
-) -> dict[str, Any]:
+def _columns(consumer: ConsumerTold, number: int | None, known_by: str) -> dict[str, Any]:
     return {
         "consumer_id": number,
         "topic": consumer.topic,
@@ -223,11 +237,56 @@ def _columns(
         "subscription_type": consumer.type,
         "consumer_name": consumer.name,
         "client_version": consumer.client_version,
-        "permits": consumer.permits if exact else None,
-        "messages": consumer.unacked if exact and consumer.type in SHARING else None,
+        "permits": None,
+        "messages": None,
         "known_by": known_by,
         "last_sign": consumer.last_sign_us,
     }
+
+
+def _require_room(seen: SeenConnection, consumers: Sequence[ConsumerTold]) -> None:
+    """Raises ContradictionError where a likely number is nobody's of those who are all there."""
+    then_ns = consumers[0].from_ns - MARGIN_NS
+    left = [each.identity for each in seen.left]
+    spoke = {
+        number: seen.numbers[number].likely
+        for number in seen.unnamed
+        if (seen.numbers[number].begun_ns or then_ns) < then_ns
+    }
+    nobodys = any(
+        likely and all((number, identity) in seen.out for identity in left)
+        for number, likely in spoke.items()
+    )
+    if nobodys or (len(spoke) > len(left) and any(spoke.values())):
+        raise ContradictionError
+
+
+def _numbers(moves: Moves | None, consumer: ConsumerTold) -> dict[str, Any] | None:
+    """What a sample says of its ledger; None: nothing. Raises ContradictionError.
+
+    A number that has only said what is likely is likely its own, until its frames and two samples
+    agree.
+    """
+    counts = consumer.type in SHARING
+    held = consumer.unacked if counts else None
+    told: dict[str, Any] = {"permits": consumer.permits, "messages": held}
+    if consumer.permits is None or moves is None:
+        return None if consumer.permits is None else told
+    passed = moves.recent.since(consumer.from_ns - MARGIN_NS)
+    if passed is None:
+        return None
+    permits = Count(consumer.permits - passed.spent, consumer.permits + passed.granted)
+    now = moves.permits.sampled(permits, moves.granted, moves.sent, sets_aside=counts)
+    if now is None and moves.likely:
+        raise ContradictionError
+    told["grade"] = LIKELY if moves.likely and not moves.permits.agreed else None
+    if moves.last_ns < consumer.from_ns - MARGIN_NS:
+        return told
+    told |= {"permits_min": (now or permits).least, "permits_max": (now or permits).most}
+    if held is not None:
+        told["messages_min"] = max(0, held - passed.acks * moves.largest)
+        told["messages_max"] = held + passed.spent
+    return told
 
 
 def _number(seen: SeenConnection, consumer: ConsumerTold) -> tuple[int | None, str]:

@@ -59,7 +59,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         closed=closed_of(wire, tuple(consumer_view(each, wire.now_ns) for each in wire.closed)),
         incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),
         attended=any(consumer.closed_ns is None for consumer in there) or None,
-        unacked=exactly(sum(consumer.ledger.unacked for consumer in there)),
+        unacked=_held([consumer.ledger for consumer in there]),
         hole=_hole(there, wire.now_ns),
         circulation=_circulation(there, wire.now_ns),
     )
@@ -141,7 +141,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         connected=_age(ledger.ready_ns, now_ns),
         connected_since=moment(consumer.opened_us),
         permits=_permits(ledger),
-        held=exactly(ledger.unacked),
+        held=_held([ledger]),
         held_entries=_entries(ledger),
         queued=queued,
         sent=exactly(ledger.messages) if whole else None,
@@ -232,8 +232,12 @@ def _blocked(ledger: Ledger) -> bool | None:
 
 
 def _permits(ledger: Ledger) -> Count:
-    exact = not ledger.crossed
-    return Count(ledger.available_permits if exact else None, ledger.available_permits)
+    least = None if ledger.crossed else ledger.available_permits_min
+    return Count(least, ledger.available_permits)
+
+
+def _held(ledgers: Sequence[Ledger]) -> Count:
+    return Count(sum(each.unacked_min for each in ledgers), sum(each.unacked for each in ledgers))
 
 
 def _entries(ledger: Ledger) -> Count | None:
@@ -267,7 +271,7 @@ def _quiet(ledger: Ledger, now_ns: int) -> Age:
 
 
 def _idle(ledger: Ledger, now_ns: int) -> Age | None:
-    if ledger.available_permits <= 0 or ledger.unacked > 0 or ledger.ready_ns is None:
+    if ledger.available_permits_min <= 0 or ledger.unacked > 0 or ledger.ready_ns is None:
         return None
     return _age(max(ledger.ready_ns, ledger.last_message_ns or 0, ledger.last_work_ns or 0), now_ns)
 

@@ -112,6 +112,8 @@ class Ledger:
     told_held: int | None = None  # messages that it held then, as the broker counts them
     told_permits: int = 0
     held_before: int = 0  # of those, how many may still be out
+    open_permits: int = 0  # by so many available permits may be less; so is the next
+    open_unacked: int = 0
 
     ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
     uncertain: bool = False  # commands are missing from the trace
@@ -186,15 +188,25 @@ class Ledger:
 
     @property
     def available_permits(self) -> int:
-        """The broker's number; an upper bound while parked_permits is None."""
+        """The broker's number; an upper bound while parked_permits is None, or some are open."""
         return self.granted - self.spent - self.parked
 
     @property
     def parked_permits(self) -> int | None:
         """Permits set aside by the unacked limit, None where that is not known."""
-        if self.crossed or (self.individual and self.unacked_limit is None):
+        if self.crossed or self.open_permits or (self.individual and self.unacked_limit is None):
             return None
         return self.parked
+
+    @property
+    def available_permits_min(self) -> int:
+        """The broker's number, at least, unless some are parked."""
+        return self.available_permits - self.open_permits
+
+    @property
+    def unacked_min(self) -> int:
+        """Unacknowledged messages, at least."""
+        return max(0, self.unacked - self.open_unacked)
 
     @property
     def zero_queue(self) -> bool:
@@ -313,10 +325,11 @@ class Ledger:
         if threshold is None or (within is not None and within < threshold):
             return self._by_told(within)
         unsent, exact = self.unsent_permits_min, self.threshold_exact
-        flows_needed = max(1, -self.available_permits // threshold + 1)
+        available = self.available_permits_min
+        flows_needed = max(1, -available // threshold + 1)
         credits_needed = flows_needed * threshold
         if not exact:  # smaller FLOWs may end farther above zero
-            credits_needed = max(0, -self.available_permits) + threshold
+            credits_needed = max(0, -available) + threshold
         return Forecast(
             messages=max(1, threshold - unsent),
             at_most=not (self.taken is not None and exact)
@@ -340,7 +353,7 @@ class Ledger:
     def _by_told(self, within: int | None) -> Forecast | None:
         if within is None:
             return None
-        behind = max(0, -self.available_permits)
+        behind = max(0, -self.available_permits_min)
         return Forecast(within, at_most=True, until_positive=within + behind, pace=self.pace())
 
 

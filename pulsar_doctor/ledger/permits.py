@@ -77,6 +77,10 @@ def apply(ledger: Ledger, row: Row) -> None:
     row.parked_permits = ledger.parked_permits
     row.unsent_permits_min = ledger.unsent_permits_min
     row.unacked_messages = ledger.unacked
+    if ledger.open_permits:
+        row.available_permits_min = ledger.available_permits_min
+    if ledger.open_unacked:
+        row.unacked_messages_min = ledger.unacked_min
     row.starved_since = ledger.starved_since_us
 
 
@@ -110,22 +114,46 @@ def lose_track(ledger: Ledger) -> None:
 
 
 def joined(ledger: Ledger, row: Row) -> None:
-    """The broker tells, in the middle of its life, of a moment when nothing was on its way.
+    """The broker tells, in the middle of its life, how a consumer stands.
 
-    row: `permits` that are available, `messages` that are unacknowledged (None: not counted).
+    row: `permits` that are available, `messages` that are unacknowledged (None: not counted); while
+    commands are on their way their bounds, of which the upper one is taken.
     """
     if ledger.starved_since_ns is not None:
         _count_starvation(ledger, ledger.starved_until_ns)
-    ledger.uncertain = ledger.likely = False
+    goes_on = row.permits_max is not None and ledger.joined and not ledger.uncertain
+    ledger.uncertain, ledger.likely = False, row.grade is not None
     ledger.joined = ledger.ready = True
-    ledger.granted, ledger.spent, ledger.parked = row.permits or 0, 0, 0
-    ledger.told_permits, ledger.told_held = row.permits or 0, row.messages
-    ledger.deliveries.clear()
-    ledger.held_before = row.messages or 0
-    _unacked(ledger, ledger.held_before - ledger.unacked, row.mono_ns)
+    most = row.permits if row.permits_max is None else row.permits_max
+    least = row.permits if row.permits_min is None else row.permits_min
+    ledger.granted, ledger.spent, ledger.parked = most or 0, 0, 0
+    ledger.open_permits = (most or 0) - (least or 0)
+    held = row.messages if row.messages_max is None else row.messages_max
+    ledger.told_permits, ledger.told_held = most or 0, held
+    if goes_on:
+        _narrow_unacked(ledger, row)
+    else:
+        ledger.deliveries.clear()
+        ledger.held_before = held or 0
+        _unacked(ledger, ledger.held_before - ledger.unacked, row.mono_ns)
+        ledger.open_unacked = ledger.unacked - min(ledger.unacked, row.messages_min or 0)
+    if row.messages_min is None:
+        ledger.open_unacked = 0
     sign_ns = row.mono_ns if row.last_sign is None else min(row.last_sign * 1000, row.mono_ns)
     ledger.last_work_ns = max(ledger.last_work_ns or 0, sign_ns)
     ledger.ready_ns = ledger.ready_ns or ledger.last_work_ns
+
+
+def _narrow_unacked(ledger: Ledger, row: Row) -> None:
+    """What was delivered since is known; of what was held before, only how much it is at most."""
+    if row.messages_min is None or row.messages_max is None:
+        return
+    delivered = ledger.unacked - ledger.held_before
+    least = max(row.messages_min, delivered)
+    most = max(min(ledger.unacked, row.messages_max), least)
+    _unacked(ledger, most - ledger.unacked, row.mono_ns)
+    ledger.held_before = most - delivered
+    ledger.open_unacked = most - least
 
 
 def subscribed(ledger: Ledger, row: Row) -> None:

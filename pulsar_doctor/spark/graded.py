@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 STARVED = ("starved_us", "starved_since", "starved_from")
 LEDGER = (
-    *STARVED, "available_permits", "parked_permits", "unsent_permits_min", "unacked_messages",
-    "flow_gap_us", "ack_delay_us", "acknowledged_messages",
+    *STARVED, "available_permits", "available_permits_min", "parked_permits", "unsent_permits_min",
+    "unacked_messages", "unacked_messages_min", "flow_gap_us", "ack_delay_us",
+    "acknowledged_messages",
 )  # fmt: skip
 OF_JOIN = ("trace_id", "join")
 OF_CONNECTION = ("trace_id", "conn_id")

@@ -57,5 +57,6 @@ class Graded:
             row.command, row.error_message = UNPARSED, ONLY_LIKELY
             row.known_by = row.join = row.grade = None
         elif row.command == STATS and any(conn_id == row.conn_id for conn_id, _ in self._likely):
-            row.consumer_id = row.permits = row.messages = None
+            row.consumer_id = row.permits = row.messages = row.grade = None
+            row.permits_min = row.permits_max = row.messages_min = row.messages_max = None
         return row.grade is None and row.command != RETRACTED

@@ -40,6 +40,8 @@ COMPUTED = (
     "ack_delay_us",
     "acknowledged_messages",
     "starved_from",
+    "available_permits_min",
+    "unacked_messages_min",
 )
 _computed = attrgetter(*COMPUTED)
 

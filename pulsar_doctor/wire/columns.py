@@ -178,7 +178,8 @@ class Row:
     grade: Annotated[
         str | None,
         "string",
-        "of a capture: likely, where a payload could look like this command; null: proven",
+        "of a capture: likely, where a payload could look like this command; STATS: where that "
+        "consumer's number is only likely; null: proven",
     ]
     join: Annotated[
         int | None,
@@ -186,6 +187,22 @@ class Row:
         "of a likely row: seq of the JOINED from which its direction is read; RETRACTED: the join "
         "whose rows are taken back",
     ]
+    permits_min: Annotated[
+        int | None,
+        "int32",
+        "STATS while commands pass: available permits by then, at least; null: those in permits",
+    ]
+    permits_max: Annotated[int | None, "int32", "likewise, at most"]
+    messages_min: Annotated[
+        int | None, "int32", "STATS while commands pass: unacknowledged messages by then, at least"
+    ]
+    messages_max: Annotated[int | None, "int32", "likewise, at most"]
+    available_permits_min: Annotated[
+        int | None,
+        "int32",
+        "behind such a STATS: at least so many, and available_permits at most; null: that many",
+    ]
+    unacked_messages_min: Annotated[int | None, "int32", "likewise, of unacked_messages"]
 
     __slots__ = tuple(__annotations__)
 
@@ -207,6 +224,8 @@ class Row:
         self.acknowledged_messages = self.starved_from = self.transaction = None
         self.consumer_epoch = self.producer_name = self.initial_subscription = None
         self.known_by = self.last_sign = self.grade = self.join = None
+        self.permits_min = self.permits_max = self.messages_min = self.messages_max = None
+        self.available_permits_min = self.unacked_messages_min = None
 
 
 def ids_of(row: Row) -> list[MessageId]:

@@ -166,13 +166,14 @@ def test_one_that_says_nothing_has_a_name_and_no_number():
     assert named.stats[-1]["permits"] == 0
 
 
-def test_while_frames_pass_a_sample_tells_names_and_no_permits():
+def test_while_frames_pass_a_sample_tells_names_and_bounds():
     named = Named()
     named.talk.wait(3)
     named.say((0, flow_of(7, 10)))
     named.sample_at_once(("a", 10, 0))
     assert named.found() == {"a": (7, "address")}
-    assert named.stats[-1]["permits"] is None
+    last = named.stats[-1]
+    assert (last["permits_min"], last["permits_max"]) == (10, 20)
 
 
 def test_a_sample_from_before_the_capture_tells_names_and_no_permits():
