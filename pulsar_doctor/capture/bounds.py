@@ -21,7 +21,7 @@ BUCKET_NS = 100_000_000
 BUCKETS_MOST = 100  # ten seconds: a sample that takes longer tells a name alone
 
 
-class Passed(NamedTuple):
+class FramesMoved(NamedTuple):
     """What passed of one consumer in some time. acks: ids."""
 
     granted: int
@@ -29,16 +29,16 @@ class Passed(NamedTuple):
     acks: int
 
 
-class Recent:
+class RecentFrames:
     """What has passed of one consumer of late, in tenths of a second. Changed in place."""
 
     __slots__ = ("_buckets", "_forgotten_ns")
 
     def __init__(self) -> None:
-        self._buckets: list[list[int]] = []  # number of the bucket, then as in Passed
+        self._buckets: list[list[int]] = []  # number of the bucket, then as in FramesMoved
         self._forgotten_ns = 0  # nothing is known of what passed before
 
-    def add(self, now_ns: int, passed: Passed) -> None:
+    def add(self, now_ns: int, passed: FramesMoved) -> None:
         """A frame has passed."""
         bucket, buckets = now_ns // BUCKET_NS, self._buckets
         if not buckets or buckets[-1][0] != bucket:
@@ -50,12 +50,12 @@ class Recent:
         if len(buckets) > BUCKETS_MOST:
             self._forgotten_ns = (buckets.pop(0)[0] + 1) * BUCKET_NS
 
-    def since(self, then_ns: int) -> Passed | None:
+    def since(self, then_ns: int) -> FramesMoved | None:
         """What has passed since then, and perhaps a little before; None: it is not known."""
         if then_ns < self._forgotten_ns:
             return None
         late = [each for each in self._buckets if (each[0] + 1) * BUCKET_NS > then_ns]
-        return Passed(*(sum(each[n] for each in late) for n in (1, 2, 3)))
+        return FramesMoved(*(sum(each[n] for each in late) for n in (1, 2, 3)))
 
 
 class Balance:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pulsar_doctor.capture.bounds import Balance, Passed, Recent
+from pulsar_doctor.capture.bounds import Balance, FramesMoved, RecentFrames
 from pulsar_doctor.capture.told import ConsumerTold, ToldIdentity
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame
@@ -14,7 +14,7 @@ from pulsar_doctor.wire.framing import Frame
 SUBSCRIBE, FLOW, MESSAGE, ACK, CLOSE_CONSUMER, REDELIVER = 4, 11, 9, 10, 16, 20
 OF_CONSUMERS = {SUBSCRIBE: "subscribe", FLOW: "flow", MESSAGE: "message", ACK: "ack",
                 REDELIVER: "redeliver", CLOSE_CONSUMER: "close_consumer"}  # fmt: skip
-NOTHING = Passed(0, 0, 0)
+NOTHING = FramesMoved(0, 0, 0)
 LIKELY = "likely"  # known by nothing but that nobody else is told
 LEDGERS_MOST = 1_000  # of one number, of which nobody has told the topic
 NUMBERS_MOST = 10_000  # of one connection; what a payload holds may have any
@@ -40,7 +40,7 @@ class Moves:
     largest: int = 1
     named: bool = False
     likely: bool = False
-    recent: Recent = field(default_factory=Recent)
+    recent: RecentFrames = field(default_factory=RecentFrames)
     permits: Balance = field(default_factory=Balance)
 
     @property
@@ -158,13 +158,13 @@ def move(seen: SeenConnection, frame: Frame, now_ns: int, *, likely: bool = Fals
     moves.recent.add(now_ns, passed)
 
 
-def _passed(frame: Frame, part: Any) -> Passed:
+def _passed(frame: Frame, part: Any) -> FramesMoved:
     if frame.code == FLOW:
-        return Passed(part.message_permits, 0, 0)
+        return FramesMoved(part.message_permits, 0, 0)
     if frame.code == MESSAGE:
-        return Passed(0, _batch_of(frame), 0)
+        return FramesMoved(0, _batch_of(frame), 0)
     if frame.code == ACK:
-        return Passed(0, 0, len(part.message_id))
+        return FramesMoved(0, 0, len(part.message_id))
     return NOTHING
 
 

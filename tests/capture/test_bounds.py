@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_doctor.capture.bounds import BUCKET_NS, BUCKETS_MOST, Balance, Passed, Recent
+from pulsar_doctor.capture.bounds import BUCKET_NS, BUCKETS_MOST, Balance, FramesMoved, RecentFrames
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.timeline import Timeline
 from tests.capture.test_naming import Named, flow_of
@@ -67,12 +67,12 @@ def test_a_sample_that_cannot_be_contradicts_those_before():
 
 
 def test_what_passed_longer_ago_than_is_kept_is_not_known():
-    recent = Recent()
+    recent = RecentFrames()
     for bucket in range(BUCKETS_MOST + 1):
-        recent.add(bucket * BUCKET_NS, Passed(1, 0, 0))
+        recent.add(bucket * BUCKET_NS, FramesMoved(1, 0, 0))
     assert recent.since(0) is None
-    assert recent.since(BUCKET_NS) == Passed(BUCKETS_MOST, 0, 0)
-    assert recent.since((BUCKETS_MOST - 1) * BUCKET_NS) == Passed(2, 0, 0)
+    assert recent.since(BUCKET_NS) == FramesMoved(BUCKETS_MOST, 0, 0)
+    assert recent.since((BUCKETS_MOST - 1) * BUCKET_NS) == FramesMoved(2, 0, 0)
 
 
 def test_a_ledger_between_bounds_is_moved_by_commands_and_narrowed_by_samples():
