@@ -22,6 +22,7 @@ from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, Frames
 TO_BROKER, TO_CLIENT = 0, 1  # indexes of journal.DIRECTIONS
 SUBSCRIBE, CONNECTED = 4, 3
 HALF_CLOSED_NS = 60 * WAIT_NS
+GOES_ON = "the capture ends"  # and the connection does not
 PIECE_BYTES = 200  # of memory beside its data: for each segment that is held, or waits
 TcpEnd = tuple[bytes, int]
 
@@ -141,7 +142,10 @@ class CapturedConnection:
         return True
 
     def settle(self, now_ns: int, ends: str = "") -> None:
-        """Reads what is due by now. ends: why nothing more is read of it, so that all of it is."""
+        """Reads what is due by now. ends: why nothing more is read of it, so that all of it is.
+
+        Of one that GOES_ON when the capture ends no end is told: its consumers are attached.
+        """
         at_end = bool(ends)
         self._read_on(now_ns, at_end=at_end)
         for way in (TO_BROKER, TO_CLIENT):
@@ -340,7 +344,7 @@ class CapturedConnection:
         self.closed = True
         for bounds in self.bounds:
             bounds.finish()
-        if self.conn_id is not None:
+        if self.conn_id is not None and why != GOES_ON:
             self._out.closed(self.conn_id, why, now_ns)
 
 

@@ -13,6 +13,7 @@ from itertools import count
 
 from pulsar_doctor.capture.boundaries import Footing
 from pulsar_doctor.capture.connections import (
+    GOES_ON,
     TO_BROKER,
     CapturedConnection,
     Sides,
@@ -161,7 +162,7 @@ class CaptureFollowing:
         """The capture ends."""
         self._sweep()
         for connection in self.connections():
-            self._end(connection, "the capture ends")
+            self._end(connection, GOES_ON)
         self._expected = {}
 
     def _segment(self, segment: TcpSegment) -> None:

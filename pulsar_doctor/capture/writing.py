@@ -6,8 +6,10 @@ to wait for others, they have the time at which they could be told, so that time
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -40,8 +42,8 @@ class TraceWriter:
 
     limits: of a ring, and when the next segment begins, on the clock of the packets. seals: whether
     it does so itself; otherwise an observer follows it, and what the disk refuses becomes a GAP, as
-    in a tap. written: rows. Raises InputError where the folder cannot be used, and DoctorError
-    where the disk refuses and nobody else would know.
+    in a tap. written: rows; without any, nothing is left behind. Raises InputError where the folder
+    cannot be used, and DoctorError where the disk refuses and nobody else would know.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class TraceWriter:
         limits = limits or RingLimits()
         self._meta = Meta(trace_id=uuid.uuid4().hex, redaction=REDACTION, capture=dict(told))
         self._folder = folder
+        self._made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(folder.iterdir()):
@@ -84,6 +87,16 @@ class TraceWriter:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+        if not self.written:
+            self._take_away()
+
+    def _take_away(self) -> None:
+        """The folder was empty or not there, and is so again."""
+        with contextlib.suppress(OSError):
+            for each in self._folder.iterdir():
+                shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+            for folder in self._made:
+                folder.rmdir()
 
     def close(self) -> None:
         """Ends the trace; safe to be called twice."""

@@ -127,7 +127,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
     quiet = _quiet(ledger, now_ns)
     now = pace(ledger, now_ns)
     works = ledger.in_rhythm(now_ns)
-    queued, whole = _queued(ledger), not ledger.joined
+    queued, whole = _queued(ledger), ledger.is_whole
     signs = (ledger.ready_ns, ledger.last_work_ns, ledger.last_flow_ns)
     since_work = _age(max((s for s in signs if s is not None), default=None), now_ns)
     return ConsumerView(
@@ -140,9 +140,9 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         active=consumer.active,
         connected=_age(ledger.ready_ns, now_ns),
         connected_since=moment(consumer.opened_us),
-        permits=_permits(ledger),
-        held=_held([ledger]),
-        held_entries=_entries(ledger),
+        permits=None if ledger.uncertain else _permits(ledger),
+        held=None if ledger.uncertain else _held([ledger]),
+        held_entries=None if ledger.uncertain else _entries(ledger),
         queued=queued,
         sent=exactly(ledger.messages) if whole else None,
         granted=exactly(ledger.granted) if whole else None,

@@ -380,7 +380,7 @@ class ConsumerView:
 
     @property
     def _when(self) -> str:
-        if self.pace is None or self.seconds_until_flow is None:
+        if self.pace is None or self.pace.at_once or self.seconds_until_flow is None:
             return ""
         told = ", as told" if self.pace.source == "as told" else ""
         each = duration(self.pace.seconds)

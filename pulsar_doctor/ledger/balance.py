@@ -15,6 +15,7 @@ BUCKET_NS = 10_000_000_000  # of the recent past, for checks that judge a window
 PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
 REFILLS_KEPT = 8  # a client may change its threshold while it runs
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
+LEAST_PACE_SECONDS = 0.0005  # less is printed as 0 ms
 AHEAD = 10  # messages that count as taken before the application has them, at most: Go's channel
 
 Position = tuple[int, int]
@@ -48,6 +49,11 @@ class Pace:
     seconds: float
     source: str
 
+    @property
+    def at_once(self) -> bool:
+        """Whether it takes each message as it comes: it waits for messages then."""
+        return self.seconds < LEAST_PACE_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -65,16 +71,20 @@ class Forecast:
 
     @property
     def seconds(self) -> float | None:
-        """Until the next FLOW."""
-        return None if self.pace is None else self.messages * self.pace.seconds
+        """Until the next FLOW; None too where messages are taken as they come."""
+        if self.pace is None or self.pace.at_once:
+            return None
+        return self.messages * self.pace.seconds
 
     def __str__(self) -> str:
         """As a person says it."""
         at_most = "at most " if self.at_most and self.messages > 1 else ""
         messages = "message" if self.messages == 1 else "messages"
         text = f"next FLOW after {at_most}{self.messages} more {messages}"
-        if self.pace is None or self.seconds is None:
+        if self.pace is None:
             return f"{text}, cannot tell when"
+        if self.seconds is None:
+            return f"{text}, as soon as they come: it takes each at once"
         each = f"{duration(self.pace.seconds)} each"
         told = ", as told" if self.pace.source == "as told" else ""
         return f"{text}, in about {duration(self.seconds)} at {each}{told}"
@@ -185,6 +195,11 @@ class Ledger:
     take_steps: int = 0
     recent: list[list[int]] = field(default_factory=list)  # [bucket, messages, redelivered, acked]
     dead_letters: list[list[int]] = field(default_factory=list)  # [bucket, messages put away]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all commands of its life are in its numbers; otherwise counts are bounds."""
+        return not (self.joined or self.uncertain)
 
     @property
     def available_permits(self) -> int:

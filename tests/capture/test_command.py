@@ -20,14 +20,14 @@ from tests.tap.tapped import SECRET, flow, message
 PAYLOAD = b"nobody-may-read-this"
 
 
-def conversation() -> Talk:
+def conversation(*, closes: bool = True) -> Talk:
     talk = Talk().open()
     for way, data, _ in BEGINNING:
         talk.say(way, data)
     talk.say(0, flow(10))
     for entry in range(5):
         talk.say(1, message(1, PAYLOAD * 300, entry))
-    return talk.close()
+    return talk.close() if closes else talk
 
 
 @pytest.fixture
@@ -220,3 +220,25 @@ def test_without_the_right_to_capture_it_says_what_does_without(files):
     assert run.returncode == 3
     assert "CAP_NET_RAW" in run.stderr
     assert "sudo tcpdump -i lo -U -w - 'tcp port 6650' | pulsar-doctor capture -" in run.stderr
+
+
+def test_whoever_is_there_when_the_capture_ends_is_attached(tmp_path):
+    file, trace = tmp_path / "f.pcap", str(tmp_path / "t")
+    file.write_bytes(pcap(conversation(closes=False).packets))
+    assert pulsar_doctor("capture", str(file), "--trace", trace).returncode == 0
+    assert [row.command for row in open_trace(tmp_path / "t").rows()][-1] == "MESSAGE"
+    (told,) = json.loads(pulsar_doctor("trace", "summary", trace, "-o", "json").stdout)["consumers"]
+    assert told["closed"] is None
+    assert "#1 attached" in pulsar_doctor("trace", "summary", trace).stdout
+
+
+@pytest.mark.parametrize("content", [b"no capture at all", pcap([])])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_capture_that_fails_leaves_no_folder_behind(tmp_path, content, there):
+    file, above = tmp_path / "f.pcap", tmp_path / "above"
+    file.write_bytes(content)
+    if there:
+        (above / "t").mkdir(parents=True)
+    run = pulsar_doctor("capture", str(file), "--trace", str(above / "t"))
+    assert run.returncode in (2, 3), run.stderr
+    assert sorted(tmp_path.rglob("*")) == sorted([file, *[above, above / "t"] * there])

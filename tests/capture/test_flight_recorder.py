@@ -50,7 +50,7 @@ def test_of_a_file_no_more_bytes_are_kept_than_are_allowed(tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert sum(each.stat().st_size for each in ring.rglob("*") if each.is_file()) <= 8 << 20
     rows = list(open_trace(ring).rows())
-    assert rows[-1].command == "CLOSE"
+    assert (rows[-1].command, rows[-1].entry_id) == ("MESSAGE", 59_999)
     assert answered("trace", "verify", str(ring)).returncode == EXPIRED
 
 

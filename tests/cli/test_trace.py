@@ -221,14 +221,14 @@ def test_a_verdict_has_its_place(trace: Path) -> None:
     assert [consumer["verdict"] for consumer in found["consumers"]] == [verdicts[1], None]
     lines = list(summary_lines(timeline, verdicts))
     assert lines[0].startswith("slow #1 closed  public/default/orders, billing (Shared)  stalled:")
-    assert lines[1] == "  queue 10 inferred, FLOWs 10, 5×6"
+    assert lines[1] == "  queue 10 inferred, 7 FLOWs of 10, 5×6"
     assert max(map(len, lines)) < 90
 
 
 def test_a_queue_of_one_may_be_none(tmp_path: Path) -> None:
     said = Wire().open().subscribe().flow(1)
     timeline = open_trace(write_trace(tmp_path, said.blocks)).timeline()
-    assert "  queue 0 or 1, FLOWs 1" in list(summary_lines(timeline, {}))
+    assert "  queue 0 or 1, 1 FLOW of 1" in list(summary_lines(timeline, {}))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pulsar_doctor.evidence.by_wire import consumer_view
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.report.trace.consumers import summary_lines
 from pulsar_doctor.wire.columns import JOINED, NAMES, STATS, UNPARSED, Row
 from tests.ledger.rows import TOPIC, ack, closed, flow, message, opened, row
 
@@ -15,6 +17,40 @@ def stats(number: int | None = 7, permits: int | None = 0, **columns: Any) -> Ro
     told = {**names, "consumer_name": "worker", "client_version": "Pulsar-CPP-v3.8.0"}
     told["known_by"] = "address"
     return row(STATS, consumer_id=number, permits=permits, **told | columns)
+
+
+def summary(*rows: Row) -> list[str]:
+    timeline = Timeline("t", from_start=False)
+    for each in (opened(), *rows):
+        timeline.apply(each)
+    return list(summary_lines(timeline, {}))
+
+
+def test_what_came_before_the_capture_is_a_bound_or_a_dash_for_a_person() -> None:
+    told = summary(stats(7, 3, messages=6), message(1, consumer=7), flow(5, 7))
+    assert told[:5] == [
+        "worker #1 attached  public/default/orders, s (Shared)  -",
+        "  queue ?, 1 FLOW of 5",
+        "  permits ≥8 granted, ≥1 spent, ≤7 available",
+        "  messages ≥1, 7 unacked, ack delay at most -",
+        "  acknowledged -",
+    ]
+    lost = summary(stats(7, 3, messages=6), row(UNPARSED))
+    assert lost[1:5] == [
+        "  queue ?, no FLOW seen",
+        "  permits ≥3 granted, - spent, - available",
+        "  messages -, - unacked, ack delay at most -",
+        "  acknowledged -",
+    ]
+
+
+def test_what_is_not_known_of_a_consumer_is_no_number_of_its_view() -> None:
+    timeline = Timeline("t", from_start=False)
+    for each in (opened(), stats(7, 3, messages=6), row(UNPARSED)):
+        timeline.apply(each)
+    view = consumer_view(*timeline.living, timeline.now_ns)
+    assert (view.permits, view.held, view.held_entries, view.granted) == (None, None, None, None)
+    assert (view.never_acked, view.flows) == (None, None)
 
 
 def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
@@ -159,3 +195,19 @@ def test_what_was_mistaken_is_taken_back_and_its_number_is_nobodys() -> None:
     assert [each.available_permits for each in rows[-2:]] == [4, 9]
     (subscription,) = timeline.subscriptions()
     assert subscription.consumers == (other,)
+
+
+def test_who_takes_each_message_as_it_comes_is_not_forecast_by_a_pace_of_nothing() -> None:
+    timeline = Timeline("t", from_start=False)
+    said = [message(number, consumer=7, at=number) for number in range(4)]
+    acked = [ack(number, consumer=7, at=number) for number in range(4)]
+    both = [each for pair in zip(said, acked, strict=True) for each in pair]
+    for each in (opened(), stats(7, 500, messages=492), flow(500, 7), *both):
+        timeline.apply(each)
+    (consumer,) = timeline.living
+    forecast = consumer.ledger.forecast()
+    assert forecast is not None
+    assert (forecast.pace and forecast.pace.seconds, forecast.seconds) == (0.0, None)
+    told = "as soon as they come: it takes each at once"
+    assert str(forecast) == f"next FLOW after at most 496 more messages, {told}"
+    assert "0 ms" not in consumer_view(consumer, timeline.now_ns).outlook

@@ -119,7 +119,7 @@ SUMMARY = {
             "unacked_messages": 8, "starved_us": 65_025_000, "longest_starved_us": 63_020_000,
             "without_permits_share": 65_025 / 65_028,
             "starved_since": "2026-09-21T14:13:22.011000Z", "ack_delay_max_us": 5_024_000,
-            "certain": True, "verdict": "stalled",
+            "since_subscribe": True, "certain": True, "verdict": "stalled",
         },
         {
             "incarnation": 2, "consumer_name": "third", "topic": ORDERS,
@@ -135,7 +135,7 @@ SUMMARY = {
             "available_permits": 5, "parked_permits": None, "unsent_permits_min": 0,
             "unacked_messages": 3, "starved_us": 1000, "longest_starved_us": 1000,
             "without_permits_share": 1 / 63_018, "starved_since": None, "ack_delay_max_us": None,
-            "certain": True, "verdict": "healthy",
+            "since_subscribe": True, "certain": True, "verdict": "healthy",
         },
         {
             "incarnation": 3, "consumer_name": "quick", "topic": ORDERS,
@@ -151,25 +151,25 @@ SUMMARY = {
             "available_permits": 2, "parked_permits": 0, "unsent_permits_min": 2,
             "unacked_messages": 1, "starved_us": 1000, "longest_starved_us": 1000,
             "without_permits_share": 1 / 6, "starved_since": None, "ack_delay_max_us": 2000,
-            "certain": True, "verdict": "healthy",
+            "since_subscribe": True, "certain": True, "verdict": "healthy",
         },
     ],
 }  # fmt: skip
 LINES = """\
-slow #1  public/default/orders, billing (Shared)  stalled
-  queue 12 inferred, FLOWs 12, 7
+slow #1 attached  public/default/orders, billing (Shared)  stalled
+  queue 12 inferred, 2 FLOWs of 12, 7
   permits 19 granted, 21 spent, ≤-2 available
   messages 21, 8 unacked, ack delay at most 5.0 s
   acknowledged 10, in 3 ACKs, ≤2 each
   without permits 1m 5s (>99 %), longest 1m 3s
-third #2  public/default/orders, billing (Shared)  healthy
-  queue 8 inferred, FLOWs 8
+third #2 attached  public/default/orders, billing (Shared)  healthy
+  queue 8 inferred, 1 FLOW of 8
   permits 8 granted, 3 spent, ≤5 available
   messages 3, 3 unacked, ack delay at most -
   acknowledged 0
   without permits 1 ms (<1 %), longest 1 ms
 quick #3 closed  public/default/orders, audit (Exclusive)  healthy
-  queue 5 told, FLOWs 5
+  queue 5 told, 1 FLOW of 5
   permits 5 granted, 3 spent, 2 available
   messages 3, 1 unacked, ack delay at most 2 ms
   acknowledged 2, in 1 ACKs, cumulative

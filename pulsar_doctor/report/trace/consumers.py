@@ -16,10 +16,11 @@ from pulsar_doctor.ledger.refusals import Refusal
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.report.tables import percent
 from pulsar_doctor.report.trace.rows import iso, seconds
-from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.printable import many, printable
 
 SCHEMA = "pulsar-doctor/trace-summary/1"
 SIZES_SHOWN_MOST = 8
+UNKNOWN = "-"
 TABLE_WIDTH = 120  # characters; where there are fewer, lines are easier to read
 
 
@@ -98,17 +99,18 @@ def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> d
         "cumulative_forward_only": _forward_only(ledger),
         "permits_granted": ledger.granted,
         "permits_spent": ledger.spent,
-        "available_permits": ledger.available_permits,
-        "available_permits_min": ledger.available_permits_min,
+        "available_permits": _known(ledger, ledger.available_permits),
+        "available_permits_min": _known(ledger, ledger.available_permits_min),
         "parked_permits": ledger.parked_permits,
         "unsent_permits_min": ledger.unsent_permits_min,
-        "unacked_messages": ledger.unacked,
-        "unacked_messages_min": ledger.unacked_min,
+        "unacked_messages": _known(ledger, ledger.unacked),
+        "unacked_messages_min": _known(ledger, ledger.unacked_min),
         "starved_us": starvation.total_ns // 1000,
         "longest_starved_us": starvation.longest_ns // 1000,
         "without_permits_share": starvation.share,
         "starved_since": None if ledger.starved_since_us is None else iso(ledger.starved_since_us),
         "ack_delay_max_us": ledger.ack_delay_most_ns // 1000 if ledger.acknowledged else None,
+        "since_subscribe": ledger.is_whole,
         "certain": not (ledger.uncertain or ledger.likely),
         "verdict": verdicts.get(consumer.incarnation),
     }
@@ -119,7 +121,7 @@ def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title_justify="left")
     table.add_column("consumer", overflow="fold")
     table.add_column("topic, subscription", overflow="fold", ratio=1)
-    for title in ("queue", "FLOWs"):
+    for title in ("queue", "FLOWs of"):
         table.add_column(title, overflow="fold")
     table.add_column("messages, acked", justify="right", min_width=len("cumulative"))
     for title in ("granted, spent", "available", "unacked"):
@@ -150,7 +152,10 @@ def summary_lines(timeline: Timeline, verdicts: Mapping[int, str]) -> Iterator[s
             verdict,
         ) = cells
         yield f"{' '.join(name)}  {', '.join(topic)}  {verdict[0]}"
-        yield f"  queue {queue[0]}, FLOWs {flows[0]}"
+        count = consumer.ledger.flow_count
+        none = "no FLOW" if consumer.ledger.is_whole else "no FLOW seen"
+        each = f"{many(count, 'FLOW')} of {flows[0]}" if count else none
+        yield f"  queue {queue[0]}, {each}"
         yield f"  permits {permits[0]} granted, {permits[1]} spent, {available[0]} available"
         yield f"  messages {messages[0]}, {unacked[0]} unacked, ack delay at most {delay[0]}"
         yield f"  acknowledged {', '.join(messages[1:])}"
@@ -161,20 +166,35 @@ def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tupl
     ledger = consumer.ledger
     kind = printable(consumer.subscription_type or "?")
     topic = printable(consumer.topic.removeprefix("persistent://"))
-    closed = " closed" if consumer.closed_us else ""
+    state = "closed" if consumer.closed_us else "attached"
     return (
-        f"{printable(consumer.label)}\n#{consumer.incarnation}{closed}",
+        f"{printable(consumer.label)}\n#{consumer.incarnation} {state}",
         f"{topic}\n{printable(consumer.subscription)} ({kind})",
         _queue(consumer),
         sizes(ledger.flows, ledger.flow_count),
-        "\n".join((str(ledger.messages), str(ledger.acknowledged), *_acks(ledger))),
-        f"{ledger.granted}\n{ledger.spent}",
-        f"{'' if ledger.parked_permits is not None else '≤'}{ledger.available_permits}",
-        str(ledger.unacked),
+        "\n".join(
+            (_seen(ledger, ledger.messages), _seen(ledger, ledger.acknowledged), *_acks(ledger))
+        ),
+        f"{_seen(ledger, ledger.granted)}\n{_seen(ledger, ledger.spent)}",
+        _available(ledger),
+        UNKNOWN if ledger.uncertain else str(ledger.unacked),
         _without_permits(_starvation(consumer, now_ns)),
         seconds(ledger.ack_delay_most_ns // 1000) if ledger.acknowledged else "-",
         verdicts.get(consumer.incarnation, "-"),
     )
+
+
+def _seen(ledger: Ledger, count: int) -> str:
+    """A number of all its life; of one whose beginning or a part is missing, a lower bound."""
+    if ledger.is_whole:
+        return str(count)
+    return f"≥{count}" if count else UNKNOWN
+
+
+def _available(ledger: Ledger) -> str:
+    if ledger.uncertain:
+        return UNKNOWN
+    return f"{'' if ledger.parked_permits is not None else '≤'}{ledger.available_permits}"
 
 
 def sizes(flows: Iterable[int], flow_count: int) -> str:
@@ -205,6 +225,11 @@ def _acks(ledger: Ledger) -> Iterator[str]:
 def _position(ledger: Ledger) -> str | None:
     """Of the highest cumulative ack."""
     return "{}:{}".format(*ledger.cumulative_highest) if ledger.cumulative_acks else None
+
+
+def _known(ledger: Ledger, number: int) -> int | None:
+    """A balance, where no commands are missing from it."""
+    return None if ledger.uncertain else number
 
 
 def _forward_only(ledger: Ledger) -> bool | None:
