@@ -1,8 +1,9 @@
 """Samples of topic stats, kept in a file of our own and read back, also from pulsar-admin's output.
 
 reading: one reading, as the broker wrote it · recorder: writes `--save FILE` · files: opens a file
-and tells what it is · saved: windows from a file of our own · plain: samples from what pulsar-admin printed,
-plain_windows: in order of time · pasted: what people make of that · asking: what `--stats`, `--internal-stats`, `--at` and `--interval` ask for.
+and tells what it is · saved: windows from a file of our own · plain: samples from what
+pulsar-admin printed, plain_windows: in order of time · pasted: what people make of that · asking:
+what `--stats`, `--internal-stats`, `--at` and `--interval` ask for.
 """
 
 from pulsar_doctor.broker.samples.asking import ReadSamples, moment_ms, read
