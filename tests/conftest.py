@@ -196,9 +196,11 @@ def spark(outside: None) -> Iterator[SparkSession]:
     """One local Spark for the whole run, started by the first test that asks for it."""
     from pulsar_doctor.spark.session import Where, session
 
-    small = {
+    small = {  # and no code is generated and compiled for a handful of rows
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "4",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     }
     with session(Where(master="local[2]", conf=small)) as spark:
