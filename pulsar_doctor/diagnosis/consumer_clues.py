@@ -9,6 +9,7 @@ from heapq import nsmallest
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.clues import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS, PAUSE_SECONDS
+from pulsar_doctor.evidence.ack_wait import acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
@@ -132,6 +133,10 @@ def _limit(of: _Of) -> Found:
     held = least(each.held) or 0
     if each.blocked:
         yield "flag_blocked", name, f"the broker says that {each.label} is at its limit"
+        release = each.acks.until(acks_to_release(held, each.unacked_limit))
+        if each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS:
+            text = f"{each.label} acknowledges, and is set free {release.outlook}"
+            yield "release_soon", "acked", text
     elif each.unacked_limit and held >= each.unacked_limit / 2:
         text = f"{each.label} holds {held} of at most {each.unacked_limit}"
         yield "near_limit", "unacked_messages", text
@@ -179,6 +184,8 @@ def _motion(of: _Of) -> Found:
         yield "acks_come", "acked", f"{each.label} acknowledged{within}"
     elif each.moved is False and seconds and seconds >= PAUSE_SECONDS:
         yield "still", "moved", f"nothing of {each.label} moved{within}"
+    if each.asked_lately is not None:
+        yield "asks", "flows", f"{each.label} asked for messages{within}"
     if each.works:
         yield "works", "pace", f"{each.label} goes on as it did"
 

@@ -48,7 +48,7 @@ EVERY_CONSUMER = {
 HYPOTHESIS = Hypothesis(
     "it works, or waits for what comes",
     speaks_for=(
-        NOTHING_FOUND, "delivers", "somebody_acks", "reads", "nothing_left", "somebody_ready",
+        "delivers", "somebody_acks", "reads", "nothing_left", "somebody_ready",
         "all_lively", "all_work", "all_acked", "all_soon", "rate_out", "read_waits",
     ),
     against=(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.values import Count
 from tests.incidents.asking import CODES, untellable
@@ -117,7 +117,9 @@ def backwards(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
         if few.status in DECIDED and many.status == "unknown":
             reason = many.said.not_told[0] if many.said.not_told else ""
             code = reason.partition(":")[0]
-            unseen = code in _outside(moment, few)  # then it is news, not doubt
+            # What lies outside is news, not doubt; and the weaker statement wins over a healthy
+            # one that is not earned any more.
+            unseen = code in _outside(moment, few) or code == HEALTHY
             text = f"{few.status}: {reason}"
             yield _broken("2 decided -> unknown", code, pair, text, excluded=unseen)
         yield from _less_sure(few, many, pair)

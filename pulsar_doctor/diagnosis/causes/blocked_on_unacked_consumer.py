@@ -166,7 +166,7 @@ HYPOTHESIS = Hypothesis(
         "undecided", "flag_blocked", "near_limit", "never_acked_many", "still", "quiet_long",
         "neighbour_later", "rate_none",
     ),
-    against=("holds_nothing", "holds_one", "rate_acks"),
+    against=("holds_nothing", "holds_one", "rate_acks", "release_soon", "works", "acks_come"),
     not_by=_not_by,
     missing=("blocked_consumer_on_unacked_msgs",),
     probe=_probe,

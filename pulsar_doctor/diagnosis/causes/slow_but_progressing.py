@@ -97,7 +97,7 @@ HYPOTHESIS = Hypothesis(
     ),
     against=(
         "never_acked", "never_acked_many", "still", "quiet_long", "unusual", "flow_soon",
-        "asks_singly", "flag_blocked", "flow_far",
+        "asks_singly", "flag_blocked", "flow_far", "asks",
     ),
     not_by=_not_by,
     missing=("pace", "receiver_queue_size"),
