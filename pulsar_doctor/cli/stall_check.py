@@ -150,11 +150,12 @@ def command(asked: StallCheckRequest) -> int:
     what stands in them. Fields may be added.
 
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage or input that
-    cannot be read; 3 where a verdict is unknown, something could not be read or there was nothing
-    to judge, and with --after where a compared subscription is not healthy. 1 outranks 3. A
-    suspect is no alarm; --fail-on suspect gives 1 where one that would be a stall has 60% or more.
-    With -o nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is
-    certain by then, and ends with 130.
+    cannot be read; 3 where a verdict is unknown or none was given (see --accept-unknown), something
+    could not be read, or with --after a compared subscription is not healthy. 1 outranks 3.
+    Suspected causes do not count; --fail-on suspect gives 1 where one that would be a stall has
+    60% or more. `pulsar-doctor explain healthy` tells what healthy needs. With -o nagios: 0 OK,
+    1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is certain by then, and
+    ends with 130.
     """
     if asked.output != "nagios":
         return _check(asked)

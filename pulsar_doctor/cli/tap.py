@@ -197,7 +197,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     unknown = any(each.met is None for each in expectations)
     code = code or (DoctorError.exit_code if is_loss or outcome.missing or unknown else 0)
     if code and not outcome.seen:
-        outcome.note(f"exit code {code}")
+        outcome.note(f"exit code {code}" if diagnoses else "no consumer came")
     kept = own.end(outcome.seen) if own else folder
     if asked.output == "jsonl":
         screen.show(_end(diagnoses, code, outcome, expectations, kept))

@@ -83,14 +83,32 @@ def test_where_all_was_healthy_it_is_removed_and_said_to_be():
     assert (tap.events[-1]["seen"], tap.events[-1]["trace_dir"]) == ([], None)
 
 
-def test_where_nobody_came_it_is_removed():
+NOBODY = "no consumer came through the tap: there is nothing to judge"
+
+
+def test_where_nobody_came_nothing_is_known_and_it_is_kept():
     with found() as url, running(service_url=url) as tap:
+        tap.says("the trace is temporary")
+        assert tap.end() == 3
+        kept(tap, "no consumer came")
+    assert tap.err[2] == NOBODY
+    assert tap.err[-1].startswith("the trace is kept")
+
+
+def test_that_nobody_came_may_be_accepted():
+    with found() as url, running("--accept-unknown", service_url=url) as tap:
         tap.says("the trace is temporary")
         assert tap.end() == 0
         assert tap.taps == []
-    assert tap.err[2:] == [
-        "no consumer came through the tap", "the temporary trace is removed: nothing was found",
-    ]  # fmt: skip
+    assert tap.err[2:] == [NOBODY, "the temporary trace is removed: nothing was found"]
+
+
+def test_one_that_acknowledges_nothing_is_not_healthy_and_its_trace_is_kept():
+    with tapped("-o", "jsonl", "--fail-on", "warning") as played:
+        tap = shown(played.subscribe().deliver(2).tap)
+        assert tap.end() == 3
+        kept(tap, "unknown")
+        assert tap.err[-1].startswith("the trace is kept")
 
 
 def test_a_broker_that_could_not_be_reached_is_something_and_is_told_under_quiet_too():
@@ -102,9 +120,9 @@ def test_a_broker_that_could_not_be_reached_is_something_and_is_told_under_quiet
             client.sendall(CONNECT)
             assert client.recv(1) == b""
         tap.says("cannot be reached: Connection refused")
-        assert tap.end() == 0
+        assert tap.end() == 3
         assert "OPEN" in commands_in(kept(tap, "a broker could not be reached"))
-    assert len(tap.err) == 2
+    assert len(tap.err) == 3
 
 
 def test_a_gap_is_something():
@@ -169,7 +187,10 @@ def test_a_tap_that_does_not_begin_leaves_nothing():
 
 def test_where_no_state_can_be_kept_the_folder_for_temporary_files_will_do(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with found() as url, running(state=Path("/dev/null/no/folder"), service_url=url) as tap:
+    with (
+        found() as url,
+        running("--accept-unknown", state=Path("/dev/null/no/folder"), service_url=url) as tap,
+    ):
         assert f"kept anyway): {tmp_path}/pulsar-doctor-" in tap.says("is temporary")
         assert len(list(tmp_path.iterdir())) == 1
         assert tap.end() == 0
