@@ -285,7 +285,21 @@ def test_set_and_skip_change_the_verdict(
     patience = "permits-exhausted.refill_wait=5s"
     assert checked(capsys, "--trace", trace, "--set", patience)[0] == 1
     skipped = document(capsys, "--trace", trace, "--set", patience, "--skip", "permits-exhausted")
-    assert skipped["subscriptions"][0]["status"] == "healthy"
+    assert skipped["subscriptions"][0]["status"] == "unknown"
+
+
+def test_what_is_skipped_earns_no_green_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = str(write_trace(tmp_path / "t", holds_ten(Wire().open().subscribe(), 90).blocks))
+    skipping = ("--trace", trace, "--skip", "permits-exhausted", "--skip", "slow-but-progressing")
+    code, out, _ = checked(capsys, *skipping)
+    assert code == 3
+    assert out.splitlines()[0].endswith("skipped: permits-exhausted, slow-but-progressing")
+    assert "and acknowledged none" in " ".join(out.split())
+    code, _, err = checked(capsys, *skipping, "--accept-unknown")
+    assert code == 0
+    assert "1 verdict unknown: accepted (--accept-unknown)" in err
 
 
 @pytest.mark.usefixtures("outside")  # a TOPIC asks its broker too, and here there is none
