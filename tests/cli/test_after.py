@@ -131,9 +131,10 @@ def test_what_is_not_yet_well_is_not_a_success(
 
 def test_worse(check: Check, kept: str, tmp_path: Path) -> None:
     lately = str(tmp_path / "lately.gz")
+    options = ("--set", "healthy.problem_at_most=100%", *JSON)
     with cluster({"orders": states(STUCK)}) as broker:
-        assert check(broker, "orders", "--save", lately, *JSON).code == 0
-    told = check(None, "--stats", kept, "--after", lately, *JSON)
+        assert check(broker, "orders", "--save", lately, *options).code == 0
+    told = check(None, "--stats", kept, "--after", lately, *options)
     [entry] = told.document["subscriptions"]
     assert (told.code, entry["after"]["outcome"]) == (1, "worse")
 

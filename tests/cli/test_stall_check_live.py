@@ -108,13 +108,16 @@ def test_a_namespace_that_is_not_there(check: Check) -> None:
         assert list(told.unreachable) == ["nowhere"]
 
 
-def test_a_namespace_without_topics_is_nothing_to_worry_about(check: Check) -> None:
+def test_of_a_namespace_without_topics_nothing_is_known(check: Check) -> None:
     with cluster({}) as broker:
         told = check(broker, "--namespace", "public/default", "-o", "json")
-        assert (told.code, told.err) == (0, "")
+        assert (told.code, told.err) == (3, "")
         assert told.document["subscriptions"] == told.document["unreachable"] == []
-        told = check(broker, "--namespace", "public/default", "-q")
-    assert (told.code, told.err, told.out) == (0, "", "0 subscriptions\n")
+        asking = ("--namespace", "public/default", "-q")
+        assert check(broker, *asking, "--accept-unknown").code == 0
+        told = check(broker, *asking)
+    assert (told.code, told.err) == (3, "")
+    assert told.out == "0 subscriptions: nothing was judged\n"
 
 
 VERSION = "brokers/version"
