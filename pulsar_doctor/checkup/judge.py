@@ -41,7 +41,7 @@ class Judge:
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
         """On each subscription of a topic or partition that is asked for."""
-        return map(self._verdict, self._asked(window))
+        return map(self.verdict, self.asked(window))
 
     def is_decided(self, windows: Sequence[TopicWindow]) -> bool:
         """Whether the broker's own flags have said enough: more samples would not change it.
@@ -50,9 +50,9 @@ class Judge:
         """
         if self.process is not None:
             return False  # which is looked at again when the window is over
-        asked = [observed for window in windows for observed in self._asked(window)]
+        asked = [observed for window in windows for observed in self.asked(window)]
         return bool(asked) and all(
-            is_blocked(observed) and self._verdict(observed).status == "stalled"
+            is_blocked(observed) and self.verdict(observed).status == "stalled"
             for observed in asked
         )
 
@@ -78,16 +78,18 @@ class Judge:
 
     def has(self, window: TopicWindow) -> bool:
         """Whether one of its subscriptions is asked for."""
-        return any(True for _ in self._asked(window))
+        return any(True for _ in self.asked(window))
 
-    def _asked(self, window: TopicWindow) -> Iterator[Observed]:
+    def asked(self, window: TopicWindow) -> Iterator[Observed]:
+        """Its subscriptions that are asked for."""
         for observed in window.judged():
             if self.process is not None and not self.process.concerns(observed):
                 continue
             if self.subscription in (None, observed.subscription):
                 yield observed
 
-    def _verdict(self, observed: Observed) -> Diagnosis:
+    def verdict(self, observed: Observed) -> Diagnosis:
+        """On one subscription."""
         view, wire = by_stats.subscription_view(observed), self._wire(observed)
         if wire is not None:
             view = merged(view, by_wire.subscription_view(wire))
@@ -104,8 +106,8 @@ class Judge:
     def judged(self, windows: Iterable[TopicWindow]) -> Iterator[tuple[Observed, Diagnosis]]:
         """Each subscription that is asked for, with its verdict."""
         for window in windows:
-            for observed in self._asked(window):
-                yield observed, self._verdict(observed)
+            for observed in self.asked(window):
+                yield observed, self.verdict(observed)
 
     def _wire(self, observed: Observed) -> Subscription | None:
         """The same subscription in the trace; a file may not name its topic whole, or at all."""
@@ -137,14 +139,14 @@ class Triage:
         """
         if self.judge.process is not None:
             return not self.judge.has(window)
-        judged = list(self.judge.judged([window]))
-        self._window, self._verdicts = window, [diagnosis for _, diagnosis in judged]
-        return not replicates(window.window.last.topic) and all(
-            diagnosis.status == "healthy"
-            and not diagnosis.suspects
-            and is_settled(observed, self.within_seconds)
-            for observed, diagnosis in judged
-        )
+        asked = list(self.judge.asked(window))
+        if replicates(window.window.last.topic) or not all(map(self._is_settled, asked)):
+            return False  # before the causes are asked, which takes most of the time
+        self._window, self._verdicts = window, [self.judge.verdict(each) for each in asked]
+        return all(each.status == "healthy" and not each.suspects for each in self._verdicts)
+
+    def _is_settled(self, observed: Observed) -> bool:
+        return is_settled(observed, self.within_seconds)
 
     def verdicts(self, window: TopicWindow) -> list[Diagnosis]:
         """On each subscription that is asked for."""
