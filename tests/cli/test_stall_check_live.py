@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pulsar_doctor.checkup.live import AT_ONCE
+from pulsar_doctor.checkup.namespaces import AT_ONCE
 from pulsar_doctor.report.stall_check.formats import FORMATS
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.recorded import recording, stats_of
