@@ -137,6 +137,7 @@ def _is_watched(window: TopicWindow, plan: SamplingPlan) -> bool:
 def _out_of_the_loop(coming: AsyncGenerator[Diagnosis, None]) -> Iterator[Diagnosis]:
     """What an event loop gives, outside of it; Ctrl-C ends both."""
     with asyncio.Runner() as runner:
+        interrupted = False
         try:
             error: DoctorError | None = None
             while error is None:
@@ -144,8 +145,12 @@ def _out_of_the_loop(coming: AsyncGenerator[Diagnosis, None]) -> Iterator[Diagno
                 yield from some
                 if not some:
                     break
+        except KeyboardInterrupt:
+            interrupted = True  # within a step, which cannot be closed: the runner cancels it
+            raise
         finally:
-            runner.run(coming.aclose())
+            if not interrupted:
+                runner.run(coming.aclose())
     if error is not None:
         raise error
 

@@ -513,6 +513,25 @@ def test_what_ctrl_c_left_is_called_partial_on_paper_too() -> None:
     assert "STALLED" in told.out
 
 
+def test_a_second_ctrl_c_does_not_wait_for_a_broker_that_hangs() -> None:
+    def hanging() -> Iterator[bytes]:
+        time.sleep(8)
+        yield b"{}"
+
+    steps = [*stuck()[:1] * 3, *(Reply(pieces=hanging()) for _ in range(9))]
+    with (
+        cluster({"held": steps}) as broker,
+        running(broker, "--all", "--window", "10m", "--interval", "50ms") as process,
+    ):
+        eventually(lambda: reads(broker, "held") > 3, 30)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        began = time.monotonic()
+        told = ended(process, signal.SIGINT)
+        assert time.monotonic() - began < 5
+    assert (told.code, told.out) == (130, "")
+
+
 def test_ctrl_c_before_anything_was_read_prints_nothing() -> None:
     with (
         cluster({"held": [Reply(503, {"reason": "starting"})]}) as broker,
