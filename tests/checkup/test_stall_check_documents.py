@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.checkup.judge import Judge
+from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
@@ -145,3 +148,27 @@ def test_no_cut_of_a_subscription_makes_a_stall_of_a_healthy_one(name: str) -> N
         except InputError:
             continue
         assert all(each.status in ("healthy", "unknown") for each in found), field
+
+
+@pytest.mark.parametrize(
+    ("text", "incomplete"),
+    [
+        ('{"msgInCounter": 41, "publi', True),
+        ('{"msgInCounter": 41, "subscriptions": {"s": {"msgBacklog": 0, "ty', True),
+        ('{"msgInCounter": 41, "subscriptions": {"s": {"msgBacklog": 0}}}', False),
+    ],
+)
+def test_a_checkup_tells_whether_subscriptions_may_be_missing(
+    tmp_path: Path, text: str, incomplete: bool
+) -> None:
+    (tmp_path / "s").write_text(text)
+    checkup = of_files(
+        [str(tmp_path / "s")],
+        [],
+        Judge(RULES, LIMITS),
+        topics=(),
+        at_ms=None,
+        interval_seconds=None,
+        say=lambda note: None,
+    )
+    assert bool(checkup.incomplete) == incomplete
