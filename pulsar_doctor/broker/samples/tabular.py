@@ -37,7 +37,7 @@ OPENS: Any = object()  # in place of a value: rows within it follow
 
 
 @dataclass(slots=True)
-class Rows:
+class TreeRows:
     """The rows of a table, and where it is in them. It moves on with each row that is read."""
 
     rows: list[tuple[str, Any]]
@@ -113,9 +113,9 @@ KNOWN = frozenset(
     for kind in (ConsumerStats, SubscriptionStats, CursorStats)
     for field in fields(kind)
 )
-INNER: Mapping[str, Callable[[Rows], Any]] = {
-    **dict.fromkeys(BY_NAME, Rows.by_name),
-    **{name: partial(Rows.elements, name=name) for name in LISTS},
+INNER: Mapping[str, Callable[[TreeRows], Any]] = {
+    **dict.fromkeys(BY_NAME, TreeRows.by_name),
+    **{name: partial(TreeRows.elements, name=name) for name in LISTS},
 }
 
 
@@ -130,7 +130,7 @@ def tabular(text: str) -> tuple[Any, set[str]] | None:
             rows.append((label.strip(), _value(value.strip())))
     if sum(value is not OPENS for _, value in rows) < FEWEST or "\t" not in text:
         return None
-    table = Rows(rows)
+    table = TreeRows(rows)
     try:
         found = table.fields()
     except RecursionError:
