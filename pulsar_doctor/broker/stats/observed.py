@@ -178,9 +178,15 @@ class Observed:
 
         A counter of the backlog that says otherwise is wrong, or of another moment.
         """
-        cursor, internal, now = self.cursor_now, self.internal, self.now
+        cursor, internal = self.cursor_now, self.internal
         if cursor is None or internal is None or not nothing_waits(internal, cursor):
             return False
+        return self._nothing_counted
+
+    @property
+    def _nothing_counted(self) -> bool:
+        """Whether no count of messages shows any that wait or are held."""
+        now = self.now
         counted = [now.unacked_messages, *(each.unacked_messages for each in now.consumers or ())]
         return not now.msg_in_replay and not any((count or 0) > 0 for count in counted)
 
@@ -197,7 +203,8 @@ class Observed:
     @property
     def left(self) -> Between | None:
         """Entries that could be sent now if a consumer had permits; None where not told."""
-        if self.nothing_waits or self.backlog.empty:
+        told_empty = self.backlog.counter is None or self._nothing_counted
+        if self.nothing_waits or (self.backlog.empty and told_empty):
             return Between(0, 0)
         unread, now, entries = self.unread, self.now, self.backlog.entries
         if self.type in SINGLE_ACTIVE:
