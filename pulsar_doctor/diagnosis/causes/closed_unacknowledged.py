@@ -14,7 +14,8 @@ where only its connection ended, as that of a process that was stopped in its wo
 
 It is information, or not mentioned where nothing proves that anything was taken, once another
 consumer has acknowledged since then. Not judged are consumers that return under their name, that
-unsubscribe, or that the broker closed.
+unsubscribe, or that the broker closed, and readers: a trace knows these by the names that clients
+give to their subscriptions.
 
 Source: Consumer.close and disconnect in the broker (unacknowledged messages are sent again);
 ConsumerImpl.increaseAvailablePermits in the Java client.
@@ -37,6 +38,7 @@ THRESHOLDS = (
     Threshold("took_within", 2.0, "seconds", "an application that receives takes one in this time"),
 )
 NEEDS = frozenset({WIRE})
+READERS = ("reader-", "multiTopicsReader-")  # of Java, C++ with Python and Node.js, and Go
 REMEDY = (
     "See in the application that each message is acknowledged when its work is done, and that it "
     "closes its consumer only after that."
@@ -45,6 +47,8 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that was closed with messages and never acknowledged any."""
+    if view.durable is False or view.subscription.startswith(READERS):
+        return
     for closed in view.closed or ():
         severity = _severity(closed, limits["took_within"])
         if severity is not None:
