@@ -10,7 +10,7 @@ from pulsar_doctor.ledger.consumers import Subscription
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedConsumer:
     """One such consumer, as it was at its end.
 
     held: messages that it gave up. taken: messages that its application took, at least.
@@ -27,10 +27,10 @@ class Closed:
     acked_since: bool
 
 
-def closed_of(wire: Subscription, views: tuple[ConsumerView, ...]) -> tuple[Closed, ...]:
+def closed_of(wire: Subscription, views: tuple[ConsumerView, ...]) -> tuple[ClosedConsumer, ...]:
     """All of them. views: of `wire.closed`, in the same order."""
     return tuple(
-        Closed(
+        ClosedConsumer(
             consumer=view,
             held=each.ledger.unacked,
             taken=_taken(each.ledger),

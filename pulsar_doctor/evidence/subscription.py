@@ -10,7 +10,7 @@ from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
-from pulsar_doctor.evidence.closed import Closed
+from pulsar_doctor.evidence.closed import ClosedConsumer
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
@@ -123,7 +123,7 @@ class SubscriptionView:
     quiet_is_fine: bool = False
     active: int | None = None
     gone: Gone | None = None
-    closed: tuple[Closed, ...] | None = None
+    closed: tuple[ClosedConsumer, ...] | None = None
     own: OwnCursor | None = None
     backlog: Backlog | None = None
     left: Count | None = None

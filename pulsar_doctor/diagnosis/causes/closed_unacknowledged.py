@@ -29,7 +29,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.closed import Closed
+from pulsar_doctor.evidence.closed import ClosedConsumer
 from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
@@ -57,7 +57,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield Unknown(_undecided(closed), closed.consumer.label)
 
 
-def _severity(closed: Closed, took_within: float) -> Severity | None:
+def _severity(closed: ClosedConsumer, took_within: float) -> Severity | None:
     """None where the application may have taken none of it."""
     if closed.acked_since:
         return "info" if closed.taken else None
@@ -65,7 +65,7 @@ def _severity(closed: Closed, took_within: float) -> Severity | None:
     return "warning" if closed.taken or waited else None
 
 
-def _undecided(closed: Closed) -> str:
+def _undecided(closed: ClosedConsumer) -> str:
     how = "was closed" if closed.by_command else "lost its process or its connection"
     return (
         f"{closed.consumer.label} {how} while it held {_messages(closed.held)} and had "
@@ -73,7 +73,7 @@ def _undecided(closed: Closed) -> str:
     )
 
 
-def _finding(view: SubscriptionView, closed: Closed, severity: Severity) -> Finding:
+def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity) -> Finding:
     consumer, had = closed.consumer, closed.had_seconds
     return Finding(
         code="closed-unacknowledged",
@@ -93,7 +93,7 @@ def _finding(view: SubscriptionView, closed: Closed, severity: Severity) -> Find
     )
 
 
-def _summary(closed: Closed, severity: Severity) -> str:
+def _summary(closed: ClosedConsumer, severity: Severity) -> str:
     """What it did, what that means, and what became of the messages."""
     had, held = closed.had_seconds, _messages(closed.held)
     after = "" if had is None else f" after {duration(had)}"
@@ -113,7 +113,7 @@ def _summary(closed: Closed, severity: Severity) -> str:
     )
 
 
-def _actions(view: SubscriptionView, closed: Closed) -> Iterator[Action]:
+def _actions(view: SubscriptionView, closed: ClosedConsumer) -> Iterator[Action]:
     expect = "the backlog falls, and a consumer has acknowledged"
     yield Action(
         "now",
