@@ -20,7 +20,7 @@ from pulsar_doctor.spark.failures import full_text
 from pulsar_doctor.spark.paths import literally, path_of
 from pulsar_doctor.spark.segments import Segment
 from pulsar_doctor.spark.selection import EVERYTHING, Selection, TimeSpan
-from pulsar_doctor.spark.verdicts import NOT_SEALED, TraceEnd, end_of, restored
+from pulsar_doctor.spark.verdicts import TraceEnd, end_of, restored
 from pulsar_doctor.trace.folder import (
     INDEX,
     META,
@@ -126,14 +126,13 @@ def _ends(spark: SparkSession, good: Sequence[There]) -> list[TraceEnd]:
 
 def _end(there: There, ledgers: bytes | None) -> TraceEnd:
     assert there.meta is not None
+    folder, until_us = there.folder, there.until_us
+    unsealed = UNSEALED.format(folder) if there.has_journal else None
     if not there.files:
-        why = NOT_SEALED.format(there.folder) if there.has_journal else None
-        return TraceEnd(there.folder, there.meta.trace_id, there.until_us, not_judged=why)
+        return TraceEnd(folder, there.meta.trace_id, until_us, not_judged=unsealed)
     state = None if ledgers is None else state_of(ledgers)
     timeline = restored(there.meta, state, damaged=bool(there.losses))
-    return end_of(
-        there.folder, there.meta, timeline, there.until_us, is_sealed=not there.has_journal
-    )
+    return end_of(folder, there.meta, timeline, until_us, unsealed)
 
 
 def _found(spark: SparkSession, paths: Sequence[str]) -> list[There]:

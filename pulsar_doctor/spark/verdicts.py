@@ -97,8 +97,9 @@ def end_here(path: Path, trace: Trace, replayed_most: int) -> TraceEnd:
     with suppress(ChangedMeanwhileError):
         timeline = _ledgers(path, trace, replayed_most)
     index, numbers = trace.opened, journals(path)
-    is_sealed = trace.live or not any(number > index.through for number in numbers)
-    return end_of(str(path), trace.meta, timeline, index.until_us, is_sealed=is_sealed)
+    left = not trace.live and any(number > index.through for number in numbers)
+    unsealed = NOT_SEALED.format(path) if left else None
+    return end_of(str(path), trace.meta, timeline, index.until_us, unsealed)
 
 
 def _ledgers(path: Path, trace: Trace, replayed_most: int) -> Timeline | None:
@@ -125,13 +126,15 @@ def restored(meta: Meta, state: dict[str, Any] | None, *, damaged: bool) -> Time
 
 
 def end_of(
-    folder: str, meta: Meta, timeline: Timeline | None, until_us: int, *, is_sealed: bool
+    folder: str, meta: Meta, timeline: Timeline | None, until_us: int, unsealed: str | None
 ) -> TraceEnd:
-    """The end of a trace by its ledgers; None: they are not to be had."""
+    """The end of a trace by its ledgers; None: they are not to be had.
+
+    unsealed: a sentence where something lies behind its last segment; None: nothing does.
+    """
     if timeline is not None:
         with suppress(*UNUSABLE):
-            end = _judged(folder, meta, timeline)
-            return end if is_sealed else replace(end, not_judged=NOT_SEALED.format(folder))
+            return replace(_judged(folder, meta, timeline), not_judged=unsealed)
     return TraceEnd(folder, meta.trace_id, until_us, not_judged=NO_LEDGERS.format(folder))
 
 

@@ -54,10 +54,10 @@ def closed_while_slow() -> Said:
 def recovered() -> Said:
     """It stands still for longer than a stall needs, and works well again in the end."""
     said = Said().open().attached(1, "back").flow(10).pushed(range(10)).wait(400)
-    said.acked(range(10)).flow(10)
+    said.acked(range(5)).flow(5)
     for entry in range(10, 15):
-        said.wait(1).pushed([entry]).acked([entry])
-    return said.wait(5)
+        said.wait(1).pushed([entry]).acked([entry - 5]).acked([entry])
+    return said.flow(10).wait(5)
 
 
 ENDS = {"hoarded": hoarded, "closed": closed_while_slow, "recovered": recovered, "states": states}
@@ -118,6 +118,19 @@ def test_each_subscription_has_the_verdict_of_stall_check(
         if subscriptions
     }
     assert [status[name] for name in ("hoarded", "closed")] == ["stalled", "warning"]
+
+
+def test_a_stall_that_is_over_is_told_and_is_no_verdict(
+    analyzed: Document, folders: dict[str, str]
+) -> None:
+    found = {
+        (Path(folders[row["trace_id"]]).name, row["ended_by"])
+        for row in analyzed["stalls"]
+        if row["severity"] == "stalled"
+    }
+    assert ("recovered", "flow") in found
+    (verdict,) = (each for each in analyzed["verdicts"] if each["trace_id"] == "recovered")
+    assert verdict["status"] != "stalled"
 
 
 def test_a_trace_without_a_consumer_is_named_as_not_judged(
