@@ -212,6 +212,7 @@ def test_json_lines_tell_everything_and_nothing_else_is_on_stdout(tmp_path):
         trace_dir=str(trace),
         written=11,
         sealed=11,
+        expectations=[],
     )
 
 
