@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pulsar_doctor.capture.files import Packet
+from pulsar_doctor.capture.interface import Interface
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import NAMES
 from tests.support.command_line import pulsar_doctor
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 # salted hashes, where the tap connects to, and answers that the tap changes on their way.
 OWN = frozenset(
     {"trace_id", "seq", "ts", "mono_ns", "conn_id", "incarnation", "broker_addr", "key_hash",
-     "known_by", "flow_gap_us", "starved_us", "starved_since", "starved_from", "ack_delay_us"}
+     "known_by", "grade", "join", "available_permits_min", "unacked_messages_min", "flow_gap_us",
+     "starved_us", "starved_since", "starved_from", "ack_delay_us"}
 )  # fmt: skip
 # Where it ends alike, whatever stood between a command and an answer that crossed it.
 LEDGER = ("available_permits", "parked_permits", "unacked_messages")
@@ -56,6 +60,29 @@ def tcpdump(port: int | None, file: Path, *more: str) -> Iterator[None]:
         process.send_signal(signal.SIGINT)
         _, counts = process.communicate(timeout=10)
     assert re.search(r"^0 packets dropped by kernel", counts, re.MULTILINE), counts
+
+
+@contextmanager
+def listened(port: int) -> Iterator[list[Packet]]:
+    """What passes on loopback to and from a port, as we capture it; complete at the end."""
+    packets: list[Packet] = []
+    over = threading.Event()
+    with Interface("lo", [port]) as interface:
+
+        def listen() -> None:
+            for packet in interface.packets():
+                if packet is not None:
+                    packets.append(packet)
+                elif over.is_set():
+                    return
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        try:
+            yield packets
+        finally:
+            over.set()
+            thread.join()
 
 
 Told = dict[tuple[object, ...], list[tuple[object, ...]]]

@@ -22,11 +22,12 @@ from tests.capture.beside import (  # noqa: E402
     SHARED,
     assert_same,
     captured,
+    listened,
     tcpdump,
     told,
     two_consumers,
 )
-from tests.capture.packing import pcap  # noqa: E402
+from tests.capture.packing import may_capture, pcap  # noqa: E402
 from tests.capture.talks import is_part_of  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
 from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
@@ -56,6 +57,7 @@ def test_a_capture_tells_what_a_tap_of_the_same_traffic_tells(broker, client, to
     assert_same(tapped, told(captured(tmp_path / "lo.pcap", tmp_path / "capture", int(port))))
 
 
+MARKS = ("JOINED", "RETRACTED", "UNPARSED")
 # What is known of a consumer whose SUBSCRIBE was seen only, and what had come before.
 BEFORE = frozenset(
     {"topic", "subscription", "subscription_type", "consumer_name", "client_version", "partition",
@@ -97,6 +99,50 @@ def test_a_capture_begun_in_the_middle_tells_all_from_where_it_joins(
         for key, rows in joined.items():
             assert rows == tapped[key][-len(rows) :], (start, key)
         assert {way for _, way in joined} == {"to_broker", "to_client"}, start
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))
+@pytest.mark.parametrize("batching", [False, True])
+@pytest.mark.parametrize("rate", [1, 10, 1000])
+def test_joined_in_the_middle_of_a_busy_connection_it_tells_what_a_tap_tells(
+    broker, client, topic, tmp_path, rate, batching
+):
+    seconds = 12 if rate == 1 else 6
+    client.subscribe(topic, "s", pulsar.ConsumerType.Shared).close()
+    with (
+        tap(broker, tmp_path / "tap") as (url, _),
+        listened(port := int(url.rpartition(":")[2])) as packets,
+    ):
+        through = pulsar.Client(url, logger=QUIET)
+        consumer = through.subscribe(
+            topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=10, consumer_name="one"
+        )
+        options = {"batching_enabled": batching, "batching_max_publish_delay_ms": 5}
+        producer = through.create_producer(topic, **options)
+        for number in range(rate * seconds):
+            producer.send_async(bytes(100), lambda *_: None)
+            time.sleep(max(0.0, 1 / rate - 0.0002))
+            if number % 10 == 9 or rate < 100:
+                for _ in range(10 if rate >= 100 else 1):
+                    consumer.acknowledge(consumer.receive(timeout_millis=5000))
+        through.close()
+    tapped = spoken(tmp_path / "tap")
+    middle = packets[0].time_ns + (packets[-1].time_ns - packets[0].time_ns) // 3
+    with TraceWriter(tmp_path / "capture", {"files": []}) as writer:
+        following = CaptureFollowing(writer, [port])
+        for packet in packets:
+            if packet.time_ns > middle:
+                following.packet(packet)
+        following.finish()
+    joined = spoken(tmp_path / "capture")
+    ways = defaultdict(int)
+    for key, rows in joined.items():
+        assert rows == tapped[key][-len(rows) :], key  # all from there on, and nothing else
+        ways[key[1]] += len(rows)
+    print(rate, batching, dict(ways), {key[1]: len(rows) for key, rows in tapped.items()})
+    assert set(ways) == {"to_broker", "to_client"}
+    assert sum(ways.values()) > 0.3 * sum(map(len, tapped.values()))
 
 
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason=wanting("tcpdump"))
@@ -149,7 +195,7 @@ def ledgers(
     assert totals.seen == totals.used + totals.skipped + sum(totals.lost.values())
     found: dict[tuple[object, object], list[tuple[object, int | None]]] = defaultdict(list)
     for row in open_trace(folder).rows():
-        if row.client_addr and row.command not in ("OPEN", "CLOSE", "JOINED", "UNPARSED"):
+        if row.client_addr and row.command not in ("OPEN", "CLOSE", *MARKS):
             said = row.command, row.request_id, row.permits, row.ledger_id, row.entry_id
             sizes = row.frame_bytes, row.payload_bytes, repr(row.message_ids)
             found[row.client_addr, row.direction].append(((said, sizes), row.available_permits))
@@ -161,7 +207,7 @@ def spoken(trace: Path) -> dict[tuple[object, ...], list[tuple[object, ...]]]:
     names = [name for name in SHARED if name not in (*BEFORE, "consumer_id")]
     found: dict[tuple[object, ...], list[tuple[object, ...]]] = defaultdict(list)
     for row in open_trace(trace).rows():
-        if row.client_addr is not None and row.command not in (*CHANGED, "UNPARSED", "JOINED"):
+        if row.client_addr is not None and row.command not in (*CHANGED, *MARKS):
             whose = None if row.command in ("SUCCESS", "ERROR") else row.consumer_id
             values = tuple(getattr(row, name) for name in names)
             found[row.client_addr, row.direction].append((whose, *values))
