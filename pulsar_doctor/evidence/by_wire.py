@@ -33,6 +33,10 @@ LIKELY = (
     "some of its commands are likely and not proven: the capture began in the middle of the "
     "connection, or lost packets, and the broker has not confirmed the numbers since"
 )
+BETWEEN_BOUNDS = (
+    "its permits and unacknowledged messages are known between bounds only, and it does not go on "
+    "as it did: the broker's statistics were asked for while commands were on their way"
+)
 JAVA, OURS = "Pulsar-Java", "pulsar-doctor"
 CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 
@@ -43,6 +47,8 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
     ledgers = [consumer.ledger for consumer in wire.consumers]
     gap = GAP if any(ledger.uncertain for ledger in ledgers) else None
     likely = LIKELY if any(ledger.likely for ledger in ledgers) else None
+    is_open = any(_is_open(ledger, wire.now_ns) for ledger in ledgers)
+    bounds = BETWEEN_BOUNDS if is_open else None
     views = tuple(consumer_view(each, wire.now_ns, at) for at, each in enumerate(there))
     return SubscriptionView(
         topic=wire.topic,
@@ -53,7 +59,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         consumers=views,
         moment_ms=wire.now_us // 1000,
         refused=None if there else REFUSED,
-        gap=gap or likely,
+        gap=gap or likely or bounds,
         cannot_be=(DAMAGED,) if wire.damaged else (),
         active=_active(views) if wire.type == "Failover" else None,
         closed=closed_of(wire, tuple(consumer_view(each, wire.now_ns) for each in wire.closed)),
@@ -63,6 +69,11 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         hole=_hole(there, wire.now_ns),
         circulation=_circulation(there, wire.now_ns),
     )
+
+
+def _is_open(ledger: Ledger, now_ns: int) -> bool:
+    """Whether bounds leave open what it is: while it works on they may."""
+    return bool(ledger.open_permits or ledger.open_unacked) and not ledger.in_rhythm(now_ns)
 
 
 def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:

@@ -36,7 +36,9 @@ def captured(folder: Path, packets: list[Packet], samples: Samples) -> list[Row]
         for packet in packets:
             while samples and samples[0][0] <= packet.time_ns:
                 at_ns, consumers = samples.pop(0)
-                queue.put(ToldSample([told(*each, at_ns) for each in consumers], complete=True))
+                all_told = [told(*each, at_ns) for each in consumers]
+                seen = [each._replace(last_sign_us=at_ns // 1000) for each in all_told]
+                queue.put(ToldSample(seen, complete=True))
             running.packet(packet)
         running.pass_time(packets[-1].time_ns + 60 * SECOND)
         running.finish()
@@ -114,12 +116,22 @@ def test_a_payload_of_frames_with_checksums_makes_nobody_stalled_or_healthy(tmp_
     assert status_of(tmp_path / "t") in (None, "unknown")
 
 
-def test_once_two_samples_agree_with_its_frames_a_quiet_consumer_is_judged(tmp_path):
+def test_once_two_samples_agree_with_its_frames_a_consumer_is_judged(tmp_path):
     packets, _ = busy(10)
     begins, ends = packets[0].time_ns, packets[-1].time_ns
     samples: Samples = [(begins + 2 * SECOND, [("a", 0, 10)])]
     captured(tmp_path / "one", packets, [*samples])
     assert status_of(tmp_path / "one") == "unknown"
     samples.append((ends, [("a", 0, 50)]))
-    rows = captured(tmp_path / "two", packets, samples)
+    rows = captured(tmp_path / "two", packets, [*samples])
     assert [row.grade for row in rows if row.command == "STATS"] == ["likely", None]
+
+
+def test_bounds_do_not_make_healthy_who_has_stopped(tmp_path):
+    """A minute later it may have no permits: the last sample was taken while frames passed."""
+    packets, _ = busy(10)
+    begins = packets[0].time_ns
+    samples: Samples = [(begins + n * SECOND, [("a", 5, 5 * n)]) for n in (2, 3, 4)]
+    rows = captured(tmp_path / "t", packets, samples)
+    assert [row.grade for row in rows if row.command == "STATS"] == ["likely", None, None]
+    assert status_of(tmp_path / "t") == "unknown"
