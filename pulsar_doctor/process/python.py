@@ -22,7 +22,7 @@ from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.process.child import STEP_SECONDS, CannotAttach, in_time
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.resting import resting_seconds
-from pulsar_doctor.process.told import Role, Sitting
+from pulsar_doctor.process.told import Role, Sitting, method
 
 ANSWER_BYTES = 16 << 20
 MISSING = "py-spy is not installed; install it with: pip install 'pulsar-doctor[examine]'"
@@ -108,7 +108,16 @@ def _sitting(told: dict[str, Any], seconds: float | None) -> Sitting:
     name = told.get("thread_name") or str(told.get("os_thread_id"))
     state = "active" if told.get("active") else "idle"
     top = lines[0] if lines else None
-    return Sitting(name, _role(frames), state, top, own, lines[:12], None, seconds)
+    inside = _inside(lines, own)
+    return Sitting(name, _role(frames), state, top, own, lines[:12], None, seconds, inside)
+
+
+def _inside(lines: tuple[str, ...], own: str | None) -> tuple[str, ...]:
+    """The innermost call, and the one that the application has made there."""
+    at = lines.index(own) if own in lines else 0
+    return (
+        tuple(dict.fromkeys(method(each) for each in lines[:1] + lines[at - 1 : at])) if at else ()
+    )
 
 
 def _role(frames: list[dict[str, Any]]) -> Role:

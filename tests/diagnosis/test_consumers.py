@@ -9,10 +9,13 @@ import pytest
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.activity import activity_of
 from pulsar_doctor.diagnosis.actions.consumers import look, smaller_queue, treatment
+from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.ledger.balance import Pace
+from pulsar_doctor.process.told import Sitting, Wait
 from tests.diagnosis.test_commands import view
 
 ONE = ConsumerView(
@@ -22,6 +25,8 @@ ONE = ConsumerView(
     quiet=Age(120_000, exact=True),
     works=False,
 )
+CHARGE, WRITE = "com.acme.Billing.charge (Billing.java:88)", "com.acme.Ledger.write (Ledger.java:9)"
+SLEEP = "java.lang.Thread.sleep (Thread.java)"
 
 
 def texts(actions: tuple[Action, ...]) -> str:
@@ -110,3 +115,47 @@ def test_where_a_client_holds_more_than_its_queue_it_is_said(version: str, but: 
     (action,) = smaller_queue(view(), replace(ONE, client_version=version))
     assert (";" in (action.side_effect or "")) == (but is not None)
     assert (but or "") in (action.side_effect or "")
+
+
+SAT = Sitting(
+    "ear", "listens", "BLOCKED", CHARGE, CHARGE, seconds=41.0,
+    waits=Wait("monitor", "com.acme.Ledger", "writer"),
+    chain=(Sitting("writer", "application", "TIMED_WAITING", SLEEP, WRITE, seconds=50.0),),
+)  # fmt: skip
+
+
+def test_a_dump_that_was_taken_is_not_advised_and_what_it_showed_is_said() -> None:
+    seen = replace(ONE, inside=Inside(asked=False, sits=(SAT,)))
+    text = texts(treatment(view(), seen))
+    assert "dump" not in text
+    assert (
+        f"ear has sat in {CHARGE} for 41 s or longer, where it waits for the monitor of a "
+        f"com.acme.Ledger, which writer holds; writer has sat in java.lang.Thread.sleep under "
+        f"{WRITE} for 50 s"
+    ) in text
+    none = replace(ONE, inside=Inside(asked=True))
+    assert "dump" not in texts(treatment(view(), none))
+    assert "dump" not in remedy(view(), seen) + remedy(view(), none)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_said"),
+    [
+        (replace(ONE, label="worker-2"), True),  # on its connection
+        (replace(ONE, label="worker-2", address="/10.0.3.7:51495"), False),
+        (replace(ONE, label="worker-2", address="/10.0.3.7:51495", inside=Inside()), False),
+        (replace(ONE, label="worker-2", address=None), False),
+    ],
+)
+def test_consumers_of_one_process_are_restarted_together(
+    other: ConsumerView, is_said: bool
+) -> None:
+    both = replace(view(), consumers=(ONE, other))
+    assert ("are in that process too" in texts(treatment(both, ONE))) == is_said
+
+
+def test_consumers_that_one_process_has_told_of_are_of_one_process() -> None:
+    first = replace(ONE, inside=Inside())
+    other = replace(first, label="worker-2", address="/10.0.3.7:51495")
+    both = replace(view(), consumers=(first, other))
+    assert "are in that process too" in texts(treatment(both, first))

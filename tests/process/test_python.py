@@ -35,6 +35,11 @@ SLEEP = frame("wait", "/x/lib/python3.11/threading.py", 327)
     ("frames", "role", "where"),
     [
         ([CHARGE], "application", "charge (billing.py:88)"),
+        (
+            [SLEEP, frame("get", "/x/lib/python3.11/site-packages/requests/api.py"), CHARGE],
+            "application",
+            "wait in get under charge (billing.py:88)",
+        ),
         ([SLEEP, CHARGE], "application", "wait under charge (billing.py:88)"),
         (
             [CHARGE, frame("_listener_wrapper.<locals>.wrapper", PULSAR)],

@@ -28,6 +28,7 @@ from pulsar_doctor.diagnosis.actions.settings import (
     SINKS,
     clients_of,
 )
+from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, sentence
 from pulsar_doctor.diagnosis.answers import WHENS, Action
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -53,6 +54,7 @@ DUMPS = {
 AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
 ELSEWHERE = "its messages go to the other consumers at once, or to it when it is back"
 ALONE = "its messages come again when it is back"
+WITH_IT = "the other consumers are in that process too, so all messages wait until it is back"
 TAKEN_OVER = {
     "Exclusive": ALONE,
     "Failover": "a standby takes over at once and gets its messages",
@@ -145,7 +147,13 @@ def anew(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
 
 
 def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
-    """Finds its process; says how its threads are dumped."""
+    """Finds its process; says how its threads are dumped, or what a dump has shown already."""
+    if seen := threads_seen(consumer):
+        return Action(
+            "now",
+            f"See in the application {place(consumer)} why it does not go on: {seen}.",
+            check=check(view, "while it hangs, its numbers stay and its silence grows"),
+        )
     clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
     dump = next(DUMPS[each] for each in clients if each in DUMPS)
     where = "; on that host this line tells which process it is" if port else ""
@@ -157,11 +165,21 @@ def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
     )
 
 
+def threads_seen(consumer: ConsumerView) -> str | None:
+    """Where its threads were when they were read; None where nobody has read them."""
+    own = consumer.inside
+    if own is None or own.asked is None:
+        return None
+    if own.sits:
+        return sentence(own.sits[:NAMED_MOST])
+    return "its threads were read, and none of them is at a message that waits in its client"
+
+
 def restart(view: SubscriptionView, consumer: ConsumerView, how: str = "") -> Action:
     """What frees it; there is a line for it only where Pulsar itself runs it. how: `, with …`."""
     return Action(
         "now",
-        f"Restart the process {place(consumer)}{how}: {others(view)}.",
+        f"Restart the process {place(consumer)}{how}: {others(view, consumer)}.",
         command=None if consumer.function is None else restarted(consumer.function),
         side_effect=AGAIN,
         check=check(view, NO_MORE),
@@ -220,8 +238,20 @@ def place(consumer: ConsumerView) -> str:
     return f"at {address}{who}" if address else f"of {consumer.label} (its address is not told)"
 
 
-def others(view: SubscriptionView) -> str:
+def others(view: SubscriptionView, consumer: ConsumerView) -> str:
     """Who gets its messages when it is gone; it itself, where nobody else is there."""
+    beside = [each for each in view.consumers or () if each is not consumer]
     if view.consumers is not None and len(view.consumers) == 1:
         return ALONE
+    if beside and len(beside) < len(view.consumers or ()) and _all_with(consumer, beside):
+        return WITH_IT
     return TAKEN_OVER.get(view.type or "", ELSEWHERE)
+
+
+def _all_with(consumer: ConsumerView, others: Iterable[ConsumerView]) -> bool:
+    """Whether all of them are in its process: on its connection, or read in that very process."""
+    return all(
+        (each.address is not None and each.address == consumer.address)
+        or (each.inside is not None and consumer.inside is not None)
+        for each in others
+    )

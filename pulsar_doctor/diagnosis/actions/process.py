@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.diagnosis.actions.commands import check
 from pulsar_doctor.diagnosis.actions.consumers import restart
+from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST
 from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.diagnosis.thresholds import Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -13,7 +14,6 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.process.told import Sitting
-from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 
 CONSEQUENCES = frozenset(
@@ -21,7 +21,6 @@ CONSEQUENCES = frozenset(
      "ack-hole"}
 )  # fmt: skip
 STUCK_FOR = Threshold("stuck_for", 10.0, "seconds", "a thread that sits somewhere for less works")
-NAMED_MOST = 3  # threads in one sentence
 GONE = "no such finding any more"
 
 
@@ -80,34 +79,6 @@ def both_ledgers(consumer: ConsumerView, own: Inside) -> str:
     if permits is None:
         return own.ledger
     return f"the broker may send it {max(0, permits)}, and {own.ledger}"
-
-
-def has_sat(thread: Sitting) -> str:
-    """`x has sat in … under … for 41 s`; `x sits in …` where it ran just now, or nobody tells."""
-    if thread.seconds is None:
-        return f"{thread.thread} sits in {thread.where}"
-    return f"{thread.thread} has sat in {thread.where} for {duration(thread.seconds)}"
-
-
-def all_have_sat(own: Inside, what: str) -> str:
-    """`its thread x has sat in …`; of several, which nobody tells apart, the first few.
-
-    Then who holds what they wait for, each of these threads once.
-    """
-    who = f"its {what}" if len(own.sits) == 1 else f"of its {len(own.sits)} {what}s"
-    named = own.sits[:NAMED_MOST]
-    owners = {each.thread: each for one in named for each in one.chain}
-    for each in named:
-        owners.pop(each.thread, None)
-    first = f"{who} {', '.join(map(_sits_and_waits, named))}"
-    return "; ".join([first, *map(_sits_and_waits, owners.values())])
-
-
-def _sits_and_waits(thread: Sitting) -> str:
-    if thread.waits is None:
-        return has_sat(thread)
-    longer = "" if thread.seconds is None else " or longer"
-    return f"{has_sat(thread)}{longer}, where it waits for {thread.waits.text}"
 
 
 def unstuck(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.activity import activity_of
-from pulsar_doctor.diagnosis.actions.consumers import others, place
+from pulsar_doctor.diagnosis.actions.consumers import others, place, threads_seen
 from pulsar_doctor.diagnosis.actions.settings import RECEIVER_QUEUE, setting
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -26,28 +26,30 @@ def _slow(view: SubscriptionView, consumer: ConsumerView) -> str:
 
 def _hangs(view: SubscriptionView, consumer: ConsumerView) -> str:
     return (
-        f"{_look(consumer)}, and restart it: {others(view)}; a smaller receiver queue does not "
-        "help one that takes nothing."
+        f"{_look(consumer)}, and restart it: {others(view, consumer)}; a smaller receiver queue "
+        "does not help one that takes nothing."
     )
 
 
 def _keeps(view: SubscriptionView, consumer: ConsumerView) -> str:
     return (
         f"See in the application {place(consumer)} that it acknowledges each message when its work "
-        f"is done; restart it to free what it holds: {others(view)}."
+        f"is done; restart it to free what it holds: {others(view, consumer)}."
     )
 
 
 def _unclear(view: SubscriptionView, consumer: ConsumerView) -> str:
     queue = _queue_of_one(consumer)
     slow = "" if queue is None else f"; if it is only slow, give it {queue}"
-    return f"{_look(consumer)}: if it hangs, restart it, and {others(view)}{slow}."
+    return f"{_look(consumer)}: if it hangs, restart it, and {others(view, consumer)}{slow}."
 
 
 SENTENCES = {"slow": _slow, "hangs": _hangs, "keeps": _keeps, "unclear": _unclear}
 
 
 def _look(consumer: ConsumerView) -> str:
+    if seen := threads_seen(consumer):
+        return f"See in the application {place(consumer)} why it does not go on ({seen})"
     return f"See by a dump of its threads what the process {place(consumer)} does"
 
 

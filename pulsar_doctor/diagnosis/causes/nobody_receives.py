@@ -18,7 +18,6 @@ from __future__ import annotations
 from pulsar_doctor.diagnosis.actions.process import (
     CONSEQUENCES,
     STUCK_FOR,
-    all_have_sat,
     both_ledgers,
     lasted,
     numbers,
@@ -26,6 +25,7 @@ from pulsar_doctor.diagnosis.actions.process import (
     sitting,
     unstuck,
 )
+from pulsar_doctor.diagnosis.actions.threads import all_have_sat
 from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
 from pulsar_doctor.evidence.inside import Inside

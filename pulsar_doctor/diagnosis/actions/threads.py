@@ -1,0 +1,43 @@
+"""Where the threads of a consumer's process are, in sentences: what a dump of them has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.process.told import Sitting
+from pulsar_doctor.wording.durations import duration
+
+NAMED_MOST = 3  # threads in one sentence
+
+
+def has_sat(thread: Sitting) -> str:
+    """`x has sat in … under … for 41 s`; `x sits in …` where it ran just now, or nobody tells."""
+    if thread.seconds is None:
+        return f"{thread.thread} sits in {thread.where}"
+    return f"{thread.thread} has sat in {thread.where} for {duration(thread.seconds)}"
+
+
+def all_have_sat(own: Inside, what: str) -> str:
+    """`its thread x has sat in …`; of several, which nobody tells apart, the first few.
+
+    Then who holds what they wait for, each of these threads once.
+    """
+    who = f"its {what}" if len(own.sits) == 1 else f"of its {len(own.sits)} {what}s"
+    return f"{who} {sentence(own.sits[:NAMED_MOST])}"
+
+
+def sentence(named: Sequence[Sitting]) -> str:
+    """`x has sat in … for 41 s, y sits in …; z, which holds what x waits for, has sat in …`."""
+    owners = {each.thread: each for one in named for each in one.chain}
+    for each in named:
+        owners.pop(each.thread, None)
+    first = ", ".join(map(_sits_and_waits, named))
+    return "; ".join([first, *map(_sits_and_waits, owners.values())])
+
+
+def _sits_and_waits(thread: Sitting) -> str:
+    if thread.waits is None:
+        return has_sat(thread)
+    longer = "" if thread.seconds is None else " or longer"
+    return f"{has_sat(thread)}{longer}, where it waits for {thread.waits.text}"
