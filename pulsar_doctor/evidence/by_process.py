@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, exactly
-from pulsar_doctor.process.told import ClientConsumer, ProcessTold, Role, Sitting
+from pulsar_doctor.process.told import ClientConsumer, Pool, ProcessTold, Role, Sitting
 
 FULL_NAME = "persistent://"
 PARTITION = re.compile("[0-9]{1,9}")
@@ -67,6 +67,12 @@ class _Threads:
             applications=_longest_first(told.threads, "acknowledges", "application"),
             deadlock=_deadlock(told),
         )
+
+    def in_pools(self, pools: Iterable[Pool]) -> tuple[Sitting, ...]:
+        """Threads of these pools."""
+        ids = {thread for each in pools for thread in each.threads}
+        found = [each for each in self.told.threads if each.id in ids] if ids else []
+        return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
 
 
 def _longest_first(threads: Iterable[Sitting], *roles: Role) -> tuple[Sitting, ...]:
@@ -138,7 +144,8 @@ def _inside(threads: _Threads, one: _One) -> Inside:
     heads = [now] if parent is None else [now, parent]
     listener = any(each.listener for each in heads) or None
     waiting, handed = _sum(heads, "waiting"), _sum(heads, "listener_waiting")
-    taken = _taken(one)
+    taken, last = _taken(one), threads.told.looks[-1]
+    pools = _pools_of(now, last.pools)
     return Inside(
         unsent=now.unsent_permits,
         refills_at=now.refills_at,
@@ -158,7 +165,15 @@ def _inside(threads: _Threads, one: _One) -> Inside:
         else now.acks_grouped_micros / 1e6,
         connected=now.connected,
         deadlock=threads.deadlock,
+        pools=pools,
+        pool_sits=threads.in_pools(pools),
+        moment_ms=last.read_at_ms,
     )
+
+
+def _pools_of(consumer: ClientConsumer, pools: Iterable[Pool]) -> tuple[Pool, ...]:
+    topic = full_topic(consumer.topic or "?")
+    return tuple(each for each in pools if each.topic and full_topic(each.topic) == topic)
 
 
 def _sum(heads: Sequence[ClientConsumer], name: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.process.told import Sitting
+from pulsar_doctor.process.told import Pool, Sitting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,8 @@ class Inside:
     the application. acks_pending: not sent yet, in both looks; acks_grouped_seconds: for how
     long its client may hold them back. connected: whether it has a connection to its broker.
     deadlock: names of threads, as the JVM found them, where one of them works for a consumer.
+    pools: those in which messages of its topic wait; pool_sits: where their threads are, longest
+    first; moment_ms: when they were looked at.
     """
 
     unsent: int | None = None
@@ -39,6 +41,9 @@ class Inside:
     acks_grouped_seconds: float | None = None
     connected: bool | None = None
     deadlock: tuple[str, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    pool_sits: tuple[Sitting, ...] = ()
+    moment_ms: int = 0
 
     @property
     def until_flow(self) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeVar
 
 from pulsar_doctor.process.child import CannotAttach
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 NO_RIGHT = "its connections may not be seen from here; run this as its user, or as root"
 DUMP_IS_CUT = "its thread dump was read in part only, for its size: there may be more threads"
+CHAINS_MOST = 1000  # threads that wait for others
 IS = {"native-image": ", a native image of GraalVM without a JVM,"}
 THREADS = (
     "where its threads sit: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
@@ -148,7 +150,9 @@ class Looking:
         told = {each.id: each for _, look in self._looks[-1:] for each in look.threads}
         chains = Chains.of(now, told)
         matter = _that_matter(now)
-        owners = {each.id: each for one, _ in matter for each in chains.chain(one)}
+        held_up = {one.id: found for one, _ in matter if (found := chains.chain(one))}
+        held_up = dict(islice(held_up.items(), CHAINS_MOST))
+        owners = {each.id: each for found in held_up.values() for each in found}
         waiting = owners | {each.id: each for each, _ in matter}
         outer = kernel_threads(self.process)
         ids = {each.id: outer.get(each.nid) for each in waiting.values()}
@@ -168,7 +172,7 @@ class Looking:
                 _seated(each, role, seconds, chains),
                 chain=tuple(
                     _seated(owner, owner.role or "application", seconds, chains)
-                    for owner in chains.chain(each)
+                    for owner in held_up.get(each.id, ())
                 ),
             )
             for each, role in matter

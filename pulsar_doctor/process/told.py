@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many
+
 Address = tuple[str, int]
 Role = Literal["receives", "listens", "acknowledges", "client", "application"]
 WaitKind = Literal["monitor", "lock", "future", "signal"]
@@ -92,6 +95,42 @@ class ThreadTold:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool of threads in which tasks of the application wait.
+
+    threads: Java's numbers of them. waiting: tasks. looked, holding: of the first of these, how
+    many were looked at, and how many hold a message of the client; tasks that are neither lambdas
+    nor the JDK's are not looked into. task: the class of the first. topic, message, published_ms:
+    of the message that the first task holds; in_order: whether the first is the oldest.
+    """
+
+    threads: tuple[int, ...]
+    waiting: int
+    looked: int
+    holding: int
+    task: str
+    topic: str | None = None
+    message: str | None = None
+    published_ms: int | None = None
+    in_order: bool = False
+
+    def text(self, now_ms: int) -> str:
+        """`4 threads, 2,996 tasks wait, each of the first 200 with a message of its clients; …`."""
+        what = f"{many(len(self.threads), 'thread')}, {self.waiting:,} tasks wait"
+        if not self.holding:
+            return f"{what}: the first is a {self.task}; whether they hold messages is not known"
+        of = "each" if self.holding == self.looked else f"{self.holding}"
+        some = f"{of} of the first {self.looked:,}" if self.looked < self.waiting else of
+        what = f"{what}, {some} with a message of its clients"
+        if self.message is None:
+            return what
+        first = "the oldest" if self.in_order else "one"
+        age = None if self.published_ms is None else max(0, now_ms - self.published_ms) / 1000
+        ago = "" if age is None else f", published {duration(age)} ago"
+        return f"{what}; {first} is {self.message} of {self.topic}{ago}"
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """What the agent found at one moment. objects: that it looked at; milliseconds: its time."""
 
@@ -102,6 +141,7 @@ class Inspection:
     milliseconds: int
     not_told: tuple[str, ...] = ()
     threads: tuple[ThreadTold, ...] = ()
+    pools: tuple[Pool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

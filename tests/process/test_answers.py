@@ -11,8 +11,9 @@ import pytest
 from pulsar_doctor.process.answers import Unreadable
 from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.jvm.dump import LINE_CHARACTERS, THREADS, dump
-from pulsar_doctor.process.jvm.inspection import CONSUMERS, inspection
+from pulsar_doctor.process.jvm.inspection import CONSUMERS, POOLS, inspection
 from pulsar_doctor.process.python import threads
+from pulsar_doctor.process.told import ThreadTold
 
 ONE = {"id": 1, "class": "a.ConsumerImpl", "topic": "t", "availablePermits": 3}
 GOOD = {"format": 1, "java": "17", "read_at_ms": 1, "objects": 1, "milliseconds": 1}
@@ -53,6 +54,10 @@ def test_an_answer_is_read_and_unknown_fields_are_passed_over():
         (answer(read_at_ms=-1), "its time is none"),
         (answer(*[ONE] * (CONSUMERS + 1)), f"it has more than {CONSUMERS} consumers"),
         (answer(*[ONE] * 200_000), "it has too many values"),
+        (answer(threads=[{"blocked": 1}]), "it has no id"),
+        (answer(threads=[{"id": 1}] * (THREADS + 1)), f"it has more than {THREADS} threads"),
+        (answer(pools=[{}] * (POOLS + 1)), f"it has more than {POOLS} pools"),
+        (answer(pools=[{"waiting": 1}]), "it has no looked"),
     ],
     ids=lambda each: each if isinstance(each, str) else "answer",
 )
@@ -67,6 +72,26 @@ def test_an_answer_that_makes_no_sense_costs_one_sentence(text, why):
         tracemalloc.stop()
     assert str(refused.value) == CANNOT + why
     assert time.process_time() - began < MOST_SECONDS
+
+
+def test_what_threads_wait_for_and_which_tasks_wait_for_threads_is_read():
+    sync = "java.util.concurrent.locks.ReentrantLock$NonfairSync"
+    thread = {"id": 7, "blocked": 1, "waited": 2, "on": sync, "owner": 8}
+    pool = {"waiting": 3000, "looked": 200, "holding": 200, "task": "a.B$$Lambda$1"}
+    where = {"ledger": 12, "entry": 4, "published_ms": 1000, "topic": "t", "in_order": True}
+    told = inspection(answer(threads=[thread], pools=[pool | where | {"listenerThreads": [7]}]), 7)
+    assert told.threads == (ThreadTold(7, 1, 2, sync, 8),)
+    (found,) = told.pools
+    assert (found.threads, found.message) == ((7,), "12:4")
+    assert found.text(61_000) == (
+        "1 thread, 3,000 tasks wait, each of the first 200 with a message of its clients; the "
+        "oldest is 12:4 of t, published 60 s ago"
+    )
+    (unknown,) = inspection(answer(pools=[pool | {"holding": 0, "task": "com.acme.Task"}]), 7).pools
+    assert unknown.text(0) == (
+        "0 threads, 3,000 tasks wait: the first is a com.acme.Task; whether they hold messages is "
+        "not known"
+    )
 
 
 def test_a_failure_is_told_in_one_line():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pulsar_doctor.checkup.in_process import InProcess
+from pulsar_doctor.diagnosis.actions.consumers import threads_seen
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.evidence.by_process import full_topic, looked_into, subscription_views
@@ -14,7 +15,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
-from pulsar_doctor.process.told import ClientConsumer, Inspection, ProcessTold, Sitting
+from pulsar_doctor.process.told import ClientConsumer, Inspection, Pool, ProcessTold, Sitting
 from tests.causes.wire_script import played
 
 ORDERS = "persistent://public/default/orders"
@@ -169,3 +170,16 @@ def test_both_of_one_subscription_are_one_verdict():
     (only,) = process.alone(rules, limits_of(rules))
     assert only.sources == ("capture", "process")
     assert [each.until_flow for each in only.consumers or ()] == [exactly(2)]
+
+
+def test_a_pool_that_holds_messages_of_its_topic_is_told_with_its_threads():
+    mine = Pool((1,), 3000, 200, 200, "a.B", topic=ORDERS)
+    other = replace(mine, topic="persistent://public/default/other")
+    look = Inspection(1000, (ONE,), "Java 17", 9, 9, pools=(other, mine))
+    told = inside(looked(threads=(SLEEPS,), looks=(look, look)))
+    assert (told.pools, told.pool_sits, told.moment_ms) == ((mine,), (SLEEPS,), 1000)
+    consumer = ConsumerView(label="w", inside=told)
+    said = threads_seen(consumer)
+    assert said is not None
+    assert said.startswith("its messages wait in a pool of 1 thread, 3,000 tasks wait, each of the")
+    assert said.endswith("; main has sat in a.B.c (B.java:1) for 9 s")

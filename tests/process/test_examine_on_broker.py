@@ -367,6 +367,39 @@ def test_ten_looks_leave_nothing_behind_and_hold_nothing_up(application, broker,
     assert application.order("take", "kept", 5).split() == ["3", "4", "5", "6", "7"]
 
 
+def test_a_listener_that_waits_for_a_lock_is_told_with_who_holds_it(application, broker, topic):
+    """Its thread wakes once a second, so the kernel tells of less than that."""
+    application.order("produce", topic, 60)
+    application.order("lock")
+    application.order("subscribe", "w", 20, "listener+locked", topic)
+    eventually(lambda: application.order("taken", "w") == "4")
+    document = examined(application, broker, "--no-capture", "--window", "3s")
+    found = findings(document)["listener-stuck", "w"]
+    told = measured(found)
+    assert told["waits_for"] == "the monitor of a java.lang.Object, which ledger-writer holds"
+    assert told["waits_for_thread"] == "ledger-writer"
+    assert "ledger-writer has sat in java.lang.Thread.sleep under" in found["summary"]
+    (listener,) = [each for each in document["process"]["threads"] if each["role"] == "listens"]
+    assert "com.acme.Client$Billing.bill" in listener["where"]
+    assert listener["seconds"] >= 2.9
+    assert [each["thread"] for each in listener["chain"]] == ["ledger-writer"]
+
+
+@pytest.mark.slow
+def test_messages_that_were_handed_to_a_pool_are_told_with_its_threads(application, broker, topic):
+    application.order("produce", topic, 3100)
+    application.order("subscribe", "w", 1000, "plain+keep", topic)
+    application.order("handoff", "w", 3004, 4)
+    document = examined(application, broker, "--no-capture")
+    (pool,) = document["process"]["pools"]
+    assert (pool["waiting"], pool["looked"], pool["holding"], len(pool["threads"])) == (
+        3000, 200, 200, 4,
+    )  # fmt: skip
+    assert (pool["topic"], pool["in_order"]) == (topic, True)
+    assert pool["message"].endswith(":4")  # the four before it are being worked on
+    assert time.time() * 1000 - 120_000 < pool["published_ms"] <= time.time() * 1000
+
+
 CLIENT_VERSIONS = ("2.8.4", "2.11.4", "3.0.7", "3.3.5", "4.0.8", "4.1.1", "5.0.0-M1")
 
 

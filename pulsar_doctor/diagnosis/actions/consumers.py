@@ -170,6 +170,11 @@ def threads_seen(consumer: ConsumerView) -> str | None:
     own = consumer.inside
     if own is None or own.asked is None:
         return None
+    if own.pools:
+        waits = f"its messages wait in a pool of {own.pools[0].text(own.moment_ms)}"
+        return "; ".join(
+            [waits, sentence(own.pool_sits[:NAMED_MOST])] if own.pool_sits else [waits]
+        )
     if own.sits:
         return sentence(own.sits[:NAMED_MOST])
     return "its threads were read, and none of them is at a message that waits in its client"

@@ -12,12 +12,13 @@ from typing import Any
 
 from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.process.child import CannotAttach
-from pulsar_doctor.process.told import Address, ClientConsumer, Inspection, ThreadTold
+from pulsar_doctor.process.told import Address, ClientConsumer, Inspection, Pool, ThreadTold
 
 MILLISECONDS, OBJECTS = 500, 200_000
 FORMAT = 1
 ANSWER_BYTES = 16 << 20  # a consumer has about 1.5 KB
 CONSUMERS = 5_000
+POOLS = 100
 THREADS = 20_000  # as many as are read of a dump
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 FAILURE_CHARACTERS = 400
@@ -26,10 +27,15 @@ ENDED = {
     "there may be more consumers",
     "objects": f"the look ended after {OBJECTS} objects: there may be more consumers",
 }
+POOL: Schema = {
+    "waiting": int, "looked": int, "holding": int, "task": str, "listenerThreads": [int],
+    "ledger": int, "entry": int, "published_ms": int, "topic": str, "in_order": bool,
+}  # fmt: skip
 NEEDED = ("java", "read_at_ms", "consumers", "objects", "milliseconds")
 ANSWER: Schema = {
     "format": int, "failed": str, "java": str, "read_at_ms": int, "consumers": [dict],
     "objects": int, "milliseconds": int, "ended": str, "threads": [dict],
+    "pools": [dict],
 }  # fmt: skip
 THREAD: Schema = {
     "id": int, "blocked": int, "waited": int, "on": str, "owner": int, "begun": bool,
@@ -96,6 +102,8 @@ def _inspection(answer: object, pid: int) -> Inspection:
         raise Unreadable(f"it has more than {CONSUMERS} consumers")
     if len(told.get("threads", ())) > THREADS:
         raise Unreadable(f"it has more than {THREADS} threads")
+    if len(told.get("pools", ())) > POOLS:
+        raise Unreadable(f"it has more than {POOLS} pools")
     if not 0 <= told["read_at_ms"] <= LATEST_MS:
         raise Unreadable("its time is none")
     ended = ENDED.get(told.get("ended", ""))
@@ -109,6 +117,24 @@ def _inspection(answer: object, pid: int) -> Inspection:
         threads=tuple(
             ThreadTold(**checked(each, THREAD, ("id",))) for each in told.get("threads", ())
         ),
+        pools=tuple(map(_pool, told.get("pools", ()))),
+    )
+
+
+def _pool(answer: object) -> Pool:
+    told = checked(answer, POOL, ("waiting", "looked", "holding", "task"))
+    position = told.get("ledger"), told.get("entry")
+    published = told.get("published_ms", -1)
+    return Pool(
+        threads=tuple(told.get("listenerThreads", ())),
+        waiting=told["waiting"],
+        looked=told["looked"],
+        holding=told["holding"],
+        task=told["task"],
+        topic=told.get("topic"),
+        message=None if None in position else "{}:{}".format(*position),
+        published_ms=published if 0 < published <= LATEST_MS else None,
+        in_order=told.get("in_order", False),
     )
 
 

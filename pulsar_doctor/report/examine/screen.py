@@ -12,7 +12,7 @@ from pulsar_doctor.process.told import ClientConsumer, ProcessTold, Sitting, Tcp
 from pulsar_doctor.report.examine.document import address
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.printable import many, printable
+from pulsar_doctor.wording.printable import listed, many, printable
 
 LISTED_MOST = 20
 KINDS = {
@@ -44,6 +44,7 @@ def _lines(told: ProcessTold) -> Iterator[str]:
     if told.looks:
         yield "  consumers in its Pulsar clients" + ("" if told.looks[-1].consumers else ": none")
         yield from _cut([f"    {_consumer(each)}" for each in told.looks[-1].consumers])
+        yield from _pools(told)
     if told.threads:
         yield "  threads"
         shown = sorted(
@@ -58,6 +59,19 @@ def _lines(told: ProcessTold) -> Iterator[str]:
         yield f"  deadlock: {' and '.join(names)} wait for each other"
     for sentence in told.not_told:
         yield f"  not told: {sentence}"
+
+
+def _pools(told: ProcessTold) -> Iterator[str]:
+    """Where tasks of the application wait for a thread."""
+    last, names = told.looks[-1], {each.id: each.thread for each in told.threads}
+    if last.pools:
+        yield "  pools of threads with tasks that wait"
+    lines = []
+    for each in last.pools:
+        known = [names[thread] for thread in each.threads if thread in names]
+        who = f"{listed(known, 2)}: " if known else ""
+        lines.append(f"    {who}{each.text(last.read_at_ms)}")
+    yield from _cut(lines)
 
 
 def _thread(told: Sitting) -> Iterator[str]:

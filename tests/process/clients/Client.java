@@ -13,6 +13,8 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -30,6 +32,7 @@ public final class Client {
     private static final Map<String, AtomicInteger> TAKEN = new ConcurrentHashMap<>();
     private static final Map<String, String> HOW = new ConcurrentHashMap<>();
     private static final AtomicLong LONGEST_NANOS = new AtomicLong();
+    private static final Object LEDGER = new Object();
     private static PulsarClient client;
 
     public static void main(String[] arguments) throws Exception {
@@ -82,6 +85,10 @@ public final class Client {
                 return hang(order[1]);
             case "deadlock":
                 return deadlock();
+            case "lock":
+                return lock();
+            case "handoff":
+                return handOff(order[1], Integer.parseInt(order[2]), Integer.parseInt(order[3]));
             case "pause":
                 CONSUMERS.get(order[1]).pause();
                 return "paused";
@@ -112,7 +119,8 @@ public final class Client {
         System.gc();
     }
 
-    // how: words with + between them: listener, stuck, exclusive, auto, hold (acks), keep (no acks), dead
+    // how: words with + between them: listener, stuck, exclusive, auto, hold (acks), keep (no acks), dead,
+    // locked (needs a lock, see lock)
     private static String subscribe(String name, int queue, String how, String topics)
             throws Exception {
         AtomicInteger taken = new AtomicInteger();
@@ -194,12 +202,49 @@ public final class Client {
         return "deadlocked";
     }
 
+    // A thread sleeps with the lock that listeners need who have "locked" in their how.
+    private static String lock() throws Exception {
+        CountDownLatch there = new CountDownLatch(1);
+        Thread writer = new Thread(() -> new Billing().write(there), "ledger-writer");
+        writer.setDaemon(true);
+        writer.start();
+        there.await();
+        return "locked";
+    }
+
+    // Hands so many messages to a pool of so many threads, which do not come back.
+    private static String handOff(String name, int count, int threads) throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        for (int each = 0; each < count; each++) {
+            Message<byte[]> message = CONSUMERS.get(name).receive();
+            TAKEN.get(name).incrementAndGet();
+            pool.execute(() -> new Billing().handle(message));
+        }
+        return "handed";
+    }
+
     // What the application does with a message.
     static final class Billing {
         void bill(Message<byte[]> message, AtomicInteger taken, String how) {
             if (taken.incrementAndGet() > 3 && how.contains("stuck")) {
                 read();
             }
+            if (taken.get() > 3 && how.contains("locked")) {
+                synchronized (LEDGER) {
+                    taken.incrementAndGet();
+                }
+            }
+        }
+
+        void write(CountDownLatch there) {
+            synchronized (LEDGER) {
+                charge(there);
+            }
+        }
+
+        void handle(Message<byte[]> message) {
+            charge(new CountDownLatch(1));
+            message.release();
         }
 
         // From somebody who never answers.

@@ -77,10 +77,23 @@ final class Fields {
         return getter == null ? null : value(getter, object);
     }
 
-    // The same where only the fields that this class of it has, or inherits, may be looked at.
-    Object optionalOf(Class<?> type, Object object, String name) {
-        MethodHandle getter = getter(type, name);
+    // The same of a class of the JDK that the object's own extends, by the end of its name.
+    Object inherited(Object object, String end, String name) {
+        Class<?> known = object == null ? null : named(object.getClass(), end);
+        MethodHandle getter = known == null ? null : getter(known, name);
         return getter == null ? null : value(getter, object);
+    }
+
+    // All that a lambda holds.
+    List<MethodHandle> captured(Class<?> lambda) {
+        List<MethodHandle> found = new ArrayList<>();
+        for (Field field : declared(lambda)) {
+            MethodHandle getter = field.getType().isPrimitive() ? null : getter(field);
+            if (getter != null) {
+                found.add(getter);
+            }
+        }
+        return found;
     }
 
     boolean has(Object object, String name) {

@@ -25,8 +25,8 @@ final class Telling {
         this.seen = seen;
     }
 
-    // threads: what Waiting has told.
-    String all(String walked, Allowance allowance, String threads) {
+    // threads, pools: what Waiting and Pools have told.
+    String all(String walked, Allowance allowance, String threads, String pools) {
         allowance.extend(GRACE_MILLISECONDS);
         String ended = walked;
         out.append("{\"format\":1,\"java\":");
@@ -43,7 +43,7 @@ final class Telling {
             consumer(consumers.get(at));
             comma = ",";
         }
-        out.append("],\"threads\":").append(threads);
+        out.append("],\"threads\":").append(threads).append(",\"pools\":").append(pools);
         out.append(",\"found\":").append(consumers.size());
         out.append(",\"objects\":").append(seen.size());
         out.append(",\"ended\":\"").append(ended);
@@ -167,7 +167,11 @@ final class Telling {
             at = Walker.theirs(at.getClass().getName()) ? optional(at, "e") : null;
         }
         size("listenerExecutor", optional(at, "workQueue"));
-        Object workers = optional(at, "workers");
+        threads(out, optional(at, "workers"), fields);
+    }
+
+    // The ids of the threads of a pool.
+    static void threads(StringBuilder out, Object workers, Fields fields) {
         Object[] each;
         try {
             each = workers instanceof Collection ? ((Collection<?>) workers).toArray() : new Object[0];
@@ -177,7 +181,7 @@ final class Telling {
         out.append(",\"listenerThreads\":[");
         String comma = "";
         for (Object worker : each) {
-            Object thread = optional(worker, "thread");
+            Object thread = fields.optional(worker, "thread");
             if (thread instanceof Thread) {
                 out.append(comma).append(((Thread) thread).getId());
                 comma = ",";

@@ -56,9 +56,8 @@ final class Waiting {
     private static void owner(StringBuilder out, long owner, Object blocker, Fields fields) {
         long id = owner;
         for (int at = 0; id <= 0 && at < RUN_OR_HOLD.length; at += 2) {
-            Class<?> known = blocker == null ? null : Fields.named(blocker.getClass(), RUN_OR_HOLD[at]);
-            if (known != null) {
-                Object other = fields.optionalOf(known, blocker, RUN_OR_HOLD[at + 1]);
+            if (blocker != null && Fields.named(blocker.getClass(), RUN_OR_HOLD[at]) != null) {
+                Object other = fields.inherited(blocker, RUN_OR_HOLD[at], RUN_OR_HOLD[at + 1]);
                 id = other instanceof Thread ? ((Thread) other).getId() : id;
                 if (at == 0) {
                     out.append(",\"begun\":").append(id > 0);

@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ThreadPoolExecutor;
 
 final class Walker {
     private static final String[] NEAR = {
@@ -38,6 +39,7 @@ final class Walker {
     private final List<Object> consumers = new ArrayList<>();
     private String ended = "all";
     private String waiting = "[]";
+    private final Pools pools = new Pools();
 
     private Walker(Instrumentation instrumentation, long milliseconds, int most) {
         this.fields = new Fields(instrumentation);
@@ -51,7 +53,8 @@ final class Walker {
                 new Walker(instrumentation, Long.parseLong(told[0]), Integer.parseInt(told[1]));
         walker.walk();
         return new Telling(walker.fields, walker.consumers, walker.seen)
-                .all(walker.ended, walker.allowance, walker.waiting);
+                .all(walker.ended, walker.allowance, walker.waiting,
+                        walker.pools.told(walker.fields));
     }
 
     private void walk() {
@@ -91,10 +94,14 @@ final class Walker {
             return;
         }
         int kind = kind(object.getClass());
+        if (kind == 0 && object instanceof ThreadPoolExecutor && seen.put(object, true) == null) {
+            pools.meet(object);
+        }
         if (kind == 0 || seen.put(object, Boolean.TRUE) != null) {
             return;
         }
         (kind == 1 ? near : far).add(object);
+        pools.meet(object);
         if (Fields.named(object.getClass(), "pulsar.client.impl.ConsumerBase") != null) {
             consumers.add(object);
         }
