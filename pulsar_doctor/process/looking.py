@@ -16,7 +16,7 @@ from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import Process, process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
-from pulsar_doctor.process.jvm.chains import Chains
+from pulsar_doctor.process.jvm.chains import LockChains
 from pulsar_doctor.process.jvm.dump import Dump, dump
 from pulsar_doctor.process.jvm.frames import innermost_own
 from pulsar_doctor.process.jvm.tasks import kernel_threads
@@ -148,7 +148,7 @@ class Looking:
         """Where its threads sit now, for how long, at least, and for whom they wait."""
         (first, then), (last, now) = self._dumps[0], self._dumps[-1]
         told = {each.id: each for _, look in self._looks[-1:] for each in look.threads}
-        chains = Chains.of(now, told)
+        chains = LockChains.of(now, told)
         matter = _that_matter(now)
         held_up = {one.id: found for one, _ in matter if (found := chains.chain(one))}
         held_up = dict(islice(held_up.items(), CHAINS_MOST))
@@ -200,7 +200,7 @@ def _that_matter(dump: Dump) -> list[tuple[JavaThread, Role]]:
 
 
 def _seated(
-    thread: JavaThread, role: Role, seconds: Mapping[int, float], chains: Chains
+    thread: JavaThread, role: Role, seconds: Mapping[int, float], chains: LockChains
 ) -> Sitting:
     sitting = thread.sitting(role, seconds[thread.id] or None)
     return replace(sitting, waits=chains.wait(thread))

@@ -37,6 +37,7 @@ NEEDED = {
     "trace compact": ["DIR"],
     "capture": ["--trace", "DIR"],
     "examine": ["1", "orders"],
+    "produce": ["orders"],
 }
 
 SAMPLES = {  # of what an option takes, by the name of its type
@@ -46,6 +47,7 @@ SAMPLES = {  # of what an option takes, by the name of its type
     "size": "2GiB",
     "share": "5%",
     "rate": "100/s",
+    "messages": "all",
     "spread": "20%",
     "time": "2026-08-01T12:00:00Z",
 }

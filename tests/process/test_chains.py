@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.process.jvm.chains import LINKS_MOST, Chains
+from pulsar_doctor.process.jvm.chains import LINKS_MOST, LockChains
 from pulsar_doctor.process.jvm.dump import Dump, dump
 from pulsar_doctor.process.told import ThreadTold
 
@@ -49,7 +49,7 @@ def recorded(name: str) -> Dump:
 
 def told(text: str, *agent: ThreadTold, thread: int = LISTENER) -> tuple[str | None, list[str]]:
     read = dump(text)
-    chains = Chains.of(read, {each.id: each for each in agent})
+    chains = LockChains.of(read, {each.id: each for each in agent})
     one = next(each for each in read.threads if each.id == thread)
     wait = chains.wait(one)
     return wait and wait.text, [each.name for each in chains.chain(one)]
@@ -57,7 +57,7 @@ def told(text: str, *agent: ThreadTold, thread: int = LISTENER) -> tuple[str | N
 
 def test_a_chain_of_a_monitor_and_a_lock_is_followed_to_the_thread_that_sleeps():
     read = recorded("chain.txt")
-    chains = Chains.of(read, BY_AGENT)
+    chains = LockChains.of(read, BY_AGENT)
     listener = next(each for each in read.threads if each.id == LISTENER)
     wait = chains.wait(listener)
     assert wait is not None

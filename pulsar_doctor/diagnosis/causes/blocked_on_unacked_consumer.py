@@ -42,6 +42,7 @@ NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset(
     {
         "permits-exhausted",
+        "closed-unacknowledged",
         "slow-but-progressing",
         "prefetch-hogging",
         "not-acknowledging",

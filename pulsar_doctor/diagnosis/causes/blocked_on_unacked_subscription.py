@@ -45,6 +45,7 @@ NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset(
     {
         "permits-exhausted",
+        "closed-unacknowledged",
         "slow-but-progressing",
         "prefetch-hogging",
         "ack-hole",

@@ -27,7 +27,7 @@ FUTURE = re.compile(r".*(?:Future|FutureTask|Promise|ForkJoinTask)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Chains:
+class LockChains:
     """The threads of one dump by who holds what, and what the agent has read of each."""
 
     by_id: Mapping[int, JavaThread]
@@ -36,7 +36,7 @@ class Chains:
     told: Mapping[int, ThreadTold]
 
     @classmethod
-    def of(cls, dump: Dump, told: Mapping[int, ThreadTold]) -> Chains:
+    def of(cls, dump: Dump, told: Mapping[int, ThreadTold]) -> LockChains:
         """All of them, in one pass."""
         holders = {
             address: each
