@@ -16,6 +16,7 @@ from pulsar_doctor.checkup.live import LiveRequest
 from pulsar_doctor.checkup.namespaces import AT_ONCE, of_fleet
 from pulsar_doctor.diagnosis.answers import Answers
 from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
@@ -39,7 +40,7 @@ class Asked:
 
     def judge(self) -> Judge:
         rule = Cause("asked", "", self.check, frozenset({STATS}))
-        return Judge([rule], {"asked": {}})
+        return Judge([rule], limits_of([rule]))
 
 
 def checkup(topics: Mapping[str, Sequence[Any]], asked: Asked) -> tuple[list[Diagnosis], list[str]]:
