@@ -19,6 +19,7 @@ LISTENS = re.compile(
 RECEIVES = re.compile(r"(?:internalReceive|receive|batchReceive|internalBatchReceive|fetch\w+)$")
 ACKNOWLEDGES = re.compile(r"(?:acknowledge|addAcknowledg|addIndividual|addCumulative|doAck)\w*$")
 RESTS = re.compile(r"(?:jdk\.internal\.misc|sun\.misc)\.Unsafe\.park|java\.lang\.Object\.wait")
+NATIVE_SLEEP = re.compile(r"^java\.lang\.Thread\.sleep(?:Nanos)?0$")
 FRAMES_KEPT = 12
 
 
@@ -74,10 +75,10 @@ class JavaThread:
         line = self.line
         call, top = call_from(line, self.frames), self.frames[0] if self.frames else None
         if call is None or top is None or call == top:
-            return () if top is None or top == line else (method(top),)
+            return () if top is None or top == line else (_public(top),)
         if RESTS.match(top):
             return (method(call),)
-        return (method(top), method(call)) if is_librarys(call) else (method(top),)
+        return (_public(top), method(call)) if is_librarys(call) else (_public(top),)
 
     def sitting(self, role: Role, seconds: float | None = None) -> Sitting:
         """Where it sits. seconds: for how long, at least."""
@@ -86,6 +87,11 @@ class JavaThread:
         return Sitting(
             self.name, role, self.state, top, self.line, kept, self.id, seconds, self.inside
         )
+
+
+def _public(frame: str) -> str:
+    """`java.lang.Thread.sleepNanos0`, as Java 21 and later have it, is the application's sleep."""
+    return NATIVE_SLEEP.sub("java.lang.Thread.sleep", method(frame))
 
 
 def _client_call(called: str) -> str | None:
