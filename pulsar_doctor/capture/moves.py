@@ -57,6 +57,9 @@ class Before(NamedTuple):
     moved: tuple[int, int]
 
 
+UNKNOWN = Before(None, None, (0, 0))  # of a number that had spoken, and did not rest
+
+
 class Named(NamedTuple):
     """A name that was told of a number."""
 
@@ -185,11 +188,9 @@ def rule_out_by_moves(
         before = seen.before.setdefault(consumer.identity, {})
         for number, moves in seen.numbers.items():
             if moves.subscribed is None:
-                then = before.get(number, before.get(NOT_SEEN))
-                if then is not None:
-                    before[number] = then
+                then = before[number] = before.get(number, before.get(NOT_SEEN, UNKNOWN))
                 if moves.last_ns < consumer.from_ns - margin_ns:
-                    if then is not None and not _fits(then, consumer, moves):
+                    if not _fits(then, consumer, moves):
                         seen.out.add((number, consumer.identity))
                     moved = moves.balance, moves.sent
                     before[number] = Before(consumer.permits, consumer.sent, moved)

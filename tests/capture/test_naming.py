@@ -166,6 +166,18 @@ def test_one_that_says_nothing_has_a_name_and_no_number():
     assert named.stats[-1]["permits"] == 0
 
 
+def test_who_spoke_while_the_first_sample_was_taken_is_not_said_to_be_silent():
+    named = Named()
+    named.talk.wait(3)
+    named.say((0, flow_of(1, 5)), (0, flow_of(2, 5)))
+    named.sample_at_once(("a", 5, 0), ("b", 5, 0))
+    named.sample(("a", 5, 0), ("b", 5, 0))
+    assert named.found() == {}
+    named.say((1, message(2, b"", 1)))
+    named.sample(("a", 5, 0), ("b", 4, 1))
+    assert named.found() == {"a": (1, "movement"), "b": (2, "movement")}
+
+
 def test_while_frames_pass_a_sample_tells_names_and_bounds():
     named = Named()
     named.talk.wait(3)
