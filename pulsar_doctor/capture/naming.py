@@ -264,8 +264,8 @@ def _require_room(seen: SeenConnection, consumers: Sequence[ConsumerTold]) -> No
 def _numbers(moves: Moves | None, consumer: ConsumerTold) -> dict[str, Any] | None:
     """What a sample says of its ledger; None: nothing. Raises ContradictionError.
 
-    A number that has only said what is likely is likely its own, until its frames and two samples
-    agree.
+    A number that has only said what is likely is likely its own, until a sample of a moment when it
+    rested, or two others that agree with its frames.
     """
     counts = consumer.type in SHARING
     held = consumer.unacked if counts else None
@@ -279,9 +279,9 @@ def _numbers(moves: Moves | None, consumer: ConsumerTold) -> dict[str, Any] | No
     now = moves.permits.sampled(permits, moves.granted, moves.sent, sets_aside=counts)
     if now is None and moves.likely:
         raise ContradictionError
-    told["grade"] = LIKELY if moves.likely and not moves.permits.agreed else None
     if moves.last_ns < consumer.from_ns - MARGIN_NS:
         return told
+    told["grade"] = LIKELY if moves.likely and not moves.permits.agreed else None
     told |= {"permits_min": (now or permits).least, "permits_max": (now or permits).most}
     if held is not None:
         told["messages_min"] = max(0, held - passed.acks * moves.largest)
