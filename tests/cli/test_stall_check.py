@@ -68,7 +68,8 @@ ACTIONS = [
     {
         "when": "now",
         "text": "Restart the process at 10.0.0.7:5000, with a receiver queue of 1 or it takes as "
-        "many again: its messages go to the other consumers at once, or to it when it is back.",
+        "many again: the other consumers are in that process too, so all messages wait until it is "
+        "back.",
         "command": None,
         "side_effect": AGAIN,
         "undo": None,
