@@ -325,7 +325,8 @@ STALLED = verdict("stalled", None, finding("slow"))
         (
             End(AT_US, 1, 2, ("stalled",), None, (STALLED.diagnosis,)),
             '"end", "at": …, "exit_code": 1, "dropped": 2, "seen": ["stalled"], "trace_dir": null, '
-            f'"subscriptions": [{{{VERDICT}], "written": null, "sealed": null, "expectations": []}}',
+            f'"subscriptions": [{{{VERDICT}], "written": null, "sealed": null, '
+            '"expectations": []}',
         ),
     ],
     ids=lambda value: type(value).__name__,
