@@ -103,8 +103,8 @@ def without_the_setting(trace: Path) -> None:
 
 def test_tap_records_the_setting(either_broker: Sandbox, tmp_path: Path) -> None:
     trace = tmp_path / "t.ptrace"
-    run = ("--listen", "127.0.0.1:0", "--trace", str(trace), "--", "true")
-    done = pulsar_doctor("tap", *run, broker=either_broker)
+    run = ("--listen", "127.0.0.1:0", "--trace", str(trace), "--expect-consumers", "0")
+    done = pulsar_doctor("tap", *run, "--", "true", broker=either_broker)
     assert done.returncode == 0, done.stderr
     storing = read_meta(trace).storing
     assert storing.version == (4, 0, 8)

@@ -94,7 +94,8 @@ def test_a_trace_goes_with_files_too(broker, topic, hoarded: Path, tmp_path: Pat
     alone = judged(broker, topic, "--stats", str(stats))
     assert alone[1]["source"] == "files"
     assert alone[0] == 3  # when that was is not told
-    _, document, _ = judged(broker, topic, "--stats", str(stats), "--trace", str(hoarded))
+    both = ("--stats", str(stats), "--trace", str(hoarded))
+    _, document, _ = judged(broker, topic, *both, "--set", "healthy.problem_at_most=100%")
     assert document["source"] == "files and trace"
     (row,) = document["subscriptions"]
     assert row["status"] != "unknown", row["not_told"]

@@ -285,7 +285,7 @@ def test_beside_a_finding_only_what_was_not_decided_is_counted() -> None:
 def test_what_was_not_read_is_counted_and_five_are_named() -> None:
     topics = [f"persistent://a/b/{number}" for number in range(7)]
     lines = table([], not_loaded=topics, unreachable=[(topic, "403") for topic in topics])
-    assert lines[0] == "0 subscriptions"
+    assert lines[0] == "0 subscriptions: nothing was judged"
     assert "".join(lines[1:3]).endswith("persistent://a/b/3, persistent://a/b/4 and 2 more")
     assert lines[-7:] == [
         "7 topics could not be read:",
