@@ -132,9 +132,11 @@ def _limit(of: _Of) -> Found:
     each, name = of.consumer, "blocked_consumer_on_unacked_msgs"
     held = least(each.held) or 0
     if each.blocked:
-        yield "flag_blocked", name, f"the broker says that {each.label} is at its limit"
         release = each.acks.until(acks_to_release(held, each.unacked_limit))
-        if each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS:
+        soon = each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS
+        if not (soon and each.delivered):  # or it has been set free within the window
+            yield "flag_blocked", name, f"the broker says that {each.label} is at its limit"
+        if soon:
             text = f"{each.label} acknowledges, and is set free {release.outlook}"
             yield "release_soon", "acked", text
     elif each.unacked_limit and held >= each.unacked_limit / 2:

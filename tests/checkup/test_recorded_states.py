@@ -22,7 +22,7 @@ from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.evidence import by_stats
 from tests.scenarios import SCENARIOS
-from tests.scenarios.table import HEALTHY, UNKNOWN, stalled
+from tests.scenarios.table import HEALTHY, stalled
 
 FOLDER = Path(__file__).parents[1] / "states"
 RECORDED = sorted(
@@ -38,8 +38,6 @@ DIFFERS = {
         ("exclusive-zombie-key-shared", stalled("permits-exhausted")),
     )
 }
-# That it is at its limit, as its flag says, cannot be told from a stall surely enough.
-DIFFERS |= {(version, "healthy-at-its-unacked-limit"): UNKNOWN for version in ("3.3.5", "4.0.8")}
 QUIET = [each for each in RECORDED if SCENARIOS[each[1]].expects.status == "healthy"]
 RULES = load()
 
