@@ -71,6 +71,8 @@ def hostile(*, chroot: bool = False, **options: Any) -> Iterator[Hostile]:
             finally:
                 running.kill()
                 running.wait()
+                with contextlib.suppress(OSError):  # a test may have given it to somebody else
+                    Path(f"/tmp/.java_pid{running.pid}").unlink(missing_ok=True)
                 _tidy()
 
 
