@@ -41,7 +41,7 @@ class Hypothesis:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # each is the only one, and a key
 class Cause:
     """One file of causes/."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal
 
 from pulsar_doctor.diagnosis import status
@@ -164,16 +165,18 @@ def hypotheses_of(
     Where no check finds or misses anything, that speaks against each cause whose check could be
     made. sources: of the view; None: all there are.
     """
-    return (
-        *(
-            replace(cause.hypothesis, against=(*cause.hypothesis.against, NOTHING_FOUND))
-            if sources is None or cause.needs & sources
-            else cause.hypothesis
-            for cause in causes
-            if cause.hypothesis is not None
-        ),
-        HEALTHY_HYPOTHESIS,
+    own = (
+        _where_settled(cause) if sources is None or cause.needs & sources else cause.hypothesis
+        for cause in causes
     )
+    return (*(each for each in own if each is not None), HEALTHY_HYPOTHESIS)
+
+
+@cache
+def _where_settled(cause: Cause) -> Hypothesis | None:
+    """Its hypothesis, against which it speaks that no check finds anything."""
+    own = cause.hypothesis
+    return own and replace(own, against=(*own.against, NOTHING_FOUND))
 
 
 def _advised(
