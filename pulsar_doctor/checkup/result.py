@@ -47,7 +47,8 @@ class Tally:
     """How many subscriptions have which verdict, each partition apart, and what was not read.
 
     suspected: of how many, whatever their verdict, a stall is likely. not_yet: how many could be
-    compared with an earlier reading and are not healthy now.
+    compared with an earlier reading and are not healthy now. incomplete: for how many reasons
+    subscriptions may be missing.
     """
 
     counts: Mapping[Status, int]
@@ -55,6 +56,7 @@ class Tally:
     not_loaded: int = 0
     suspected: int = 0
     not_yet: int = 0
+    incomplete: int = 0
 
     def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
         """1 where one fails; else 3 where one is not known, not read or not well yet; else 0."""
@@ -62,7 +64,7 @@ class Tally:
             self.counts,
             fail_on,
             suspected=self.suspected,
-            unread=self.unreachable + self.not_yet,
+            unread=self.unreachable + self.not_yet + self.incomplete,
             accept_unknown=accept_unknown,
         )
 
@@ -142,7 +144,8 @@ class Checkup:
         """What was seen up to now."""
         counts = {status: self._counts[status] for status in STATUSES}
         unread, asleep = len(self.unreachable), len(self.not_loaded)
-        return Tally(counts, unread, asleep, self._suspected, self._not_yet)
+        missing = len(self.incomplete)
+        return Tally(counts, unread, asleep, self._suspected, self._not_yet, missing)
 
 
 def is_not_yet_well(diagnosis: Diagnosis) -> bool:

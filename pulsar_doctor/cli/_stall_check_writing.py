@@ -60,6 +60,8 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
     checkup.skipped = asked.skip
     formats.write(asked.output, checkup, stdout(), wanted=wanted)
     accepted(checkup.tally.counts["unknown"], accept=asked.accept_unknown)
+    for reason in checkup.incomplete:
+        complain(f"{reason}, so others may be missing: exit code 3 unless one is stalled")
     if asked.output not in ("table", "json"):
         for _, note in checkup.notes:
             say(note)

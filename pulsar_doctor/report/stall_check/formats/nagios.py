@@ -41,7 +41,7 @@ def exit_code(tally: Tally, *, accept_unknown: bool = False) -> int:
     if tally.counts["stalled"]:
         return 2
     unknown = tally.counts["unknown"] or not tally.subscriptions
-    if tally.unreachable or (unknown and not accept_unknown):
+    if tally.unreachable or tally.incomplete or (unknown and not accept_unknown):
         return 3
     return 1 if tally.counts["warning"] else 0
 
@@ -68,7 +68,10 @@ def _headline(checkup: Checkup, tally: Tally, told: list[Unwell]) -> str:
     if tally.unreachable:
         topic, reason = checkup.unreachable[0]
         return f"{_unread(tally)}: {printable(topic)}: {printable(reason)}"
-    return f"{total}, {counted(tally.counts)}" if tally.subscriptions else NOTHING_JUDGED
+    if not tally.subscriptions:
+        return NOTHING_JUDGED
+    said = f"{total}, {counted(tally.counts)}"
+    return "; ".join((said, *map(printable, checkup.incomplete)))
 
 
 def _unread(tally: Tally) -> str:
