@@ -11,7 +11,7 @@ ZeroBatches = Literal["refused", "each", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class ClientKind:
-    """One way to count. Measured: see the conformance table of the README.
+    """One way to count. Measured: see docs/clients.md.
 
     credits: a message is given back when the application receives it, when its callback has
     returned, or already when it moves on into the queue of `ahead` messages before the

@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="PREFIX")
     parser.add_argument("-o", "--output", choices=["text", "markdown", "json"], default="text")
     parser.add_argument(
-        "--publish", action="store_true", help="put it into measured.json and the README, too"
+        "--publish", action="store_true", help="put it into measured.json and docs/clients.md, too"
     )
     options = parser.parse_args(arguments)
     table = Table()

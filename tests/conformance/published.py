@@ -1,4 +1,4 @@
-"""The table of the README is what measured.json says; a measurement takes the place of both."""
+"""The table of docs/clients.md is made from measured.json; a new measurement replaces both."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.conformance.expected import CELLS, MEASURED, TOOLS, VERSIONS, Cells
 from tests.conformance.report import Table
 from tests.conformance.table import Measured
 
-README = Path(__file__).parents[2] / "README.md"
-IN_README = re.compile(r"^Broker: Apache Pulsar .*?(?=\n\n(?!\|)|\n*\Z)", re.M | re.S)
+PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
+IN_PAGE = re.compile(r"^Broker: Apache Pulsar .*?(?=\n\n(?!\|)|\n*\Z)", re.M | re.S)
 
 
 def published() -> Table:
@@ -26,10 +26,10 @@ def published() -> Table:
 
 
 def publish(table: Table) -> None:
-    """Puts what was measured now in the place of what was, in measured.json and in the README."""
+    """Puts what was measured now in the place of what was, in measured.json and in the page."""
     take_over(table)
     MEASURED.write_text(as_json(), "utf-8")
-    README.write_text(with_table(README.read_text("utf-8")), "utf-8")
+    PAGE.write_text(with_table(PAGE.read_text("utf-8")), "utf-8")
 
 
 def take_over(table: Table) -> None:
@@ -51,9 +51,9 @@ def _put(cells: Cells, name: str, measured: Measured) -> None:
     cells[name] = {key: value for key, value in told.items() if key in chosen}
 
 
-def with_table(readme: str) -> str:
-    """A README with the table of what was measured in the place of the one that it has."""
-    return IN_README.sub(lambda _: published().markdown(), readme, count=1)
+def with_table(page: str) -> str:
+    """The page with its table replaced by what was measured."""
+    return IN_PAGE.sub(lambda _: published().markdown(), page, count=1)
 
 
 def as_json() -> str:

@@ -1,4 +1,4 @@
-"""The table of what was measured, for a terminal, for the README, for programs."""
+"""The table of what was measured, for a terminal, for docs/clients.md, for programs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.conformance.__main__ import connected, missing
 from tests.conformance.behaviours import in_order
 from tests.conformance.driver import Client
 from tests.conformance.expected import CELLS, EXPECTED, MEASURED
-from tests.conformance.published import README, as_json, published, take_over, with_table
+from tests.conformance.published import PAGE, as_json, published, take_over, with_table
 from tests.conformance.raw_producer import RawConsumer
 from tests.conformance.report import Table
 from tests.conformance.stage import Stage, staging
@@ -94,9 +94,9 @@ def test_every_behaviour_has_an_expectation_for_every_client_that_has_the_featur
     assert set(BEHAVIOURS) == set().union(*EXPECTED.values())
 
 
-def test_the_table_of_the_readme_is_what_was_measured_and_what_is_expected():
+def test_the_table_of_the_page_is_what_was_measured_and_what_is_expected():
     assert MEASURED.read_text("utf-8") == as_json()
-    written = README.read_text("utf-8")
+    written = PAGE.read_text("utf-8")
     assert published().markdown() in written
     assert with_table(written) == written
 
@@ -114,7 +114,7 @@ def test_a_measurement_takes_the_place_of_what_was(monkeypatch):
     monkeypatch.setattr(published_now, "CELLS", copy.deepcopy(published_now.CELLS))
     monkeypatch.setattr(published_now, "VERSIONS", dict(published_now.VERSIONS))
     take_over(table)
-    written = README.read_text("utf-8")
+    written = PAGE.read_text("utf-8")
     made = with_table(written)
     assert '"go": {"text": "2, then | 1", "first": 2, "ahead": 0, "steps": [[1, 1]]}' in as_json()
     changed = [line for line in made.splitlines() if line not in written.splitlines()]

@@ -1,0 +1,78 @@
+"""Every command in the README and in docs/ is one that the command line accepts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from pulsar_doctor.cli import cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+# In code blocks the rest of a line, with continuations; in text what stands between backticks.
+BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
+CALL = re.compile(r"(?:^|[\s|/;])pulsar-doctor(?P<words> .*)")
+INLINE = re.compile(r"`([^`]+)`")
+DEFAULT = re.compile(r"\$\{\w+:-(\w+)\}")  # of a shell: ${1:-github}
+ENDS = {"|", "||", "&&", ">", ">&2", "#", ";"}
+SUBCOMMANDS = cli.list_commands(click.Context(cli))
+
+
+def commands(text: str) -> list[list[str]]:
+    """The arguments of each command of a page."""
+    blocks = "\n".join(BLOCK.findall(text)).replace("\\\n", " ")
+    lines = blocks.splitlines()
+    for inline in INLINE.findall(BLOCK.sub("", text)):
+        named = inline.split(" ")[0] in SUBCOMMANDS and " " in inline
+        lines.append(f"pulsar-doctor {inline}" if named else inline)
+    return [
+        words for line in lines for words in _called(DEFAULT.sub(r"\1", line.replace("\\|", "|")))
+    ]
+
+
+def _called(line: str) -> list[list[str]]:
+    if not (found := CALL.search(line)):
+        return []
+    words = re.split(r"\s{2,}# | {2}#", found["words"])[0].rstrip("'")
+    parts = shlex.split(words, comments=True)
+    ends = [at for at, part in enumerate(parts) if part in ENDS or part.endswith((";", ">"))]
+    return [parts[: ends[0]] if ends else parts]
+
+
+CASES = [
+    pytest.param(words, id=f"{page.name}: {' '.join(words)}")
+    for page in PAGES
+    for words in commands(page.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_the_command_line_accepts_it(words: list[str]) -> None:
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, f"there is no {words[0]}"
+        command, words = found, words[1:]
+    context = click.Context(command)
+    if words and any(words[-1] in each.opts and takes_value(each) for each in command.params):
+        words = [*words, "VALUE"]  # the text names the option, without a value
+    values, _, _ = command.make_parser(context).parse_args(list(words))
+    for option in command.params:
+        value = values.get(str(option.name), "VALUE")
+        if isinstance(option.type, click.Choice) and value != "VALUE":
+            option.type_cast_value(context, value)
+
+
+def takes_value(option: click.Parameter) -> bool:
+    return isinstance(option, click.Option) and not option.is_flag
+
+
+def test_commands_are_found_on_each_page_that_shows_some() -> None:
+    assert len(commands((ROOT / "README.md").read_text("utf-8"))) >= 15
+    assert commands("`pulsar-doctor tap --listen 127.0.0.1:6651 -- CMD`") == [
+        ["tap", "--listen", "127.0.0.1:6651", "--", "CMD"]
+    ]
