@@ -259,8 +259,8 @@ COLUMNS = _table()
 NAMES = tuple(column.name for column in COLUMNS)
 COLUMN_NAMES = frozenset(NAMES)
 
-# A row -> the tuple of its values, in the order of COLUMNS. Compiled, since attrgetter takes three
-# times as long.
+# A row -> the tuple of its values, in the order of COLUMNS. Compiled from our own names, since
+# operator.attrgetter takes 1.25 times as long (0.95 us a row instead of 0.76).
 values_of: Callable[[Row], tuple[Any, ...]] = eval(
     f"lambda row: ({', '.join(f'row.{name}' for name in NAMES)})"
 )
@@ -268,7 +268,10 @@ values_of: Callable[[Row], tuple[Any, ...]] = eval(
 
 @cache
 def maker_of(names: tuple[str, ...]) -> Callable[..., Row]:
-    """The other way round: a function from the values of these columns to a row that has them."""
+    """The other way round: a function from the values of these columns to a row that has them.
+
+    Compiled, since a loop of setattr takes 4 times as long (4.0 us a row instead of 0.95).
+    """
     if not COLUMN_NAMES.issuperset(names):  # they may come from a file, and become code here
         raise KeyError(f"no columns of a trace: {sorted(set(names) - COLUMN_NAMES)}")
     arguments = ", ".join(names)

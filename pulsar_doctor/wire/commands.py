@@ -388,19 +388,27 @@ PLAIN_FIELDS = {
 
 
 def _looks_for_others() -> Callable[..., bool]:
-    """A function of the three protobufs, compiled: a loop over the fields takes twice as long."""
+    """A function of a Message, its MessageId and its metadata: whether any other field is there."""
     kinds: dict[str, Any] = {
         "message": wire.Message,
         "message_id": wire.MessageId,
         "metadata": wire.MessageMetadata,
     }
-    looks = [
-        f"{part}.{field.name}" if field.is_repeated else f"{part}.HasField({field.name!r})"
-        for part, kind in kinds.items()
+    others = [
+        (at, field)
+        for at, (part, kind) in enumerate(kinds.items())
         for field in kind.DESCRIPTOR.fields
         if field.name not in PLAIN_FIELDS[part]
     ]
-    found: Callable[..., bool] = eval(f"lambda {', '.join(kinds)}: {' or '.join(looks)}")
+    single = tuple((at, field.name) for at, field in others if not field.is_repeated)
+    repeated = tuple((at, field.name) for at, field in others if field.is_repeated)
+
+    def found(*parts: Any) -> bool:
+        for at, name in single:  # once a block; any() takes longer
+            if parts[at].HasField(name):
+                return True
+        return any(getattr(parts[at], name) for at, name in repeated)
+
     return found
 
 
