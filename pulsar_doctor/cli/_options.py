@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -227,15 +228,21 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-def taking(request: Callable[..., R]) -> Callable[[Callable[[R], T]], Callable[..., T]]:
-    """Click's values, by their names, as the one value that a subcommand's function takes.
+def taking(
+    request: Callable[..., R], **parts: type[Any]
+) -> Callable[[Callable[[R], T]], Callable[..., T]]:
+    """Passes click's values, by their names, as the one value that a subcommand's function takes.
 
-    request: a class with a field for each of its options and arguments, and no other.
+    request: a class with a field for each of the options and arguments, and for each of `parts`:
+    dataclasses that are passed on whole, and take the options that have the names of their fields.
     """
 
     def taken(command: Callable[[R], T]) -> Callable[..., T]:
         @wraps(command)
         def called(**values: Any) -> T:
+            for name, part in parts.items():
+                own = [field.name for field in fields(part) if field.name in values]
+                values[name] = part(**{field: values.pop(field) for field in own})
             return command(request(**values))
 
         return called

@@ -10,6 +10,7 @@ import click
 
 from pulsar_doctor.checkup.expected import AckedWanted, Expected
 from pulsar_doctor.cli._options import DURATION, ring_options, together, trace_option
+from pulsar_doctor.tap.options import CONNECTIONS_MOST, RelayOptions
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import FailOn
@@ -20,12 +21,7 @@ class TapRequest:
     """One call, as it was typed. trace_dir: None: of our own. cmd: none is started where empty."""
 
     cmd: tuple[str, ...]
-    listen: str
-    allow_remote: bool
-    listen_tls_cert: Path | None
-    listen_tls_key: Path | None
-    allow_brokers: tuple[str, ...]
-    max_connections: int
+    relay: RelayOptions
     trace_dir: Path | None
     seal_every: float
     ring_seconds: float | None
@@ -35,15 +31,8 @@ class TapRequest:
     fail_on: FailOn
     accept_unknown: bool
     for_seconds: float | None
-    expect_consumers: int | None
-    expect_acked: AckedWanted | None
-    expect_within: float | None
+    expected: Expected
     output: Literal["table", "jsonl", "junit", "github", "sarif"]
-
-    @property
-    def expected(self) -> Expected:
-        """What is expected of the clients."""
-        return Expected(self.expect_consumers, self.expect_acked, self.expect_within)
 
 
 # What the relay is told: where it listens, whom it may connect to.
@@ -72,7 +61,8 @@ relay_options = together(
         "may be repeated.",
     ),
     click.option(
-        "--max-connections", metavar="N", type=click.IntRange(min=1), default=10_000,
+        "--max-connections", metavar="N", type=click.IntRange(min=1),
+        default=CONNECTIONS_MOST,
         show_default=True, help="More clients at once are refused.",
     ),
 )  # fmt: skip
@@ -101,17 +91,17 @@ check_options = together(
         help="End after this time. CMD gets SIGTERM, and ends well if it ends by that.",
     ),
     click.option(
-        "--expect-consumers", metavar="N", type=click.IntRange(min=0),
+        "--expect-consumers", "consumers", metavar="N", type=click.IntRange(min=0),
         help="Fail unless N consumers were attached at one time; 0: none needs to come, for "
         "producers.",
     ),
     click.option(
-        "--expect-acked", metavar="N|all", type=Messages(),
+        "--expect-acked", "acked", metavar="N|all", type=Messages(),
         help="Fail unless N messages were acknowledged; all: everything that was delivered, and "
         "something was.",
     ),
     click.option(
-        "--expect-within", metavar="DURATION", type=DURATION,
+        "--expect-within", "within_seconds", metavar="DURATION", type=DURATION,
         help="From the beginning until the consumers are there and N messages are acknowledged, "
         "else the tap ends and fails; with all: from the delivery of each message.",
     ),

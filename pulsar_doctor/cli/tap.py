@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor.checkup.expected import Expected
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     accepted,
@@ -26,6 +28,7 @@ from pulsar_doctor.cli._tap_expecting import end_plan, expectations_of, report
 from pulsar_doctor.cli._tap_options import TapRequest, check_options, relay_options, trace_options
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
 from pulsar_doctor.printing.gate import stderr, stdout, warn
+from pulsar_doctor.tap.options import RelayOptions
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -72,7 +75,7 @@ verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that is 
 @output_option("table", "jsonl", "junit", "github", "sarif")
 @connection_options
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
-@taking(TapRequest)
+@taking(TapRequest, relay=RelayOptions, expected=Expected)
 def command(asked: TapRequest) -> int:
     """Relays clients' connections to the broker, and watches every permit that passes.
 
@@ -151,11 +154,9 @@ def _limits(asked: TapRequest) -> RingLimits:
 
     if asked.ring_seconds is not None and asked.trace_dir is None:
         raise InputError("--ring keeps the newest part of a trace: say where, with --trace DIR")
-    if (asked.listen_tls_cert is None) != (asked.listen_tls_key is None):
-        raise InputError("--listen-tls-cert and --listen-tls-key go together; give both")
     if asked.expected.acked is not None and (asked.ring_seconds or asked.max_bytes) is not None:
         raise InputError("--expect-acked needs the whole trace: leave --ring and --max-bytes out")
-    if asked.expect_within is not None and not asked.expected.anything:
+    if asked.expected.within_seconds is not None and not asked.expected.anything:
         raise InputError("--expect-within needs --expect-consumers or --expect-acked")
     return shares(asked.ring_seconds, asked.max_bytes, asked.seal_every)
 
@@ -164,12 +165,16 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.report.stall_check import verdict
     from pulsar_doctor.tap import running
+    from pulsar_doctor.tap.relaying import relaying
     from pulsar_doctor.trace import ring
 
     folder = own.folder if own else asked.trace_dir
     assert folder is not None
     screen = _screen(asked)
-    with _relaying(where, folder, limits, asked, say=screen.warn) as relay:
+    options = replace(
+        asked.relay, limits=limits, settings=where, probe=True, say=screen.warn, lasting=True
+    )
+    with relaying(where.service_url, folder, options) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
         listening = _listening(relay, asked)
@@ -192,7 +197,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     accepts = asked.accept_unknown
     expectations = expectations_of(folder, asked, listening, outcome, diagnoses)
     code = outcome.code or (1 if any(each.met is False for each in expectations) else 0)
-    if diagnoses or asked.expect_consumers != 0:  # in front of producers there is nothing to judge
+    if diagnoses or asked.expected.consumers != 0:  # 0: of producers there is nothing to judge
         code = code or exit_code(diagnoses, asked.fail_on, accept_unknown=accepts)
     unknown = any(each.met is None for each in expectations)
     code = code or (DoctorError.exit_code if is_loss or outcome.missing or unknown else 0)
@@ -218,35 +223,6 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     elif code:
         screen.warn(f"the trace is in {folder}")
     return code
-
-
-def _relaying(
-    where: Settings,
-    folder: Path,
-    limits: RingLimits,
-    asked: TapRequest,
-    *,
-    say: Callable[[str], object],
-) -> AbstractContextManager[Relay]:
-    from pulsar_doctor.tap.relaying import relaying
-
-    certificate, key = asked.listen_tls_cert, asked.listen_tls_key
-    return relaying(
-        where.service_url,
-        folder,
-        listen=asked.listen,
-        allow_remote=asked.allow_remote,
-        listen_tls=(certificate, key) if certificate and key else None,
-        settings=where,
-        allow_brokers=asked.allow_brokers,
-        max_connections=asked.max_connections,
-        seal_every_seconds=limits.rotate_seconds,
-        journal_bytes_most=limits.journal_bytes_most,
-        rotate_bytes=limits.rotate_bytes,
-        probe=True,
-        say=say,
-        lasting=True,
-    )
 
 
 def _listening(relay: Relay, asked: TapRequest) -> Listening:

@@ -27,6 +27,7 @@ from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, diagnose_wi
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.tap.observer.following import LOCK_WAIT_SECONDS
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import Row
@@ -227,9 +228,8 @@ def session(
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pulsar-doctor-")))
         folder = trace_dir or own / "trace"
         told = {plan.name: plan.told for plan in plans}
-        relay = stack.enter_context(
-            relaying(settings.service_url, folder, settings=settings, told=told, probe=True)
-        )
+        options = RelayOptions(settings=settings, told=told, probe=True)
+        relay = stack.enter_context(relaying(settings.service_url, folder, options))
         observer = Sealer(folder, seen, LOCK_WAIT_SECONDS)
         stack.callback(observer.close)
         stack.callback(_finish, relay, observer)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from pulsar_doctor.broker.settings import Settings, for_own_processes
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.tap.broker_settings import asking
 from pulsar_doctor.tap.hearing import Hearing
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relay.events import (
     ANSWERS,
     QUESTIONS,
@@ -50,16 +51,15 @@ from pulsar_doctor.tap.upstream import (
     upstream_tls,
 )
 from pulsar_doctor.trace.folder import META, Meta, take_relay_lock
+from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.wire.columns import TAKEN
 
 START_SECONDS = 15.0
 STOP_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
-CONNECTIONS_MOST = 10_000
-JOURNAL_BYTES_MOST = 4 * 1024**3
-ROTATE_BYTES = 64 * 1024**2
+DEFAULTS = RelayOptions()
 BoundReply = TypeVar("BoundReply", bound=Answer)
-# A process of the relay, where it listens, and who passes on what it says.
+# A process of the relay, the host and port where it listens, and who passes on what it says.
 Started = tuple[subprocess.Popen[bytes], str, Hearing | None]
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 REDACTION = (
@@ -77,23 +77,22 @@ class Relay:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
-        listening: str,
-        trace_dir: Path,
-        scheme: str = "pulsar",
-        hearing: Hearing | None = None,
-        begin: Callable[[int], Started] | None = None,
-        lock_fd: int | None = None,
+        started: Started,
+        config: Config,
+        *,
+        say: Callable[[str], object] | None = None,
         tally: SharedTally | None = None,
+        held: contextlib.ExitStack | None = None,
     ) -> None:
+        self._process, listening, self._hearing = started
+        scheme = "pulsar+ssl" if config.listen_tls else "pulsar"
         self.service_url = f"{scheme}://{listening}"
-        self.trace_dir = trace_dir
-        self.pid = process.pid
-        self._process = process
-        self._hearing = hearing
-        self._begin = begin
-        self._lock_fd = lock_fd
+        self.trace_dir = Path(config.trace_dir)
+        self.pid = self._process.pid
+        self._config = replace(config, listen_port=int(listening.rpartition(":")[2]))
+        self._say = say
         self._tally = tally
+        self._held = held or contextlib.ExitStack()  # the lock and the tally of a lasting relay
         self._stopped = False
         self._dead_written = self._dead_dropped = 0
         self.deaths = 0
@@ -183,7 +182,7 @@ class Relay:
 
         Its clients were cut off and may come again. Raises DoctorError.
         """
-        if self._begin is None:
+        if self._tally is None:
             raise self._died()
         with self._lock:
             self.deaths += 1
@@ -194,7 +193,8 @@ class Relay:
                     if pipe is not None:
                         pipe.close()
             self._count_dead()
-            self._process, _, self._hearing = self._begin(self.deaths)
+            config = replace(self._config, generation=self.deaths)
+            self._process, _, self._hearing = start(config, self._say)
             self.pid, self._heard = self._process.pid, b""
 
     def _count_dead(self) -> None:
@@ -225,8 +225,7 @@ class Relay:
             self._process.wait()
         self._count(self._heard + (b"" if self._stdout.closed else self._stdout.read()))
         self._stdout.close()
-        if self._lock_fd is not None:
-            os.close(self._lock_fd)  # the trace is no longer live
+        self._held.close()  # the trace is no longer live
         if self._hearing is not None:
             self._hearing.finish()
 
@@ -241,8 +240,6 @@ class Relay:
         counted = last or {"records_written": 0, "records_dropped": 0}
         self.written = self._dead_written + counted["records_written"]
         self.dropped = self._dead_dropped + counted["records_dropped"]
-        if self._tally is not None:
-            self._tally.close()
 
     @property
     def _stdout(self) -> Any:
@@ -265,85 +262,67 @@ class Relay:
 
 
 @contextlib.contextmanager
-def relaying(  # noqa: PLR0913 -- one option of the relay each, all by name
-    service_url: str,
-    trace_dir: Path,
-    *,
-    listen: str = "127.0.0.1:0",
-    allow_remote: bool = False,
-    listen_tls: tuple[Path, Path] | None = None,
-    settings: Settings | None = None,
-    allow_brokers: Sequence[str] = (),
-    max_connections: int = CONNECTIONS_MOST,
-    seal_every_seconds: float = 60.0,
-    journal_bytes_most: int = JOURNAL_BYTES_MOST,
-    rotate_bytes: int = ROTATE_BYTES,
-    told: Mapping[str, Mapping[str, Any]] | None = None,
-    probe: bool = False,
-    say: Callable[[str], object] | None = None,
-    lasting: bool = False,
+def relaying(
+    service_url: str, trace_dir: Path, options: RelayOptions = DEFAULTS
 ) -> Iterator[Relay]:
     """A relay in front of service_url that writes its journal to trace_dir, made where missing.
 
-    listen: host:port, port 0 for a free one; on loopback, unless allow_remote. listen_tls: our own
-    certificate and key for clients. settings: how brokers are spoken to with TLS. allow_brokers:
-    `host:port` of brokers that may be dialled though no lookup names them. told: what is known of
-    consumers beside the wire, by name. With settings the broker is asked, beside, how it keeps
-    acknowledgements. probe: a broker must answer first. say: takes what the relay says on stderr;
-    None: it is our stderr. lasting: it outlives our death, and can be revived. Raises InputError
-    for addresses and files that cannot be used, DoctorError where the relay cannot start,
-    Unreachable.
+    With settings among the options the broker is asked, too, how it keeps acknowledgements. Raises
+    InputError for addresses and files that cannot be used, DoctorError where the relay cannot
+    start, Unreachable.
     """
     require_extra()
     upstream = upstream_of(service_url)
-    listen_host, listen_port = listen_address(listen, allow_remote=allow_remote)
-    own = own_tls(listen_tls)
-    config = Config(
-        listen_host=listen_host,
-        listen_port=listen_port,
-        listen_tls=own,
+    config = _config(upstream, trace_dir, options)
+    if options.probe:
+        require_reachable(service_url, options.settings or Settings())
+    meta = write_meta(trace_dir, upstream=upstream, told=options.told)
+    with contextlib.ExitStack() as held:
+        tally = None
+        if options.lasting:
+            config, tally = _lasting(config, held)
+        started = start(config, options.say)
+        meta = replace(meta, tap_address=started[1])  # the port is known now
+        relay = Relay(started, config, say=options.say, tally=tally, held=held)
+
+        def record(of_broker: dict[str, Any]) -> None:
+            _write_for_owner(replace(meta, broker=of_broker), trace_dir)
+
+        try:
+            _write_for_owner(meta, trace_dir)
+            with asking(options.settings, record):
+                yield relay
+        finally:
+            relay.stop()
+
+
+def _config(upstream: Upstream, trace_dir: Path, options: RelayOptions) -> Config:
+    """What the relay's process is told. Raises InputError."""
+    host, port = listen_address(options.listen, allow_remote=options.allow_remote)
+    limits = options.limits or RingLimits()
+    return Config(
+        listen_host=host,
+        listen_port=port,
+        listen_tls=own_tls(options),
         upstream=upstream.brokers,
-        upstream_tls=upstream_tls(upstream, settings or Settings()),
-        allow_brokers=tuple(broker_of(text) for text in allow_brokers),
-        max_connections=max_connections,
+        upstream_tls=upstream_tls(upstream, options.settings or Settings()),
+        allow_brokers=tuple(broker_of(text) for text in options.allow_brokers),
+        max_connections=options.max_connections,
         trace_dir=str(trace_dir),
-        seal_every_seconds=seal_every_seconds,
-        journal_bytes_most=journal_bytes_most,
-        rotate_bytes=rotate_bytes,
+        seal_every_seconds=limits.rotate_seconds,
+        journal_bytes_most=limits.journal_bytes_most,
+        rotate_bytes=limits.rotate_bytes,
     )
-    if probe:
-        require_reachable(service_url, settings or Settings())
-    meta = write_meta(trace_dir, upstream=upstream, told=told or {})
-    tally = None
-    if lasting:
-        config = replace(config, lock_fd=take_relay_lock(trace_dir))
-    try:
-        if lasting:
-            tally = SharedTally(trace_dir)
-            config = replace(config, tally_fd=tally.fd)
-        process, listening, hearing = _start(config, say)
-    except BaseException:
-        if config.lock_fd is not None:
-            os.close(config.lock_fd)
-        if tally is not None:
-            tally.close()
-        raise
-    port = int(listening.rpartition(":")[2])
 
-    def begin(deaths: int) -> Started:
-        return _start(replace(config, listen_port=port, generation=deaths), say)
 
-    scheme = "pulsar+ssl" if own else "pulsar"
-    lock = config.lock_fd
-    again = begin if lasting else None
-    relay = Relay(process, listening, trace_dir, scheme, hearing, again, lock, tally)
-    try:
-        meta = replace(meta, tap_address=listening)  # the port is known now
-        _write_for_owner(meta, trace_dir)
-        with asking(settings, lambda told: _write_for_owner(replace(meta, broker=told), trace_dir)):
-            yield relay
-    finally:
-        relay.stop()
+def _lasting(config: Config, held: contextlib.ExitStack) -> tuple[Config, SharedTally]:
+    """The same for a relay that outlives us: with the lock of its trace, and a tally, both held."""
+    folder = Path(config.trace_dir)
+    lock_fd = take_relay_lock(folder)
+    held.callback(os.close, lock_fd)
+    tally = SharedTally(folder)
+    held.callback(tally.close)
+    return replace(config, lock_fd=lock_fd, tally_fd=tally.fd), tally
 
 
 def require_extra() -> None:
@@ -356,7 +335,7 @@ def require_extra() -> None:
         raise MissingExtra("trace", "the tap")
 
 
-def _start(config: Config, say: Callable[[str], object] | None) -> Started:
+def start(config: Config, say: Callable[[str], object] | None) -> Started:
     """The relay's process and where it listens; DoctorError where it does not come up."""
     # -P: whatever lies in the current folder is no part of the relay.
     process = subprocess.Popen(

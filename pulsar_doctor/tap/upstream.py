@@ -16,6 +16,7 @@ from typing import Any
 from pulsar_doctor.broker.input_files import require_files
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.pinging import why_no_broker
 from pulsar_doctor.tap.relay import tls
 from pulsar_doctor.tap.relay.addresses import PORTS, Address, address_of, service_addresses
@@ -163,11 +164,12 @@ def _certificate_of_plugin(settings: Settings) -> tuple[Path, Path] | None:
     return credentials(settings).certificate
 
 
-def own_tls(listen_tls: tuple[Path, Path] | None) -> dict[str, str] | None:
+def own_tls(options: RelayOptions) -> dict[str, str] | None:
     """The files with which the tap answers clients with TLS. Raises InputError."""
-    if listen_tls is None:
+    certificate, key = options.listen_tls_cert, options.listen_tls_key
+    if certificate is None or key is None:
         return None
-    require_files(*listen_tls)
-    own = {"certificate": str(listen_tls[0].absolute()), "key": str(listen_tls[1].absolute())}
+    require_files(certificate, key)
+    own = {"certificate": str(certificate.absolute()), "key": str(key.absolute())}
     tls.towards_clients(own)  # what cannot be used is said before anything starts
     return own

@@ -19,6 +19,7 @@ from pulsar_doctor.acks.ranges import Range
 from pulsar_doctor.acks.subscription import Acknowledgements
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import relaying
 
 TYPES = {
@@ -247,7 +248,7 @@ def tapped(
     broker: Sandbox, folder: Path, settings: Settings | None = None
 ) -> Iterator[tuple[pulsar.Client, httpx.Client]]:
     """A client that comes through a tap. settings: with which the tap asks the broker."""
-    with relaying(broker.service_url, folder, settings=settings) as relay:
+    with relaying(broker.service_url, folder, RelayOptions(settings=settings)) as relay:
         client = pulsar.Client(relay.service_url, logger=quiet)
         with httpx.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin:
             try:

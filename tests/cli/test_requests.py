@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 import pytest
 
+from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.cli import cli
 from pulsar_doctor.diagnosis import weighing as diagnosis
+from pulsar_doctor.trace.ring import RingLimits
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
@@ -76,8 +78,25 @@ def takes(command: click.Command) -> dict[str, Any]:
     assert is_dataclass(request)
     assert request.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert not hasattr(object.__new__(request), "__dict__"), "it has slots"  # type: ignore[type-var]
-    told = get_type_hints(request, localns=vars(diagnosis))
-    return {field.name: told[field.name] for field in fields(request)}
+    named = {param.name for param in command.params}
+    taken: dict[str, Any] = {}
+    for field, hint in hints_of(request).items():
+        if field in named or not is_dataclass(hint):
+            taken[field] = hint
+        else:  # passed on whole: some of its fields are options, the others have a default
+            part = hints_of(hint)
+            needed = {f.name for f in fields(hint) if (f.default, f.default_factory) == NO_DEFAULT}
+            taken |= {name: part[name] for name in part if name in named | needed}
+    return taken
+
+
+NO_DEFAULT = (MISSING, MISSING)
+
+
+def hints_of(request: type) -> dict[str, Any]:
+    names = {**vars(diagnosis), "Settings": Settings, "RingLimits": RingLimits}
+    hints = get_type_hints(request, localns=names)
+    return {field.name: hints[field.name] for field in fields(request)}
 
 
 def fits(value: object, hint: Any) -> bool:

@@ -19,6 +19,7 @@ from pulsar_doctor.consume.engines import Plan
 from pulsar_doctor.consume.session import Session, session
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from tests.support import eventually
@@ -200,7 +201,10 @@ def test_parked_permits_come_back_when_half_of_the_limit_is_acknowledged(
     limit_unacked(admin, topic, 20)
     told = {"c10": {"unacked_limit": 20}}
     trace = tmp_path / "t.ptrace"
-    with relaying(broker.service_url, trace, told=told) as relay, observing(trace) as observer:
+    with (
+        relaying(broker.service_url, trace, RelayOptions(told=told)) as relay,
+        observing(trace) as observer,
+    ):
         through = pulsar.Client(relay.service_url)
         consumer = through.subscribe(
             topic, "s", attach.TYPES["shared"], receiver_queue_size=10, consumer_name="c10"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.pinging import PING
 from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
@@ -242,5 +243,5 @@ def tapping(
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         scheme = "pulsar+ssl" if broker_tls else "pulsar"
         url = (service_url or scheme + "://127.0.0.1:{}").format(server.getsockname()[1])
-        relay = stack.enter_context(relaying(url, trace_dir, **options))
+        relay = stack.enter_context(relaying(url, trace_dir, RelayOptions(**options)))
         yield Tapped(relay, server, stack, broker_tls=broker_tls, client_tls=client_tls)

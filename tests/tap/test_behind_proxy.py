@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import Relay, relaying
 from tests.support import eventually
 from tests.tap.talking import SUCCESS, connecting, looked_up, subscribed, talking
@@ -36,7 +37,7 @@ client.close()
 def through_proxy(broker, tmp_path) -> Iterator[tuple[Relay, int]]:
     with PROXY(0, broker.service_url, broker.admin_url) as proxy:
         url = f"pulsar://127.0.0.1:{proxy.port}"
-        with relaying(url, tmp_path / "t.ptrace", probe=True) as relay:
+        with relaying(url, tmp_path / "t.ptrace", RelayOptions(probe=True)) as relay:
             yield relay, proxy.port
 
 

@@ -18,7 +18,9 @@ import pytest
 from pulsar_doctor.consume import attach
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import Row
 from pulsar_doctor.wire.commands import rows_of
@@ -323,7 +325,8 @@ def dead(relay: Relay) -> bool:
 
 def test_an_observer_that_is_killed_is_recovered_to_the_same_ledger(broker, topic, tmp_path):
     trace = tmp_path / "t.ptrace"
-    with relaying(broker.service_url, trace, seal_every_seconds=3600) as relay:
+    options = RelayOptions(limits=RingLimits(rotate_seconds=3600))
+    with relaying(broker.service_url, trace, options) as relay:
         observe = [sys.executable, "-m", "pulsar_doctor.tap.observer", str(trace)]
         observer = subprocess.Popen(observe)
         with busy_traffic(relay.service_url, topic):

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import Relay, relaying
 from tests.clients import LANGUAGES, starting
 from tests.support import eventually
@@ -124,7 +125,9 @@ def securing(pem: Path, key_file: Path, admin_token: str, tls_port: int) -> dict
 @pytest.fixture
 def tapped(secured: Secured, tmp_path: Path) -> Iterator[Relay]:
     settings = secured.settings()
-    with relaying(secured.service_url, tmp_path / "t.ptrace", settings=settings) as relay:
+    with relaying(
+        secured.service_url, tmp_path / "t.ptrace", RelayOptions(settings=settings)
+    ) as relay:
         yield relay
 
 
@@ -243,7 +246,7 @@ def test_a_certificate_for_another_host_ends_it_before_a_credential_is_sent(
         heard = Heard(server, context)
         for host, right in ((HOST, False), ("localhost", True)):
             url = f"pulsar+ssl://{host}:{server.getsockname()[1]}"
-            with relaying(url, tmp_path / host, settings=settings) as relay:
+            with relaying(url, tmp_path / host, RelayOptions(settings=settings)) as relay:
                 address = relay.service_url.removeprefix("pulsar://").split(":")
                 with socket.create_connection((address[0], int(address[1])), 20) as client:
                     client.sendall(CONNECT)  # with a token in it
@@ -282,8 +285,11 @@ class Heard(threading.Thread):
 def test_the_tap_speaks_tls_to_its_clients_too(secured, canary, topic, tmp_path):
     pem = secured.folder
     with relaying(
-        secured.service_url, tmp_path / "t.ptrace", settings=secured.settings(),
-        listen="localhost:0", listen_tls=(pem / "cert.pem", pem / "key.pem"),
+        secured.service_url, tmp_path / "t.ptrace",
+        RelayOptions(
+            settings=secured.settings(), listen="localhost:0",
+            listen_tls_cert=pem / "cert.pem", listen_tls_key=pem / "key.pem",
+        ),
     ) as relay:  # fmt: skip
         url = relay.service_url  # the certificate is good for this name only
         assert url.startswith("pulsar+ssl://localhost:")
@@ -378,7 +384,7 @@ def test_a_redirect_is_followed_with_the_credentials_that_the_client_has_now(
             raise AssertionError("no lookup was redirected")
 
         with (
-            relaying(url, tmp_path / "t.ptrace", settings=settings) as relay,
+            relaying(url, tmp_path / "t.ptrace", RelayOptions(settings=settings)) as relay,
             renewed(key, tmp_path / "token") as file,
             ExitStack() as stack,
         ):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.trace.reading import Trace
+from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import TORN, verify
 from tests.support import eventually
@@ -35,7 +36,7 @@ def entries(path: Path) -> list[int]:
 def test_a_relay_that_is_killed_leaves_all_but_the_last_moment(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     path = tmp_path / "t"
-    with tapping(path, seal_every_seconds=chance.choice([0.2, 60.0])) as tapped:
+    with tapping(path, limits=RingLimits(rotate_seconds=chance.choice([0.2, 60.0]))) as tapped:
         watching = observer(path) if chance.random() < 0.7 else None
         flood = Flood(tapped, 60_000, rows_a_second=ROWS_A_SECOND)
         time.sleep(chance.uniform(0.05, 1.0))
@@ -69,7 +70,7 @@ def test_an_observer_that_is_killed_again_and_again_loses_nothing(
     path = tmp_path / "t"
     messages = 25_000 * kills
     bursts(messages // 500)
-    with tapping(path, seal_every_seconds=0.2) as tapped:
+    with tapping(path, limits=RingLimits(rotate_seconds=0.2)) as tapped:
         flood = Flood(tapped, messages, rows_a_second=ROWS_A_SECOND)
         for _ in range(kills):
             watching = observer(path)

@@ -544,12 +544,7 @@ def test_a_flood_never_takes_more_room_than_is_allowed(tmp_path: Path, way: str)
     path = tmp_path / "t"
     allowed = SMALL.journal_bytes_most + (256 + 320) * 1024 + ring.OWN_BYTES
     most, looks = 0, 0
-    with tapping(
-        path,
-        seal_every_seconds=SMALL.rotate_seconds,
-        rotate_bytes=SMALL.rotate_bytes,
-        journal_bytes_most=SMALL.journal_bytes_most,
-    ) as tapped:
+    with tapping(path, limits=SMALL) as tapped:
         ring.begin(path, SMALL)
         watching = None if way in ("slow", "dead") else observer(path)
         sealer = Sealer(path) if way == "slow" else None

@@ -12,6 +12,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.consume.engines import Plan
 from pulsar_doctor.consume.receiver import connected
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import relaying
 from tests.support import eventually
 from tests.tap.test_tls import TOKEN_SECONDS, Secured, forms_of, token
@@ -55,7 +56,7 @@ def test_a_token_that_expires_is_renewed_on_the_same_connection(secured, topic, 
 def test_a_token_goes_through_the_tap_and_is_found_nowhere(secured, topic, tmp_path):
     settings = with_token(secured, tmp_path / "token", 3600)
     trace = tmp_path / "t.ptrace"
-    with relaying(secured.service_url, trace, settings=settings) as relay:
+    with relaying(secured.service_url, trace, RelayOptions(settings=settings)) as relay:
         with connected(relay.service_url, settings) as engine:
             consumer = engine.subscribe(Plan("c", topic, "s", receiver_queue_size=3))
             send(secured, topic, 10)

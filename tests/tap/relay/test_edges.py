@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import Row
@@ -453,7 +454,9 @@ def test_an_address_of_ipv6_has_its_brackets(tmp_path):
     with (
         socket.create_server(("127.0.0.1", 0)) as broker,
         relaying(
-            f"pulsar://127.0.0.1:{broker.getsockname()[1]}", tmp_path / "t", listen="[::1]:0"
+            f"pulsar://127.0.0.1:{broker.getsockname()[1]}",
+            tmp_path / "t",
+            RelayOptions(listen="[::1]:0"),
         ) as relay,
         socket.create_connection(("::1", int(relay.service_url.rpartition(":")[2]))) as client,
     ):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
@@ -153,7 +154,7 @@ def assert_accounted_for(tapped: Tapped, seen: int, *, some_dropped: bool = True
 def test_a_journal_that_is_refused_costs_records_and_no_traffic(tmp_path):
     with (
         faulty.relays(tmp_path, "disk") as switch,
-        tapping(tmp_path / "t", seal_every_seconds=0.2) as tapped,
+        tapping(tmp_path / "t", limits=RingLimits(rotate_seconds=0.2)) as tapped,
     ):
         traffic = Traffic(tapped)
         traffic.goes_on()
@@ -256,7 +257,7 @@ def test_a_disk_that_is_really_full(small_disk):
 
 
 def test_a_limit_that_is_reached_and_stays_so_is_told_at_the_end(tmp_path):
-    with tapping(tmp_path / "t", journal_bytes_most=8000) as tapped:
+    with tapping(tmp_path / "t", limits=RingLimits(journal_bytes_most=8000)) as tapped:
         client, broker = tapped.connected()
         for number in range(300):  # so little at a time that the last bytes of room are used, too
             client.send(flow(number))
@@ -283,7 +284,7 @@ def observing(trace_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize("seconds", [0.7, pytest.param(5.0, marks=pytest.mark.slow)])
 def test_an_observer_that_is_stopped_for_a_while_costs_nothing(tmp_path, seconds):
-    with tapping(tmp_path / "t", seal_every_seconds=0.2) as tapped:
+    with tapping(tmp_path / "t", limits=RingLimits(rotate_seconds=0.2)) as tapped:
         traffic = Traffic(tapped)
         with observing(tapped.relay.trace_dir) as observer:
             eventually((tapped.relay.trace_dir / "_segments.jsonl").exists)
@@ -297,7 +298,7 @@ def test_an_observer_that_is_stopped_for_a_while_costs_nothing(tmp_path, seconds
 
 
 def test_an_observer_that_is_killed_and_not_replaced_costs_nothing(tmp_path):
-    with tapping(tmp_path / "t", seal_every_seconds=0.2) as tapped:
+    with tapping(tmp_path / "t", limits=RingLimits(rotate_seconds=0.2)) as tapped:
         traffic = Traffic(tapped)
         with observing(tapped.relay.trace_dir) as observer:
             eventually((tapped.relay.trace_dir / "_segments.jsonl").exists)

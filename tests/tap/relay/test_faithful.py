@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import Row
 from tests.support import eventually
@@ -134,7 +135,7 @@ def switch_on_and_off(relay_pid: int, observed: Observed, over: threading.Event)
 def test_numbered_frames_stay_in_order_while_observing_is_switched_on_and_off(tmp_path):
     trace_dir = tmp_path / "t"
     ups, downs = numbered(flow), numbered(numbered_message)
-    with tapping(trace_dir, seal_every_seconds=0.5) as tapped:
+    with tapping(trace_dir, limits=RingLimits(rotate_seconds=0.5)) as tapped:
         client, broker = tapped.connected()
         observed, over = Observed(trace_dir), threading.Event()
         switching = threading.Thread(

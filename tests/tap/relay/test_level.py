@@ -18,6 +18,7 @@ import pytest
 
 from pulsar_doctor.tap.observer.events import Begin
 from pulsar_doctor.tap.observing import Observing
+from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.support import eventually
 from tests.support.processes import descriptors, linux, most_of, resident_bytes
@@ -169,7 +170,7 @@ def test_what_passes_all_the_time_leaves_nothing_behind(tmp_path, rounds, second
     trace_dir = tmp_path / "t"
     with (
         faulty.relays(tmp_path, "census") as switch,
-        tapping(trace_dir, seal_every_seconds=seal_every) as tapped,
+        tapping(trace_dir, limits=RingLimits(rotate_seconds=seal_every)) as tapped,
     ):
         with observed(trace_dir) as observing:
             steady = Steady(tapped)

@@ -6,7 +6,6 @@ The long ones are run by hand, with `-m slow -s`: they print what they measured.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import random
 import resource
 import socket
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.tap import relaying as taps
+from pulsar_doctor.tap.options import RelayOptions
 from tests.support import eventually
 from tests.support.processes import descriptors, linux, most_of, resident_bytes
 from tests.tap.relay import faulty
@@ -258,4 +257,4 @@ def test_one_connection_too_many_is_refused_and_counted(tmp_path, most):
 
 
 def test_ten_thousand_connections_are_allowed_unless_somebody_says_otherwise():
-    assert inspect.signature(taps.relaying).parameters["max_connections"].default == 10_000
+    assert RelayOptions().max_connections == 10_000

@@ -18,8 +18,12 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.tap.options import RelayOptions
+from pulsar_doctor.tap.relay.events import Config
+from pulsar_doctor.tap.relay.lines import to_json
 from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.tap.upstream import upstream_of
+from pulsar_doctor.trace.ring import RingLimits
 from tests.support import eventually
 from tests.tap.tapped import Tapped, blocks_in, flow, journals, message, rows_in, tapping
 
@@ -157,7 +161,7 @@ def test_an_idle_relay_says_every_second_that_it_still_watches(tmp_path):
 
 
 def test_a_journal_is_followed_by_the_next_in_time_and_only_when_there_was_something(tmp_path):
-    with tapping(tmp_path / "t", seal_every_seconds=0.2) as tapped:
+    with tapping(tmp_path / "t", limits=RingLimits(rotate_seconds=0.2)) as tapped:
         time.sleep(0.5)
         assert len(journals(tmp_path / "t")) == 1
         client, broker = tapped.connected()
@@ -263,7 +267,7 @@ def test_one_trace_has_one_relay_and_numbers_go_on_where_another_stopped(tmp_pat
 
 def start(trace_dir: Path, **options: str) -> None:
     """A relay that ends at once, if it comes up."""
-    with relaying("pulsar://127.0.0.1:1", trace_dir, **options):
+    with relaying("pulsar://127.0.0.1:1", trace_dir, RelayOptions(**options)):
         pass
 
 
@@ -337,22 +341,18 @@ def test_the_relay_works_without_uvloop(tmp_path):
         "import runpy, sys; sys.modules['uvloop'] = None; "
         "runpy.run_module('pulsar_doctor.tap.relay', run_name='__main__')"
     )
-    config = {
-        "listen_host": "127.0.0.1", "listen_port": 0, "trace_dir": str(tmp_path),
-        "seal_every_seconds": 60,
-    }  # fmt: skip
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        config["upstream"] = [server.getsockname()]
+        config = Config("127.0.0.1", 0, (server.getsockname(),), str(tmp_path), 60)
         process = stack.enter_context(
             subprocess.Popen(
                 [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         )
-        process.stdin.write(json.dumps(config).encode() + b"\n")
+        process.stdin.write(json.dumps(to_json(config)).encode() + b"\n")
         process.stdin.flush()
         listening = json.loads(process.stdout.readline())["listening"]
-        relay = Relay(process, listening, tmp_path)
+        relay = Relay((process, listening, None), config)
         tapped = Tapped(relay, server, stack)
         client, broker = tapped.connected()
         client.send(flow(4))

@@ -127,7 +127,7 @@ def test_what_the_user_allows_may_be_connected_to_on_that_port(tmp_path):
     with (
         everywhere() as (port, (server, *_)),
         everywhere() as (other, others),
-        tapping(tmp_path / "t", allow_brokers=[f"127.0.0.1:{port}"]) as tapped,
+        tapping(tmp_path / "t", allow_brokers=(f"127.0.0.1:{port}",)) as tapped,
     ):
         server.settimeout(10)
         tapped.client().send(connect_frame(f"127.0.0.1:{port}"))

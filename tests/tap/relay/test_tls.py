@@ -66,7 +66,7 @@ def secured(
         options["broker_tls"] = server_side
     if "client" in sides:
         options["client_tls"] = ssl.create_default_context(cafile=str(pem / "cert.pem"))
-        options["listen_tls"] = pem / "cert.pem", pem / "key.pem"
+        options |= {"listen_tls_cert": pem / "cert.pem", "listen_tls_key": pem / "key.pem"}
     with tapping(folder / "t", **options) as tapped:
         yield tapped
 
@@ -261,7 +261,8 @@ def test_the_taps_own_certificate_is_shown(tmp_path, pem, server_side, how):
 def test_a_client_that_does_not_get_through_the_handshake_is_counted_and_said(
     tmp_path, pem, loop, how, said, capfd
 ):
-    with tapping(tmp_path / "t", listen_tls=(pem / "cert.pem", pem / "key.pem")) as tapped:
+    own = {"listen_tls_cert": pem / "cert.pem", "listen_tls_key": pem / "key.pem"}
+    with tapping(tmp_path / "t", **own) as tapped:
         client = tapped.client()
         if how == "plain":
             client.send(CONNECT)
@@ -317,10 +318,10 @@ def test_files_that_cannot_be_used_are_said_before_anything_starts(tmp_path, pem
 
 
 def test_a_key_of_the_taps_own_that_is_locked_is_said_to_be(tmp_path, pem):
-    own = pem / "cert.pem", pem / "locked.pem"
+    own = {"listen_tls_cert": pem / "cert.pem", "listen_tls_key": pem / "locked.pem"}
     with (
         pytest.raises(InputError, match="cannot use the certificate of the tap"),
-        tapping(tmp_path / "t", listen_tls=own),
+        tapping(tmp_path / "t", **own),
     ):
         pass
 
@@ -525,7 +526,9 @@ def test_the_address_for_a_broker_has_the_name_that_the_client_used(tmp_path, ho
     trust = ssl.create_default_context(cafile=own / "ca.pem")
     with (
         contextlib.ExitStack() as stack,
-        tapping(tmp_path / "t", listen_tls=(own / "cert.pem", own / "key.pem")) as tapped,
+        tapping(
+            tmp_path / "t", listen_tls_cert=own / "cert.pem", listen_tls_key=own / "key.pem"
+        ) as tapped,
     ):
 
         def client(place: str | None = None) -> Peer:
