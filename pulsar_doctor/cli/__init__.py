@@ -1,4 +1,4 @@
-"""The command line: each file in this folder is a subcommand; its presence is its registration."""
+"""The command line: each file or folder here is a subcommand; its presence is its registration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPILOG = (
 
 
 class Subcommands(Suggesting):
-    """Finds the subcommands by the files of this folder and imports one when it is asked for."""
+    """Finds the subcommands by the files and folders here and imports one when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names as the user types them, in alphabetical order."""
@@ -30,7 +30,7 @@ class Subcommands(Suggesting):
         return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The click command of that file, or None where there is no such file."""
+        """The click command of that module, or None where there is no such module."""
         if cmd_name not in self.list_commands(ctx):
             return None
         module = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}")

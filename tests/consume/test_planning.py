@@ -6,9 +6,9 @@ import click
 import pytest
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.cli._consume_options import SECTIONS
 from pulsar_doctor.cli._options import connection_options
 from pulsar_doctor.cli.consume import command
+from pulsar_doctor.cli.consume.options import SECTIONS
 
 WRONG = {
     "--ack none --ack-every 3": "leave --ack-every out",

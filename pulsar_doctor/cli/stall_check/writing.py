@@ -11,7 +11,7 @@ from pulsar_doctor.printing.gate import complain, stdout
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.result import Checkup, Tally
-    from pulsar_doctor.cli._stall_check_options import StallCheckRequest
+    from pulsar_doctor.cli.stall_check.options import StallCheckRequest
 
 
 PARTIAL = "stopped by Ctrl-C within the window: these verdicts are by what was read until then"

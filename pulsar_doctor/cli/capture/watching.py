@@ -9,15 +9,15 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._capture_options import CaptureRequest
 from pulsar_doctor.cli._screens import screen_of
+from pulsar_doctor.cli.capture.options import CaptureRequest
 from pulsar_doctor.printing.gate import stderr
 
 if TYPE_CHECKING:
     from pulsar_doctor.capture.running import RunningCapture
     from pulsar_doctor.capture.watching import Watching
     from pulsar_doctor.capture.writing import TraceWriter
-    from pulsar_doctor.cli._capture_reading import Idle
+    from pulsar_doctor.cli.capture.reading import Idle
 
 Handlers = Mapping[int, Callable[[int, FrameType | None], None]]  # by the signal's number
 

@@ -9,7 +9,7 @@ from pulsar_doctor.cli._options import say
 from pulsar_doctor.printing.gate import tell, tell_json
 
 if TYPE_CHECKING:
-    from pulsar_doctor.cli._consume_options import ConsumeOutput
+    from pulsar_doctor.cli.consume.options import ConsumeOutput
     from pulsar_doctor.consume.engines import Plan
     from pulsar_doctor.consume.session import Session
     from pulsar_doctor.consume.visiting.leavings import Left

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._capture_options import CaptureRequest, naming_options, packet_options
-from pulsar_doctor.cli._capture_reading import PIPE, source_of
-from pulsar_doctor.cli._capture_watching import handlers_of, idle_of, obeying, watching_of
 from pulsar_doctor.cli._options import (
     connection_options,
     fail_on_by_default,
@@ -22,6 +19,9 @@ from pulsar_doctor.cli._options import (
     settings,
     taking,
 )
+from pulsar_doctor.cli.capture.options import CaptureRequest, naming_options, packet_options
+from pulsar_doctor.cli.capture.reading import PIPE, source_of
+from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying, watching_of
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
 from pulsar_doctor.printing.gate import tell, tell_json, warn
 

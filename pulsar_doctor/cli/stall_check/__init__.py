@@ -23,12 +23,12 @@ from pulsar_doctor.cli._options import (
     taking,
     told,
 )
-from pulsar_doctor.cli._stall_check_options import (
+from pulsar_doctor.cli.stall_check.options import (
     StallCheckRequest,
     refuse_contradictions,
     source_options,
 )
-from pulsar_doctor.cli._stall_check_writing import (
+from pulsar_doctor.cli.stall_check.writing import (
     code,
     head,
     report,
@@ -300,7 +300,7 @@ def _of_broker(
 def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
     from pulsar_doctor.broker.sampling.joining import LastSamples
     from pulsar_doctor.checkup.steadying import Steadying
-    from pulsar_doctor.cli._watching import shown, watch
+    from pulsar_doctor.cli.stall_check.watching import shown, watch
 
     kept, steadying = LastSamples(), Steadying()
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._capture_reading import PIPE
 from pulsar_doctor.cli._options import DURATION, SIZE, proven_only_option, together
+from pulsar_doctor.cli.capture.reading import PIPE
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.addresses import shown
 

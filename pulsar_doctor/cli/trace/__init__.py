@@ -18,7 +18,7 @@ from pulsar_doctor.cli._options import (
     taking,
     talk_options,
 )
-from pulsar_doctor.cli._trace_showing import TraceRequest, show_rows
+from pulsar_doctor.cli.trace.showing import TraceRequest, show_rows
 from pulsar_doctor.errors import needing
 from pulsar_doctor.printing.gate import stdout, tell, tell_json
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli._options import output_option, say, taking, talk_options
-from pulsar_doctor.cli._simulate_options import (
+from pulsar_doctor.cli.simulate.options import (
     MESSAGES_MOST,
     RATE_SECONDS,
     SimulateRequest,

@@ -8,16 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._consume_ending import last_word, shortfall
-from pulsar_doctor.cli._consume_options import (
-    OWN_MESSAGES,
-    SECTIONS,
-    ConsumeRequest,
-    consumer_options,
-    delay_options,
-    run_options,
-    work_options,
-)
 from pulsar_doctor.cli._options import (
     accepted,
     connection_options,
@@ -28,6 +18,16 @@ from pulsar_doctor.cli._options import (
     settings,
     taking,
     told,
+)
+from pulsar_doctor.cli.consume.ending import last_word, shortfall
+from pulsar_doctor.cli.consume.options import (
+    OWN_MESSAGES,
+    SECTIONS,
+    ConsumeRequest,
+    consumer_options,
+    delay_options,
+    run_options,
+    work_options,
 )
 from pulsar_doctor.errors import DoctorError, needing
 from pulsar_doctor.printing.gate import tell, tell_json, warn

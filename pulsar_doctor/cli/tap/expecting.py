@@ -11,7 +11,7 @@ from pulsar_doctor.printing.gate import stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.expected import Expectation
-    from pulsar_doctor.cli._tap_options import TapRequest
+    from pulsar_doctor.cli.tap.options import TapRequest
     from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.tap.ending import EndPlan
     from pulsar_doctor.tap.events import Listening

@@ -8,12 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._analyze_options import (
-    AnalyzeRequest,
-    removed_options,
-    save_options,
-    spark_options,
-)
 from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
     DURATION,
@@ -26,6 +20,12 @@ from pulsar_doctor.cli._options import (
     taking,
     talk_options,
     told,
+)
+from pulsar_doctor.cli.analyze.options import (
+    AnalyzeRequest,
+    removed_options,
+    save_options,
+    spark_options,
 )
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.printing.gate import stdout, tell_json
