@@ -24,6 +24,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.report.stall_check.formats import nagios
+from pulsar_doctor.report.stall_check.wanted import Wanted
 from tests.broker.recorded import NAMES, recording
 
 RULES = load()
@@ -175,4 +176,4 @@ def test_a_checkup_tells_whether_subscriptions_may_be_missing(
     assert bool(checkup.incomplete) == incomplete
     assert {each.status for each in checkup.examined()} <= {"healthy"}
     assert checkup.tally.exit_code("stalled") == (3 if incomplete else 0)
-    assert nagios.exit_code(checkup.tally) == (3 if incomplete else 0)
+    assert nagios.exit_code(checkup.tally, Wanted()) == (3 if incomplete else 0)

@@ -9,6 +9,7 @@ import pytest
 from pulsar_doctor.checkup.result import Tally
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.stall_check.formats.nagios import exit_code
+from pulsar_doctor.report.stall_check.wanted import Wanted
 from tests.report.checkups import caused, checkup, verdict, written
 
 PERFORMANCE = re.compile(
@@ -73,12 +74,12 @@ def test_the_state_and_the_code(
         unreachable=[(f"persistent://a/b/{number}", "404") for number in range(unreachable)],
     )
     assert written("nagios", run).startswith(f"PULSAR STALL-CHECK {says}")
-    assert exit_code(run.tally) == code
+    assert exit_code(run.tally, Wanted()) == code
 
 
 def test_what_is_not_loaded_alarms_nobody() -> None:
     counts: dict[Status, int] = {"stalled": 0, "unknown": 0, "warning": 0, "healthy": 1}
-    assert exit_code(Tally(counts, not_loaded=7)) == 0
+    assert exit_code(Tally(counts, not_loaded=7), Wanted()) == 0
 
 
 def test_many_are_cut_and_the_rest_is_counted() -> None:

@@ -38,6 +38,7 @@ from pulsar_doctor.cli.stall_check.writing import (
 )
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.printing.gate import stdout, tell
+from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
 
 
 class ForMonitors(click.Command):
-    """With -o nagios wrong usage too is UNKNOWN: its own code, 2, is CRITICAL to a monitor."""
+    """Wrong usage, too, is told in a format that has its own way to say that nothing was checked.
+
+    To a monitor that reads -o nagios it is UNKNOWN (3): the code of wrong usage, 2, is CRITICAL.
+    """
 
     def make_context(
         self,
@@ -66,14 +70,18 @@ class ForMonitors(click.Command):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            if not re.search(r"(-o ?|--output )nagios\b", given):
+            output = re.search(rf"(?:-o ?|--output )({'|'.join(FORMATS)})\b", given)
+            if output is None or not _told_failure(output[1], error.format_message()):
                 raise
-            _say_unknown(error.format_message())
             raise click.exceptions.Exit(DoctorError.exit_code) from None
 
 
-def _say_unknown(why: str) -> None:
-    tell(f"PULSAR STALL-CHECK UNKNOWN - {why.replace('|', '/')}")
+def _told_failure(output: str, why: str) -> bool:
+    """Whether the format says on stdout that nothing could be checked; if so, it has now."""
+    line = formats.failure(output, why)
+    if line is not None:
+        tell(line)
+    return line is not None
 
 
 def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -157,12 +165,11 @@ def command(asked: StallCheckRequest) -> int:
     1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is certain by then, and
     ends with 130.
     """
-    if asked.output != "nagios":
-        return _check(asked)
     try:
         return _check(asked)
-    except DoctorError as error:  # a monitor reads stdout and the codes of its plug-ins only
-        _say_unknown(str(error))
+    except DoctorError as error:
+        if not _told_failure(asked.output, str(error)):
+            raise
         return DoctorError.exit_code
 
 
@@ -307,13 +314,14 @@ def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
     def check(tell: Callable[[str], None], progress: Progress | None) -> Checkup:
         checkup = _of_broker(where, judge, asked, talk=(tell, progress), kept=kept)
         require_something(checkup, asked)
-        return steadying.through(checkup, alone=asked.output in ("json", "jsonl"))
+        return steadying.through(checkup, alone=formats.carries(asked.output, "steady"))
 
     def show(checkup: Checkup) -> None:
         write(checkup, asked)
         for change in steadying.changes:
             say(str(change))
 
-    with shown(asked.output, head(where, asked), show) as rounds:
+    screen = formats.is_for_people(asked.output)
+    with shown(head(where, asked), show, screen=screen) as rounds:
         every = asked.every_seconds
         return watch(check, rounds, every_seconds=every, code=lambda tally: code(tally, asked))

@@ -10,12 +10,13 @@ import click
 
 from pulsar_doctor.cli._options import DURATION, proven_only_option, together
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.report.stall_check import formats
+from pulsar_doctor.report.stall_check.formats import FORMATS
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import FailOn
 
 EVERY_LEAST_SECONDS = 5.0
-COMPARING = ("table", "json", "jsonl")  # formats that tell what became of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
             "what is to be checked? Name a TOPIC, or give --namespace NS, --all, --stats FILE "
             "or --trace DIR"
         )
-    if asked.consumers and (asked.watch or asked.output != "table"):
+    if asked.consumers and (asked.watch or not formats.is_for_people(asked.output)):
         other = "--watch" if asked.watch else f"-o {asked.output}"
         raise InputError(
             f"--consumers prints a table after one check, which {other} has no place for; -o json "
@@ -189,7 +190,8 @@ def _refuse_to_compare(asked: StallCheckRequest) -> None:
         raise InputError("--after takes the name of a file, not standard input")
     if asked.trace_dir is not None and not (asked.files or asked.topics):
         raise InputError("--after compares what a broker tells; with --trace name a TOPIC too")
-    if asked.output not in COMPARING:
-        raise InputError(f"-o {asked.output} has no place for --after; -o json and jsonl have")
+    if not formats.carries(asked.output, "after"):
+        others = " and ".join(name for name in formats.carrying("after") if name != FORMATS[0])
+        raise InputError(f"-o {asked.output} has no place for --after; -o {others} have")
     if asked.watch:
         raise InputError("--after compares once, --watch goes on and on; leave one out")

@@ -57,9 +57,9 @@ class WrittenRounds:
 
 
 @contextmanager
-def shown(output: str, head: str, write: Callable[[Checkup], None]) -> Iterator[Shown]:
-    """A screen on a terminal, lines in a pipe, or documents. write: a round in another format."""
-    if output != "table":
+def shown(head: str, write: Callable[[Checkup], None], *, screen: bool) -> Iterator[Shown]:
+    """For people a screen on a terminal, or lines in a pipe; else documents, as `write` does."""
+    if not screen:
         yield WrittenRounds(write)
         return
     from pulsar_doctor.report.paper import console_on
@@ -68,8 +68,8 @@ def shown(output: str, head: str, write: Callable[[Checkup], None]) -> Iterator[
 
     console = console_on(stdout())
     if stdout().isatty() and not console.is_dumb_terminal:
-        with RoundScreen(console, head) as screen:
-            yield screen
+        with RoundScreen(console, head) as rounds:
+            yield rounds
         return
     yield WrittenRounds(RoundLines(stdout()).show)
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from pulsar_doctor.cli._options import accepted, say, told
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.printing.gate import complain, stdout
+from pulsar_doctor.report.stall_check import formats
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.result import Checkup, Tally
     from pulsar_doctor.cli.stall_check.options import StallCheckRequest
+    from pulsar_doctor.report.stall_check.wanted import Wanted
 
 
 PARTIAL = "stopped by Ctrl-C within the window: these verdicts are by what was read until then"
@@ -19,7 +21,7 @@ PARTIAL = "stopped by Ctrl-C within the window: these verdicts are by what was r
 
 def streams(asked: StallCheckRequest) -> bool:
     """Whether verdicts are written to the terminal while the next ones are looked for."""
-    return asked.output != "table" and stdout().isatty()
+    return stdout().isatty() and not formats.is_for_people(asked.output)
 
 
 def report(checkup: Checkup, asked: StallCheckRequest) -> int:
@@ -30,7 +32,7 @@ def report(checkup: Checkup, asked: StallCheckRequest) -> int:
     write(checkup, asked)
     if not checkup.stopped:
         return code(checkup.tally, asked)
-    if asked.output not in ("table", "json"):
+    if not formats.carries(asked.output, "notes"):
         complain(PARTIAL)
     return INTERRUPTED
 
@@ -40,43 +42,42 @@ def require_something(checkup: Checkup, asked: StallCheckRequest) -> None:
     from pulsar_doctor.report.stall_check.unread import sentences
 
     nothing = checkup.diagnoses == [] and not (checkup.not_loaded or checkup.notes)
-    if asked.output == "table" and nothing and checkup.unreachable:
+    if nothing and checkup.unreachable and formats.is_for_people(asked.output):
         raise DoctorError("; ".join(sentences(checkup)))
 
 
 def write(checkup: Checkup, asked: StallCheckRequest) -> None:
     """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
-    from pulsar_doctor.report.stall_check import formats
     from pulsar_doctor.report.stall_check.unread import sentences
+
+    checkup.skipped = asked.skip
+    formats.write(asked.output, checkup, stdout(), wanted=_wanted(asked))
+    accepted(checkup.tally.counts["unknown"], accept=asked.accept_unknown)
+    for reason in checkup.incomplete:
+        complain(f"{reason}, so others may be missing: exit code 3 unless one is stalled")
+    if not formats.carries(asked.output, "notes"):
+        for _, note in checkup.notes:
+            say(note)
+    if not formats.is_for_people(asked.output):
+        for sentence in sentences(checkup):
+            complain(sentence)
+
+
+def code(tally: Tally, asked: StallCheckRequest) -> int:
+    """1 where a stall was found, 3 where something is not known; some formats have others."""
+    return formats.exit_code(asked.output, tally, _wanted(asked))
+
+
+def _wanted(asked: StallCheckRequest) -> Wanted:
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
-    wanted = Wanted(
+    return Wanted(
         asked.fail_on,
         verbose=told("verbose"),
         header=not told("quiet"),
         consumers=asked.consumers,
         accept_unknown=asked.accept_unknown,
     )
-    checkup.skipped = asked.skip
-    formats.write(asked.output, checkup, stdout(), wanted=wanted)
-    accepted(checkup.tally.counts["unknown"], accept=asked.accept_unknown)
-    for reason in checkup.incomplete:
-        complain(f"{reason}, so others may be missing: exit code 3 unless one is stalled")
-    if asked.output not in ("table", "json"):
-        for _, note in checkup.notes:
-            say(note)
-    if asked.output != "table":
-        for sentence in sentences(checkup):
-            complain(sentence)
-
-
-def code(tally: Tally, asked: StallCheckRequest) -> int:
-    """1 where a stall was found, 3 where something is not known; of -o nagios its own codes."""
-    if asked.output == "nagios":
-        from pulsar_doctor.report.stall_check.formats import nagios
-
-        return nagios.exit_code(tally, accept_unknown=asked.accept_unknown)
-    return tally.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)
 
 
 def head(where: Settings, asked: StallCheckRequest) -> str:

@@ -13,6 +13,7 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/stall-check/2"
+CARRIES = {"after", "notes", "steady"}
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:

@@ -16,6 +16,7 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/verdict/2"
+CARRIES = {"after", "steady"}
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:

@@ -29,10 +29,15 @@ DETAILED_MOST = 10  # what an agent carries is a few KiB
 LINES_MOST = 8  # of one verdict
 
 
-def exit_code(tally: Tally, *, accept_unknown: bool = False) -> int:
+def failure(why: str) -> str:
+    """The status line where nothing could be checked: a monitor reads only stdout and the code."""
+    return f"PULSAR STALL-CHECK UNKNOWN - {why.replace('|', '/')}"
+
+
+def exit_code(tally: Tally, wanted: Wanted) -> int:
     """2 where something is stalled, else 3 where something is not known, else 1, else 0.
 
-    Where nothing was judged nothing is known. accept_unknown: what is unknown counts as healthy.
+    Where nothing was judged nothing is known; what is unknown may be accepted as healthy.
 
     A stall outranks what is unknown, as 1 outranks 3 among our own codes: it is certain, and
     somebody must act. What could not be examined outranks a warning: it may hide a stall. So does
@@ -41,7 +46,7 @@ def exit_code(tally: Tally, *, accept_unknown: bool = False) -> int:
     if tally.counts["stalled"]:
         return 2
     unknown = tally.counts["unknown"] or not tally.subscriptions
-    if tally.unreachable or tally.incomplete or (unknown and not accept_unknown):
+    if tally.unreachable or tally.incomplete or (unknown and not wanted.accept_unknown):
         return 3
     return 1 if tally.counts["warning"] else 0
 
@@ -51,7 +56,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     fleet = fold(checkup.examined())
     tally = checkup.tally
     told = unwell_of(fleet)
-    state = NAMES[exit_code(tally, accept_unknown=wanted.accept_unknown)]
+    state = NAMES[exit_code(tally, wanted)]
     accepted = f" (accepted: {tally.counts['unknown']} unknown)" if wanted.accept_unknown else ""
     said = _headline(checkup, tally, told)
     first = _clean(f"PULSAR STALL-CHECK {state} - {said}{accepted}")

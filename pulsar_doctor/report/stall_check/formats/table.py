@@ -15,6 +15,9 @@ from pulsar_doctor.report.stall_check.header import header
 from pulsar_doctor.report.stall_check.verdict import print_fleet
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
+FOR_PEOPLE = True
+CARRIES = {"after", "notes"}
+
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """Where and when, the worst, what is healthy, how many there are, and what was not read."""
