@@ -13,7 +13,7 @@ import click
 from pulsar_doctor import HOME_PAGE, __version__
 from pulsar_doctor.cli._options import Suggesting, connection_options
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.printing.gate import complain, stderr
+from pulsar_doctor.wording.gate import complain, stderr
 
 EPILOG = (
     "Exit codes: 0 nothing stalled, 1 a stall was found, 2 wrong usage or unreadable input, "

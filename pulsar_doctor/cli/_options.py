@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.wording.durations import seconds_of
+from pulsar_doctor.wording.gate import warn
 from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sizes import bytes_of
 from pulsar_doctor.wording.spelling import near

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from pulsar_doctor.cli._options import told
-from pulsar_doctor.printing.gate import stdout, warn
+from pulsar_doctor.wording.gate import stdout, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.tap.events import Screen

@@ -25,7 +25,7 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.errors import DoctorError, needing, require_linux
-from pulsar_doctor.printing.gate import stderr, stdout
+from pulsar_doctor.wording.gate import stderr, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -251,10 +251,10 @@ def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: Examine
 
 def _report(checkup: Checkup, asked: ExamineRequest) -> int:
     from pulsar_doctor.checkup.result import INTERRUPTED
-    from pulsar_doctor.printing.gate import complain
     from pulsar_doctor.report.examine import screen
     from pulsar_doctor.report.stall_check import formats
     from pulsar_doctor.report.stall_check.wanted import Wanted
+    from pulsar_doctor.wording.gate import complain
 
     assert checkup.process is not None
     head = not told("quiet")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli._options import output_option, talk_options
-from pulsar_doctor.printing.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.cause import Cause

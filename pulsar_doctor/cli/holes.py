@@ -17,7 +17,7 @@ from pulsar_doctor.cli._options import (
     taking,
 )
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.printing.gate import complain, stdout
+from pulsar_doctor.wording.gate import complain, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import FailOn

@@ -23,8 +23,8 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.errors import DoctorError, InputError, needing
-from pulsar_doctor.printing.gate import tell, tell_json, warn
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.gate import tell, tell_json, warn
 from pulsar_doctor.wording.printable import many, printable
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pulsar_doctor.cli._options import (
     talk_options,
 )
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.printing.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell, tell_json
 from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TextIO, cast
 
 from rich.console import Console
 
-from pulsar_doctor.printing.consoles import GatedConsole
-from pulsar_doctor.printing.gate import behind, survive
+from pulsar_doctor.wording.consoles import GatedConsole
+from pulsar_doctor.wording.gate import behind, survive
 
 PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as long
 PADDING = re.compile(r"(?<! ) +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from pulsar_doctor.printing.consoles import GatedConsole
+from pulsar_doctor.wording.consoles import GatedConsole
 
 
 class ProgressBar:

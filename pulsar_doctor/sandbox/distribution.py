@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
-from pulsar_doctor.printing.gate import stderr, warn
+from pulsar_doctor.wording.gate import stderr, warn
 from pulsar_doctor.wording.sizes import megabytes
 
 try:
@@ -231,7 +231,7 @@ def _bar(name: str, total_bytes: int) -> Iterator[Advance]:
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
-    from pulsar_doctor.printing.consoles import GatedConsole
+    from pulsar_doctor.wording.consoles import GatedConsole
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=GatedConsole(stderr=True), transient=True) as progress:

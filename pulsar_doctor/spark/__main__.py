@@ -8,7 +8,7 @@ The driver needs pulsar-doctor, the executors do not.
 import sys
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.printing.gate import tell
+from pulsar_doctor.wording.gate import tell
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--path"]:

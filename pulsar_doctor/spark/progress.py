@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pulsar_doctor.printing.consoles import GatedConsole
-from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.spark.masters import is_connect
+from pulsar_doctor.wording.consoles import GatedConsole
+from pulsar_doctor.wording.gate import warn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,1 +1,1 @@
-"""Lengths of time, amounts of bytes, addresses, mistyped names: as people write and read them."""
+"""Text for people: how values are written and read, and the gate that all printed text passes."""

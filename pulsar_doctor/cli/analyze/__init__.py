@@ -28,7 +28,7 @@ from pulsar_doctor.cli.analyze.options import (
     spark_options,
 )
 from pulsar_doctor.errors import InputError, needing
-from pulsar_doctor.printing.gate import stdout, tell_json
+from pulsar_doctor.wording.gate import stdout, tell_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

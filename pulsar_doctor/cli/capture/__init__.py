@@ -23,7 +23,7 @@ from pulsar_doctor.cli.capture.options import CaptureRequest, naming_options, pa
 from pulsar_doctor.cli.capture.reading import PIPE, source_of
 from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying, watching_of
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
-from pulsar_doctor.printing.gate import tell, tell_json, warn
+from pulsar_doctor.wording.gate import tell, tell_json, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.capture.files import Packet

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli.capture.options import CaptureRequest
-from pulsar_doctor.printing.gate import stderr
+from pulsar_doctor.wording.gate import stderr
 
 if TYPE_CHECKING:
     from pulsar_doctor.capture.running import RunningCapture

@@ -30,7 +30,7 @@ from pulsar_doctor.cli.consume.options import (
     work_options,
 )
 from pulsar_doctor.errors import DoctorError, needing
-from pulsar_doctor.printing.gate import tell, tell_json, warn
+from pulsar_doctor.wording.gate import tell, tell_json, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.cli._options import say
-from pulsar_doctor.printing.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.cli.consume.options import ConsumeOutput

@@ -37,9 +37,9 @@ from pulsar_doctor.cli.stall_check.writing import (
     write,
 )
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.printing.gate import stdout, tell
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
+from pulsar_doctor.wording.gate import stdout, tell
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.sampling.joining import LastSamples

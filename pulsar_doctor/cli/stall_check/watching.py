@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pulsar_doctor.cli._options import say
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.printing.gate import complain, stdout
+from pulsar_doctor.wording.gate import complain, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.live import Progress

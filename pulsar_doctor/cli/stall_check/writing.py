@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pulsar_doctor.cli._options import accepted, say, told
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.printing.gate import complain, stdout
 from pulsar_doctor.report.stall_check import formats
+from pulsar_doctor.wording.gate import complain, stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings

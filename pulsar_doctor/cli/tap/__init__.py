@@ -27,8 +27,8 @@ from pulsar_doctor.cli._screens import lines_on, screen_of
 from pulsar_doctor.cli.tap.expecting import end_plan, expectations_of, report
 from pulsar_doctor.cli.tap.options import TapRequest, check_options, relay_options, trace_options
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
-from pulsar_doctor.printing.gate import stderr, stdout, warn
 from pulsar_doctor.tap.options import RelayOptions
+from pulsar_doctor.wording.gate import stderr, stdout, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings

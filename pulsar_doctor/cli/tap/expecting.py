@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.errors import DoctorError, TraceError
-from pulsar_doctor.printing.gate import stdout
+from pulsar_doctor.wording.gate import stdout
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.expected import Expectation

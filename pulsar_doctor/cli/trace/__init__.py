@@ -20,7 +20,7 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.cli.trace.showing import TraceRequest, show_rows
 from pulsar_doctor.errors import needing
-from pulsar_doctor.printing.gate import stdout, tell, tell_json
+from pulsar_doctor.wording.gate import stdout, tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline

@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Literal
 
-from pulsar_doctor.printing.gate import stdout, tell
+from pulsar_doctor.wording.gate import stdout, tell
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import Consumer
-from pulsar_doctor.printing.gate import stdout
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.gate import stdout
 
 LINES_MOST = 6  # of the wire, in one scene; what is left out is said
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from pulsar_doctor.printing.gate import stdout, tell_json
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.simulate.document import document, formulas_json
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
@@ -16,6 +15,7 @@ from pulsar_doctor.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.simulate.simulated import Simulated
 from pulsar_doctor.spark.analysis import TableRow
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.gate import stdout, tell_json
 from pulsar_doctor.wording.printable import many
 
 CONSUMERS_MOST = 5  # shown one by one

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.printing.gate import gated
 from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.rounds import (
     KnownSubscription,
@@ -23,6 +22,7 @@ from pulsar_doctor.report.stall_check.rounds import (
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import backlog, cause, counted
+from pulsar_doctor.wording.gate import gated
 from pulsar_doctor.wording.printable import many, printable
 
 

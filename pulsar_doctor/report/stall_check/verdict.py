@@ -9,7 +9,6 @@ from rich.text import Text
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.printing.gate import stdout
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
 from pulsar_doctor.report.stall_check.block import Pen, print_block, print_healthy
@@ -17,6 +16,7 @@ from pulsar_doctor.report.stall_check.folding import HEALTHY_SHOWN_MOST, FoldedF
 from pulsar_doctor.report.stall_check.grouping import grouped
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
+from pulsar_doctor.wording.gate import stdout
 from pulsar_doctor.wording.printable import listed, many, printable
 
 DETAILED_MOST = 5  # subscriptions, or many of one cause; more are a row each

@@ -16,11 +16,11 @@ from rich.control import Control
 from rich.live import Live
 from rich.text import Text
 
-from pulsar_doctor.printing.gate import stderr
 from pulsar_doctor.report.tap.screens import SayText, happened, talked
 from pulsar_doctor.report.tap.watching import ASCII, UNICODE, lines, title
 from pulsar_doctor.tap.events import Event, Listening
 from pulsar_doctor.tap.observer.events import Snapshot
+from pulsar_doctor.wording.gate import stderr
 
 LINES_BESIDE = 2  # the title, and the line that the terminal's cursor is on
 ABOVE_MOST = 200  # lines that are drawn anew

@@ -16,12 +16,12 @@ import time
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.printing.gate import complain
 from pulsar_doctor.tap.observer.channel import Channel
 from pulsar_doctor.tap.observer.events import ASKS, Begin
 from pulsar_doctor.tap.observer.telling import Teller
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.sealing import Sealer
+from pulsar_doctor.wording.gate import complain
 
 POLL_SECONDS = 0.1
 LOCK_WAIT_SECONDS = 5.0  # an observer that was killed lets go of the lock at once, a reader soon

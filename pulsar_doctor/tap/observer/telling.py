@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.printing.gate import warn
 from pulsar_doctor.tap.observer.channel import Channel
 from pulsar_doctor.tap.observer.events import (
     ASKS,
@@ -43,6 +42,7 @@ from pulsar_doctor.tap.relay.lines import Strange
 from pulsar_doctor.tap.verdicts import Verdicts
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import GAP, Row
+from pulsar_doctor.wording.gate import warn
 
 EVERY_SECONDS = 1.0
 TURN_SECONDS = 0.05  # of judging, before the journal is looked at again

@@ -25,7 +25,6 @@ from dataclasses import asdict
 from typing import Any, TypeVar, assert_never
 
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.printing.gate import complain
 from pulsar_doctor.tap.relay import tls
 from pulsar_doctor.tap.relay.connections import CONNECTIONS_MOST, Connections
 from pulsar_doctor.tap.relay.dialling import Dialler
@@ -57,6 +56,7 @@ from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event, pack_told
 from pulsar_doctor.wire.masking import Read
 from pulsar_doctor.wording.addresses import shown
+from pulsar_doctor.wording.gate import complain
 
 TICK_SECONDS = 0.1
 DISK_SECONDS = 2.0  # for an answer that needs the disk

@@ -74,8 +74,8 @@ def failure(name: str, why: str) -> str | None:
 
 def write(name: str, checkup: Checkup, out: TextIO, *, wanted: Wanted | None = None) -> Tally:
     """Writes the checkup in this format, and counts what went by; `name` is one of FORMATS."""
-    from pulsar_doctor.printing.gate import behind, gated
     from pulsar_doctor.report.stall_check.wanted import Wanted
+    from pulsar_doctor.wording.gate import behind, gated
 
     module = module_of(name)
     out = behind(out)
