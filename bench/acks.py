@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from measured import run, table
 
-from pulsar_doctor.acks.subscription import Acknowledgements
+from pulsar_doctor.ledger.acks.subscription import Acknowledgements
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, MessageId, Row
 from tests.ledger.rows import attached

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pulsar_doctor.acks.acked import Acked
-from pulsar_doctor.acks.subscription import of_rows
 from pulsar_doctor.checkup.expected import Expectation, Expected
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.ledger.acks.acked import Acked
+from pulsar_doctor.ledger.acks.subscription import of_rows
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, Consumer, full_name
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.reading import Trace

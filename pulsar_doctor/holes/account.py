@@ -9,15 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.acks.persisting import (
-    RECORD_BYTES_MOST,
-    RedeliveryForecast,
-    Storing,
-    forecast,
-    record_bytes,
-)
-from pulsar_doctor.acks.ranges import Axis, Range
-from pulsar_doctor.acks.written import Written, parse_written
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.fields import Position
@@ -27,6 +18,15 @@ from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_r
 from pulsar_doctor.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.holes.shape import Shape, shape_of
 from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
+from pulsar_doctor.ledger.acks.persisting import (
+    RECORD_BYTES_MOST,
+    RedeliveryForecast,
+    Storing,
+    forecast,
+    record_bytes,
+)
+from pulsar_doctor.ledger.acks.ranges import Axis, Range
+from pulsar_doctor.ledger.acks.written import Written, parse_written
 from pulsar_doctor.ledger.consumers import full_name
 
 NEAR = 0.8  # of a limit

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pulsar_doctor.acks.persisting import Storing
 from pulsar_doctor.broker.samples.plain import UNKNOWN
 from pulsar_doctor.broker.stats.cursors import CursorOwner, owner_of
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
@@ -18,6 +17,7 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.holes.account import NO_STATS, account
 from pulsar_doctor.holes.held import BrokerCursor, durable, held_by
+from pulsar_doctor.ledger.acks.persisting import Storing
 
 
 def subscriptions_of(window: TopicWindow, storing: Storing) -> Iterator[Observed]:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 
-from pulsar_doctor.acks.biographies import Biography
-from pulsar_doctor.acks.persisting import NOTHING_TOLD, Storing, storing_of
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.broker_settings import broker_settings
 from pulsar_doctor.broker.admin.topics import namespace_path
@@ -39,6 +37,8 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.holes.account import Account, account
 from pulsar_doctor.holes.cursors import broker_cursors_of, subscriptions_of
 from pulsar_doctor.holes.held import BrokerCursor
+from pulsar_doctor.ledger.acks.biographies import Biography
+from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing, storing_of
 from pulsar_doctor.ledger.consumers import split_partition
 
 ONE_SAMPLE = SamplingPlan(window_seconds=0.0, limits=False)

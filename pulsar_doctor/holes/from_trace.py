@@ -12,11 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pulsar_doctor.acks.doubts import INDEX_ACKS
-from pulsar_doctor.acks.persisting import RedeliveryForecast, Storing, forecast
-from pulsar_doctor.acks.ranges import Axis, Range
-from pulsar_doctor.acks.subscription import of_rows
-from pulsar_doctor.acks.written import Written
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.checkup.recorded import open_folder
@@ -26,12 +21,17 @@ from pulsar_doctor.holes.from_stats import Acknowledged
 from pulsar_doctor.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.holes.shape import Shape, shape_of
 from pulsar_doctor.holes.trace_bounds import certain_of
+from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS
+from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing, forecast
+from pulsar_doctor.ledger.acks.ranges import Axis, Range
+from pulsar_doctor.ledger.acks.subscription import of_rows
+from pulsar_doctor.ledger.acks.written import Written
 from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.wire.columns import Row
 
 if TYPE_CHECKING:
-    from pulsar_doctor.acks.biographies import Biography
-    from pulsar_doctor.acks.subscription import Acknowledgements
+    from pulsar_doctor.ledger.acks.biographies import Biography
+    from pulsar_doctor.ledger.acks.subscription import Acknowledgements
 
 T = TypeVar("T")
 SubscriptionKey = tuple[str, str]  # full name of a topic, subscription

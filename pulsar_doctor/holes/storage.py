@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.acks.ranges import Axis
 from pulsar_doctor.broker.stats.internal import InternalStats
+from pulsar_doctor.ledger.acks.ranges import Axis
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pulsar_doctor.acks.doubts import IN_TRANSACTIONS, LEDGER_ENDS, MISSING, OLDER
-from pulsar_doctor.acks.subscription import Acknowledgements
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.shape import Shape
+from pulsar_doctor.ledger.acks.doubts import IN_TRANSACTIONS, LEDGER_ENDS, MISSING, OLDER
+from pulsar_doctor.ledger.acks.subscription import Acknowledgements
 
 
 def certain_of(told: Acknowledgements, shape: Shape | None) -> Bounds:

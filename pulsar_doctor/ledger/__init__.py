@@ -1,4 +1,5 @@
-"""The books: what each consumer was granted, spent and gave back, command by command.
+"""The books: what each consumer was granted, spent and acknowledged, command by command.
 
-Pure. permits is the theory, timeline plays a trace's rows to it, balance is what comes out.
+Pure. permits is the theory, timeline plays a trace's rows to it, balance is what comes out; acks
+keeps which entries are acknowledged, as ranges.
 """

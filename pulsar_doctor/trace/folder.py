@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pulsar_doctor import __version__
-from pulsar_doctor.acks.persisting import Storing, storing_of
 from pulsar_doctor.errors import DoctorError, TraceError
+from pulsar_doctor.ledger.acks.persisting import Storing, storing_of
 from pulsar_doctor.wire.columns import SCHEMA_VERSION
 
 META = "_meta.json"

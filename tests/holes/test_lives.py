@@ -14,7 +14,7 @@ import pytest
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta
-from tests.acks.lives import SUBSCRIPTION, WILD, Life, lived, tapped
+from tests.ledger.acks.lives import SUBSCRIPTION, WILD, Life, lived, tapped
 from tests.support.command_line import pulsar_doctor
 
 FEW = 4

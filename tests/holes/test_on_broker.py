@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from pulsar_doctor.acks.persisting import Storing, record_bytes
-from pulsar_doctor.acks.ranges import ranges_of
-from pulsar_doctor.acks.written import parse_written
+from pulsar_doctor.ledger.acks.persisting import Storing, record_bytes
+from pulsar_doctor.ledger.acks.ranges import ranges_of
+from pulsar_doctor.ledger.acks.written import parse_written
 from pulsar_doctor.sandbox.lifetime import Sandbox, running
 from tests.holes.holed import (
     EVERY,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.acks.persisting import Storing
 from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.holes.account import Account, account
+from pulsar_doctor.ledger.acks.persisting import Storing
 
 NOW_MS = 1_795_000_000_000
 STORING = Storing((4, 0), 10_000, 1000, bit_arrays=False)

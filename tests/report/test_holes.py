@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from pulsar_doctor.acks.biographies import Biography
-from pulsar_doctor.acks.persisting import RedeliveryForecast, Storing
-from pulsar_doctor.acks.ranges import gaps
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.holes.shape import Shape
+from pulsar_doctor.ledger.acks.biographies import Biography
+from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing
+from pulsar_doctor.ledger.acks.ranges import gaps
 from pulsar_doctor.report.charts import ASCII, UNICODE
 from pulsar_doctor.report.holes import document as holes_document
 from pulsar_doctor.report.holes import table as holes

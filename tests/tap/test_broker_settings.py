@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.acks.persisting import Storing
 from pulsar_doctor.broker.settings import DEFAULTS, Settings
 from pulsar_doctor.errors import TraceError
+from pulsar_doctor.ledger.acks.persisting import Storing
 from pulsar_doctor.tap import broker_settings
 from pulsar_doctor.trace.folder import META, Meta, read_meta
 from tests.broker.http_broker import Asked, Reply, serving

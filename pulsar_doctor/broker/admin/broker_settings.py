@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pulsar_doctor.acks.persisting import SETTINGS
 from pulsar_doctor.broker.admin.client import Admin
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.ledger.acks.persisting import SETTINGS
 
 VALUE_LENGTH_MOST = 40  # of a number or a flag
 

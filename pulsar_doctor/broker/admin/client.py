@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pulsar_doctor.acks.persisting import number_of
 from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.cluster import places_of
 from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, names_in, reading
@@ -21,6 +20,7 @@ from pulsar_doctor.broker.admin.streaming import NestedReader
 from pulsar_doctor.broker.admin.topics import TopicName, encoded, namespace_path, topic_name
 from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.ledger.acks.persisting import number_of
 
 # Who is limited -> its policy on a topic, and on a namespace as in broker.conf.
 UNACKED_LIMITS = {

@@ -29,12 +29,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pulsar_doctor.acks.written import Written, parse_written
 from pulsar_doctor.broker.stats.fields import Position
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.acks.written import Written, parse_written
 
 COUNTER_LEAST = -1  # for a moment, while an entry is being acknowledged
 

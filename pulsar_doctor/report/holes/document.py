@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from pulsar_doctor.acks.biographies import Biography
-from pulsar_doctor.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin
+from pulsar_doctor.ledger.acks.biographies import Biography
+from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.report.holes.lives import life_json
 from pulsar_doctor.wording.printable import json_text

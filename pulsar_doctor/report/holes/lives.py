@@ -16,7 +16,7 @@ from pulsar_doctor.wording.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pulsar_doctor.acks.biographies import Biography
+    from pulsar_doctor.ledger.acks.biographies import Biography
 
 ROWS_MOST = 20
 TITLES = ("entry", "first sent (UTC)", "to", "times", "last sent", "to", "open")

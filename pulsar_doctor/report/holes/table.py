@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from pulsar_doctor.acks.biographies import Biography
-from pulsar_doctor.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.actions.commands import quoted
 from pulsar_doctor.holes.account import Account
 from pulsar_doctor.holes.bounds import Bounds
 from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.holes.origins import Origin
+from pulsar_doctor.ledger.acks.biographies import Biography
+from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes.axis import axis

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.acks import subscription as acknowledgements
-from pulsar_doctor.acks.biographies import Biography
-from pulsar_doctor.acks.doubts import (
+from pulsar_doctor.holes.bounds import Bounds
+from pulsar_doctor.holes.shape import shape_of
+from pulsar_doctor.holes.trace_bounds import certain_of
+from pulsar_doctor.ledger.acks import subscription as acknowledgements
+from pulsar_doctor.ledger.acks.biographies import Biography
+from pulsar_doctor.ledger.acks.doubts import (
     IN_TRANSACTIONS,
     INDEX_ACKS,
     LEDGER_ENDS,
@@ -18,12 +21,9 @@ from pulsar_doctor.acks.doubts import (
     NOTHING_SENT,
     OLDER,
 )
-from pulsar_doctor.acks.entries import PAGE
-from pulsar_doctor.acks.ranges import Axis, Range
-from pulsar_doctor.acks.subscription import Acknowledgements
-from pulsar_doctor.holes.bounds import Bounds
-from pulsar_doctor.holes.shape import shape_of
-from pulsar_doctor.holes.trace_bounds import certain_of
+from pulsar_doctor.ledger.acks.entries import PAGE
+from pulsar_doctor.ledger.acks.ranges import Axis, Range
+from pulsar_doctor.ledger.acks.subscription import Acknowledgements
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, Row
 from pulsar_doctor.wire.commands import rows_of
@@ -572,7 +572,7 @@ def test_subscriptions_are_apart():
 
 @pytest.fixture
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsar_doctor.acks.cursor.FINISHED_KEPT", 2 * PAGE)
+    monkeypatch.setattr("pulsar_doctor.ledger.acks.cursor.FINISHED_KEPT", 2 * PAGE)
 
 
 def many_acked(pages: int = 5) -> Said:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.acks.cursor import START, Cursor, Position
-from pulsar_doctor.acks.entries import OPEN, SEEK, UNSEEN
+from pulsar_doctor.ledger.acks.cursor import START, Cursor, Position
+from pulsar_doctor.ledger.acks.entries import OPEN, SEEK, UNSEEN
 
 
 @dataclass(frozen=True, slots=True)

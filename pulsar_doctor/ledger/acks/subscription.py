@@ -46,10 +46,10 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from pulsar_doctor.acks.acked import Acked, acked_of
-from pulsar_doctor.acks.biographies import Biography, lives_of
-from pulsar_doctor.acks.cursor import START, Cursor, Position, before, bits_of
-from pulsar_doctor.acks.doubts import (
+from pulsar_doctor.ledger.acks.acked import Acked, acked_of
+from pulsar_doctor.ledger.acks.biographies import Biography, lives_of
+from pulsar_doctor.ledger.acks.cursor import START, Cursor, Position, before, bits_of
+from pulsar_doctor.ledger.acks.doubts import (
     IN_TRANSACTIONS,
     MISSING,
     OLDER,
@@ -57,7 +57,7 @@ from pulsar_doctor.acks.doubts import (
     ends,
     passed,
 )
-from pulsar_doctor.acks.entries import (
+from pulsar_doctor.ledger.acks.entries import (
     HOW,
     INDIVIDUAL,
     OPEN,
@@ -66,8 +66,8 @@ from pulsar_doctor.acks.entries import (
     UNSEEN,
     VALIDATION_ERROR,
 )
-from pulsar_doctor.acks.ranges import Range
-from pulsar_doctor.acks.serving import Serving
+from pulsar_doctor.ledger.acks.ranges import Range
+from pulsar_doctor.ledger.acks.serving import Serving
 from pulsar_doctor.wire.columns import CLOSE, GAP, TO_CLIENT, UNPARSED, MessageId, Row, ids_of
 
 UNANSWERED_MOST = 10_000  # acks and seeks that wait for their answer

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.acks.persisting import (
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.acks.persisting import (
     SETTINGS,
     RedeliveryForecast,
     Storing,
@@ -15,15 +16,14 @@ from pulsar_doctor.acks.persisting import (
     record_bytes,
     storing_of,
 )
-from pulsar_doctor.acks.ranges import (
+from pulsar_doctor.ledger.acks.ranges import (
     Axis,
     Range,
     gaps,
     ranges_of,
     written,
 )
-from pulsar_doctor.acks.written import Written, parse_written
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.acks.written import Written, parse_written
 
 V40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=False)
 BITS40 = Storing(version=(4, 0), max_ranges=10, max_ranges_in_metadata_store=2, bit_arrays=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pulsar_doctor.acks.cursor import START, Cursor, Position
+from pulsar_doctor.ledger.acks.cursor import START, Cursor, Position
 
 OLDER = "the subscription had begun before: mark-delete is at most this"
 MISSING = "commands are missing from the trace"

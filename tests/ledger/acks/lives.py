@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pulsar
 
-from pulsar_doctor.acks import subscription as acknowledgements
-from pulsar_doctor.acks.ranges import Range
-from pulsar_doctor.acks.subscription import Acknowledgements
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.ledger.acks import subscription as acknowledgements
+from pulsar_doctor.ledger.acks.ranges import Range
+from pulsar_doctor.ledger.acks.subscription import Acknowledgements
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import relaying

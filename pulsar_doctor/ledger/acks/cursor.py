@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from pulsar_doctor.acks.entries import (
+from pulsar_doctor.ledger.acks.entries import (
     BATCH_INDEX,
     CUMULATIVE,
     OPEN,
@@ -19,7 +19,7 @@ from pulsar_doctor.acks.entries import (
     Entries,
     Page,
 )
-from pulsar_doctor.acks.ranges import Range
+from pulsar_doctor.ledger.acks.ranges import Range
 from pulsar_doctor.wire.columns import MessageId
 
 FINISHED_KEPT = 1 << 18  # entries before mark-delete of which all is kept

@@ -4,7 +4,7 @@ The broker writes `[(3:4..3:9],(3:11..4:0]]`: each range is open on the left and
 right. A range may begin in one ledger and end in a later one (a broker that keeps its ranges in
 Guava's set, managedLedgerUnackedRangesOpenCacheSetEnabled=false); it then holds the rest of the
 first, all ledgers in between, and the last up to its end. Here a range is closed on both sides and
-lies in one ledger; what a broker wrote as one is a `Written` (acks/written.py).
+lies in one ledger; what a broker wrote as one is a `Written` (written.py).
 
 A hole is a gap that ends before an acknowledged entry. What lies behind the last range is not
 acknowledged either, but it is no hole.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pulsar_doctor.acks.written import Written
+from pulsar_doctor.ledger.acks.written import Written
 
 
 class Range(NamedTuple):

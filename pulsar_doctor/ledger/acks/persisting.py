@@ -35,8 +35,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from pulsar_doctor.acks.ranges import Range
-from pulsar_doctor.acks.written import Written
+from pulsar_doctor.ledger.acks.ranges import Range
+from pulsar_doctor.ledger.acks.written import Written
 
 DEFAULT_RANGES = 10_000
 DEFAULT_RANGES_IN_METADATA_STORE = 1000

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.acks import subscription as acknowledgements
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.ledger.acks import subscription as acknowledgements
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.sealing import open_trace
-from tests.acks.lives import SUBSCRIPTION, TYPES, WEIGHTS, lived, tapped
+from tests.ledger.acks.lives import SUBSCRIPTION, TYPES, WEIGHTS, lived, tapped
 
 RUNS = 4
 RUNS_BY_HAND = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.acks.cursor import START, Cursor, Position
-from pulsar_doctor.acks.entries import HOW, OPEN
+from pulsar_doctor.ledger.acks.cursor import START, Cursor, Position
+from pulsar_doctor.ledger.acks.entries import HOW, OPEN
 
 TRANSACTION = "transaction"
 
