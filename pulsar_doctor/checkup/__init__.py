@@ -1,1 +1,1 @@
-"""Brings what is to be judged: from live brokers, traces, files or a process."""
+"""Brings what is judged, from brokers, traces, files or a process; and counts holes."""

@@ -20,8 +20,8 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import complain, stdout
 
 if TYPE_CHECKING:
+    from pulsar_doctor.checkup.holes.from_stats import Acknowledged
     from pulsar_doctor.diagnosis.status import FailOn
-    from pulsar_doctor.holes.from_stats import Acknowledged
 
 FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never": frozenset[str]()}
 FAILS["suspect"] = FAILS["stalled"]  # nothing is suspected here
@@ -149,12 +149,12 @@ def _refuse_contradictions(asked: HolesRequest) -> None:
 
 def _found(asked: HolesRequest) -> Acknowledged:
     from pulsar_doctor.broker.samples import moment_ms
-    from pulsar_doctor.holes.from_stats import (
+    from pulsar_doctor.checkup.holes.from_stats import (
         holes_of_files,
         holes_of_namespaces,
         holes_of_topics,
     )
-    from pulsar_doctor.holes.from_trace import holes_of_trace
+    from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
     from pulsar_doctor.sandbox.lifetime import connected
 
     at_ms = None if asked.at is None else moment_ms(asked.at)

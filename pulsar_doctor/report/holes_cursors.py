@@ -16,7 +16,7 @@ from pulsar_doctor.broker.stats.cursors import (
     TRANSACTION_BUFFER,
     TRANSACTION_LOG,
 )
-from pulsar_doctor.holes.held import BrokerCursor, KeptLedgers
+from pulsar_doctor.checkup.holes.held import BrokerCursor, KeptLedgers
 from pulsar_doctor.report.tables import count, facts
 from pulsar_doctor.wording.printable import listed, many, printable
 

@@ -1,4 +1,4 @@
-"""`holes` as a user calls it, on files; on a broker see tests/holes/test_on_broker.py."""
+"""`holes` as a user calls it, on files; on a broker see tests/checkup/holes/test_on_broker.py."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from pulsar_doctor.holes.account import Account
-from pulsar_doctor.holes.bounds import Bounds
-from pulsar_doctor.holes.origins import Origin
-from pulsar_doctor.holes.shape import Shape
+from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.bounds import Bounds
+from pulsar_doctor.checkup.holes.origins import Origin
+from pulsar_doctor.checkup.holes.shape import Shape
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing
 from pulsar_doctor.ledger.acks.ranges import gaps

@@ -1,6 +1,7 @@
 """The JSON of `holes`, whole: every key and every value, and its exit codes.
 
-What can be counted is counted by hand in the comments. On a broker: tests/holes/test_on_broker.py.
+What can be counted is counted by hand in the comments. On a broker:
+tests/checkup/holes/test_on_broker.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why the broker's numbers may be others than those that a trace shows, and how far they may be.
 
 What the trace itself shows is in subscription.py; what surely holds of the numbers for all that,
-in holes/trace_bounds.py.
+in checkup/holes/trace_bounds.py.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from math import ceil
 
 from rich.text import Text
 
-from pulsar_doctor.holes.account import Account
-from pulsar_doctor.holes.shape import Shape, Span
+from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.shape import Shape, Span
 from pulsar_doctor.report.charts import ChartSigns
 from pulsar_doctor.report.tables import count
 

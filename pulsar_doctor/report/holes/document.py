@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from pulsar_doctor.holes.account import Account
-from pulsar_doctor.holes.held import BrokerCursor
-from pulsar_doctor.holes.origins import Origin
+from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.held import BrokerCursor
+from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.ledger.consumers import full_name

@@ -10,11 +10,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.bounds import Bounds
+from pulsar_doctor.checkup.holes.held import BrokerCursor
+from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.diagnosis.actions.commands import quoted
-from pulsar_doctor.holes.account import Account
-from pulsar_doctor.holes.bounds import Bounds
-from pulsar_doctor.holes.held import BrokerCursor
-from pulsar_doctor.holes.origins import Origin
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT

@@ -13,7 +13,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta
-from tests.holes.holed import position
+from tests.checkup.holes.holed import position
 from tests.ledger.acks.lives import SUBSCRIPTION, tapped
 from tests.ledger.test_permits_on_broker import send_batches
 from tests.support.command_line import answered, pulsar_doctor

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.holes.from_trace import holes_of_trace
+from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS, OLDER
 from pulsar_doctor.report.holes.document import account_json
 from pulsar_doctor.trace.folder import Meta, journal_name

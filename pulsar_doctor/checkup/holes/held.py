@@ -22,8 +22,8 @@ from pulsar_doctor.broker.stats.cursors import (
     CursorOwner,
 )
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.holes.account import Account
-from pulsar_doctor.holes.storage import entries_of, sizes_of
+from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.storage import entries_of, sizes_of
 
 SENT = (
     "moves when {of} has confirmed what was sent there; an entry in a hole was not confirmed, and "

@@ -11,7 +11,7 @@ from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.holes.account import Account, account
+from pulsar_doctor.checkup.holes.account import Account, account
 from pulsar_doctor.ledger.acks.persisting import Storing
 
 NOW_MS = 1_795_000_000_000

@@ -14,10 +14,10 @@ from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.fields import Position
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
-from pulsar_doctor.holes.origins import Origin, main_origin, origins
-from pulsar_doctor.holes.shape import Shape, shape_of
-from pulsar_doctor.holes.storage import Pinned, entries_of, pinned
+from pulsar_doctor.checkup.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
+from pulsar_doctor.checkup.holes.origins import Origin, main_origin, origins
+from pulsar_doctor.checkup.holes.shape import Shape, shape_of
+from pulsar_doctor.checkup.holes.storage import Pinned, entries_of, pinned
 from pulsar_doctor.ledger.acks.persisting import (
     RECORD_BYTES_MOST,
     RedeliveryForecast,

@@ -31,12 +31,12 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.checkup.holes.account import Account, account
+from pulsar_doctor.checkup.holes.cursors import broker_cursors_of, subscriptions_of
+from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.holes.account import Account, account
-from pulsar_doctor.holes.cursors import broker_cursors_of, subscriptions_of
-from pulsar_doctor.holes.held import BrokerCursor
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing, storing_of
 from pulsar_doctor.ledger.consumers import split_partition

@@ -15,8 +15,8 @@ from pulsar_doctor.broker.stats.cursors import CursorOwner, owner_of
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.holes.account import NO_STATS, account
-from pulsar_doctor.holes.held import BrokerCursor, durable, held_by
+from pulsar_doctor.checkup.holes.account import NO_STATS, account
+from pulsar_doctor.checkup.holes.held import BrokerCursor, durable, held_by
 from pulsar_doctor.ledger.acks.persisting import Storing
 
 

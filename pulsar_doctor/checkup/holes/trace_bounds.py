@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pulsar_doctor.holes.bounds import Bounds
-from pulsar_doctor.holes.shape import Shape
+from pulsar_doctor.checkup.holes.bounds import Bounds
+from pulsar_doctor.checkup.holes.shape import Shape
 from pulsar_doctor.ledger.acks.doubts import IN_TRANSACTIONS, LEDGER_ENDS, MISSING, OLDER
 from pulsar_doctor.ledger.acks.subscription import Acknowledgements
 

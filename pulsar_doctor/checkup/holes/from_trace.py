@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.from_stats import Acknowledged
+from pulsar_doctor.checkup.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
+from pulsar_doctor.checkup.holes.shape import Shape, shape_of
+from pulsar_doctor.checkup.holes.trace_bounds import certain_of
 from pulsar_doctor.checkup.recorded import open_folder
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.holes.account import Account
-from pulsar_doctor.holes.from_stats import Acknowledged
-from pulsar_doctor.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
-from pulsar_doctor.holes.shape import Shape, shape_of
-from pulsar_doctor.holes.trace_bounds import certain_of
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS
 from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing, forecast
 from pulsar_doctor.ledger.acks.ranges import Axis, Range
