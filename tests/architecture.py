@@ -2,6 +2,7 @@
 
     python tests/architecture.py               everything
     python tests/architecture.py wire trace    two packages
+    python tests/architecture.py --figures     arrows between packages, layers, longest import chain
 
 docs/architecture.md explains what these lists only name.
 """
@@ -12,7 +13,10 @@ import ast
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pulsar_doctor"
@@ -57,5 +61,46 @@ def layers() -> list[str]:
     return found
 
 
+@cache
+def imports() -> grimp.ImportGraph:
+    """Who imports whom, wherever in a file, also for type checkers only."""
+    return grimp.build_graph("pulsar_doctor")
+
+
+def arrows() -> dict[tuple[str, str], list[str]]:
+    """Each package (or module beside the packages) that imports another one, and where."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for module in sorted(imports().modules):
+        for imported in sorted(imports().find_modules_directly_imported_by(module)):
+            arrow = package_of(module), package_of(imported)
+            if arrow[0] != arrow[1]:
+                found.setdefault(arrow, []).append(f"{module} -> {imported}")
+    return found
+
+
+def package_of(module: str) -> str:
+    """The package at the top; the root package itself is an empty name."""
+    return f"{module}.".split(".")[1]
+
+
+@cache
+def chain(module: str) -> tuple[str, ...]:
+    """The longest chain of imports that begins with this module."""
+    chains = map(chain, sorted(imports().find_modules_directly_imported_by(module)))
+    return (module, *max(chains, key=len, default=()))
+
+
+def figures() -> Iterator[str]:
+    """What the structure is measured by."""
+    yield f"arrows between packages: {len(arrows())}"
+    yield f"layers: {len(layers())}"
+    longest = max(map(chain, sorted(imports().modules)), key=len)
+    yield f"longest import chain: {len(longest)}"
+    yield from (f"  {module}" for module in longest)
+    yield "arrows that one import makes:"
+    yield from (f"  {where[0]}" for where in arrows().values() if len(where) == 1)
+
+
 if __name__ == "__main__":
-    print("\n".join(listing(sys.argv[1:])))
+    wanted = sys.argv[1:]
+    print("\n".join(figures() if wanted == ["--figures"] else listing(wanted)))

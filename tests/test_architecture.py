@@ -19,6 +19,7 @@ from tests import architecture
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pulsar_doctor"
 BIN = Path(sys.executable).parent
+ARROWS_MOST, LAYERS_MOST, CHAIN_MOST = 115, 12, 29  # python tests/architecture.py --figures
 HEAVY = ("rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf")
 HELP = f"""
 import sys
@@ -119,6 +120,13 @@ def test_help_is_there_and_imports_nothing_heavy(command: tuple[str, ...]) -> No
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.strip() == "", f"--help imports {ran.stderr.strip()}"
     assert ran.stdout.startswith(f"Usage: pulsar-doctor {' '.join(command)}".strip())
+
+
+def test_packages_know_few_others() -> None:
+    assert len(architecture.arrows()) <= ARROWS_MOST
+    assert len(architecture.layers()) <= LAYERS_MOST
+    longest = max(map(architecture.chain, sorted(architecture.imports().modules)), key=len)
+    assert len(longest) <= CHAIN_MOST, longest
 
 
 def test_the_page_is_short_and_has_a_line_for_each_package() -> None:
