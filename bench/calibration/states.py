@@ -8,6 +8,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.sample import Sample
@@ -135,7 +136,7 @@ def recorded() -> Iterator[State]:
     for path in sorted(RECORDED.glob("*/*.jsonl.gz")):
         version, name = path.parent.name, path.name.partition(".")[0]
         half = names.index(name) % 2
-        [window] = read([str(path)]).windows
+        [window] = read(SampleFiles([str(path)])).windows
         for observed in window.subscriptions():
             true = (truth_of_recorded(version, name),) * 2
             for asked, cut in cuts(observed):

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.capture.asking import BrokerAsked
+from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.interface import ANY, PORTS_MOST, Interface
 from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.told import ToldSample
@@ -54,10 +55,10 @@ class ProcessCapture:
             self._folder = Path(stack.enter_context(folder), "examined.ptrace")
             self._writer = stack.enter_context(TraceWriter(self._folder, {"files": [ANY]}))
             samples = SimpleQueue[ToldSample]()
+            clients = [shown(each.local) for each in connections]
             self._running = RunningCapture(
                 self._writer,
-                ports_of(connections),
-                [shown(each.local) for each in connections],
+                lambda out: CaptureFollowing(out, ports_of(connections), clients),
                 samples=samples,
                 whole_topics=bool(topics),
             )

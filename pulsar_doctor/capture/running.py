@@ -6,18 +6,18 @@ naming.py. Without anybody who says so nothing is looked at but frames.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from ipaddress import ip_address
 from queue import SimpleQueue
 
 from pulsar_doctor.capture.connections import TcpEnd
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.following import CaptureFollowing
+from pulsar_doctor.capture.listening import CaptureListener
 from pulsar_doctor.capture.naming import Naming
 from pulsar_doctor.capture.packets import address_text
 from pulsar_doctor.capture.told import ToldSample, plain_address
 from pulsar_doctor.capture.writing import TraceWriter
-from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 
 NOWHERE: TcpEnd = (bytes(4), 0)
 
@@ -25,29 +25,24 @@ NOWHERE: TcpEnd = (bytes(4), 0)
 class RunningCapture:
     """Changed in place. following: what became of the packets.
 
-    samples: what the broker says, as it comes; None: nobody asks it. whole_topics: whether those
-    samples are of topics that were named, of which all consumers are wanted, silent ones too.
-    proven_only: whether what is only likely is left out. before_end: called before the last samples
-    are read.
+    follow: makes the reader of packets for a listener. samples: what the broker says, as it comes;
+    None: nobody asks it. whole_topics: whether those samples are of topics that were named, of
+    which all consumers are wanted, silent ones too. before_end: called before the last samples are
+    read.
     """
 
     def __init__(
         self,
         writer: TraceWriter,
-        ports: Collection[int],
-        clients: Collection[str] = (),
-        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        follow: Callable[[CaptureListener], CaptureFollowing],
         *,
         samples: SimpleQueue[ToldSample] | None = None,
         whole_topics: bool = False,
-        proven_only: bool = False,
     ) -> None:
         self._samples = samples
         self._whole_topics = whole_topics
         self._naming = None if samples is None else Naming(writer, writer.stats)
-        self.following = CaptureFollowing(
-            self._naming or writer, ports, clients, max_message_bytes, proven_only=proven_only
-        )
+        self.following = follow(self._naming or writer)
         self.before_end: Callable[[], object] | None = None
         self._finished = False
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.reading import is_called
@@ -88,24 +89,9 @@ def _asked_for(
     raise DoctorError(f"{folder} has no {what}{where}; it has {named(wires)}")
 
 
-def of_files(
-    stats_files: Sequence[str],
-    internal_files: Sequence[str],
-    judge: Judge,
-    *,
-    topics: Sequence[str],
-    at_ms: int | None,
-    interval_seconds: float | None,
-    say: Say,
-) -> Checkup:
+def of_files(files: SampleFiles, judge: Judge, say: Say) -> Checkup:
     """The verdicts on what files hold. Raises InputError, and DoctorError where it is not there."""
-    read = read_files(
-        stats_files,
-        internal_files,
-        topics=topics,
-        at_ms=at_ms,
-        interval_seconds=interval_seconds,
-    )
+    read = read_files(files)
     for note in read.notes:
         say(note)
     missing = judge.missing(read.windows)
@@ -113,8 +99,8 @@ def of_files(
         raise DoctorError(missing)
     diagnoses = [each for window in read.windows for each in judge.verdicts(window)]
     source: Source = "files and trace" if judge.wires else "files"
-    names = tuple(called(name) for name in (*stats_files, *internal_files))
-    checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples, files=names)
+    checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples)
+    checkup.files = tuple(map(called, files.names))
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
     checkup.notes += judge.gone(read.windows)
     checkup.incomplete = read.incomplete
@@ -127,7 +113,7 @@ def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
     Raises InputError where it cannot be read, or has nothing of what is asked for.
     """
     try:
-        kept = read_files([file], topics=topics)
+        kept = read_files(SampleFiles([file], named=topics))
         missing = judge.missing(kept.windows)
     except InputError:
         raise

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import (
     connection_options,
     fail_on_option,
@@ -34,18 +35,11 @@ class HolesRequest:
     topics: tuple[str, ...]
     subscription: str | None
     namespaces: tuple[str, ...]
-    internal_files: tuple[str, ...]
-    stats_files: tuple[str, ...]
-    at: str | None
+    files: SampleFiles
     trace_dir: Path | None
     batch_index_acks: Literal["yes", "no"] | None
     fail_on: FailOn
     output: Literal["table", "json"]
-
-    @property
-    def files(self) -> bool:
-        """Whether files of a broker's stats are looked at."""
-        return bool(self.stats_files or self.internal_files)
 
 
 @click.command()
@@ -94,7 +88,7 @@ class HolesRequest:
 @fail_on_option
 @output_option("table", "json")
 @connection_options
-@taking(HolesRequest)
+@taking(HolesRequest, files=SampleFiles)
 def command(asked: HolesRequest) -> int:
     """Shows acknowledged ranges, the holes between them, and what they cost at the next load.
 
@@ -136,7 +130,7 @@ def _refuse_contradictions(asked: HolesRequest) -> None:
         raise InputError("--trace and files of stats are two sources; give one of them")
     if asked.namespaces and (asked.topics or asked.files or trace):
         raise InputError("--namespace asks a broker for all topics; leave it out, or all else")
-    if asked.at is not None and not (asked.files or trace):
+    if asked.files.at is not None and not (asked.files or trace):
         raise InputError("--at is the time of a file or in a trace; it needs one")
     if asked.batch_index_acks is not None and not trace:
         raise InputError("--batch-index-acks is about a trace; it needs --trace DIR")
@@ -157,7 +151,7 @@ def _found(asked: HolesRequest) -> Acknowledged:
     from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
     from pulsar_doctor.sandbox.lifetime import connected
 
-    at_ms = None if asked.at is None else moment_ms(asked.at)
+    at_ms = None if asked.files.at is None else moment_ms(asked.files.at)
     if asked.trace_dir is not None:
         at_us, kept = None if at_ms is None else at_ms * 1000, asked.batch_index_acks
         return holes_of_trace(
@@ -168,13 +162,7 @@ def _found(asked: HolesRequest) -> Acknowledged:
             batch_index_acks=None if kept is None else kept == "yes",
         )
     if asked.files:
-        return holes_of_files(
-            asked.stats_files,
-            asked.internal_files,
-            topics=asked.topics,
-            subscription=asked.subscription,
-            at_ms=at_ms,
-        )
+        return holes_of_files(replace(asked.files, named=asked.topics), asked.subscription)
     with connected(settings(), say) as where:
         if asked.namespaces:
             return holes_of_namespaces(where, asked.namespaces, asked.subscription)
@@ -183,37 +171,19 @@ def _found(asked: HolesRequest) -> Acknowledged:
 
 def _report(found: Acknowledged, asked: HolesRequest) -> int:
     """Writes what was found; returns the exit code."""
-    from pulsar_doctor.report.holes import document as holes_document
-    from pulsar_doctor.report.holes import table as holes
+    from pulsar_doctor.report.holes import document, table
     from pulsar_doctor.report.stall_check.unread import because
 
     for note in found.notes:
         say(note)
     if asked.output == "json":
-        of_trace = found.source == "trace"
         for _, kind in found.kinds:
             say(kind)
-        holes_document.write(
-            found.accounts,
-            stdout(),
-            source=found.source,
-            not_loaded=found.not_loaded,
-            unreachable=found.unreachable,
-            cursors=found.cursors,
-            lives=found.biographies if of_trace else None,
-            notes=found.notes if of_trace else None,
-        )
+        document.write(found, stdout())
     else:
         if found.unreachable and not (found.accounts or found.cursors or found.kinds):
             raise DoctorError("; ".join(because(found.unreachable)))
-        holes.write(
-            found.accounts,
-            stdout(),
-            not_loaded=len(found.not_loaded),
-            lives=found.biographies,
-            kinds=[kind for _, kind in found.kinds],
-            cursors=found.cursors,
-        )
+        table.write(found, stdout())
     for sentence in because(found.unreachable):
         complain(sentence)
     accounts = [*found.accounts, *(cursor.account for cursor in found.cursors)]

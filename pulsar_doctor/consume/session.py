@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,35 +37,32 @@ NACKS_AWAITED_SECONDS = 5.0
 JOURNAL_LAG_MS = 2000  # by then the observer has read what came before a message was handed out
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How consumers of our own are run."""
+
+    engine: str = PULSAR_CLIENT  # or WIRE
+    budget: int | None = None  # messages that they may take together
+    trace_dir: Path | None = None  # where the trace stays; None: it goes with the session
+    on_row: Callable[[Row], None] | None = None
+
+
+@dataclass(slots=True, eq=False)
 class Session(Watcher):
-    """Consumers behind a tap, and the ledger of each.
+    """Consumers behind a tap, and the ledger of each."""
 
-    acks: ACK commands that have passed. handed: what a receiver delay costs.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        relay: Relay,
-        observer: Sealer,
-        engine: Engine,
-        budget: Budget,
-        acks: AckCommands,
-        *,
-        own_queue: bool,
-    ) -> None:
-        self.engine = engine
-        self.budget = budget
-        self.workers: list[Worker] = []
-        self.batch_refused: str | None = None  # who stopped at a batch that its zero queue met
-        self.acks = acks
-        self.handed_out = Handed()
-        self.say: Callable[[str], None] = lambda text: None
-        self.own_queue = own_queue
-        self._settings = settings
-        self._relay = relay
-        self._observer = observer
-        self._lock = threading.Lock()
+    _settings: Settings
+    _relay: Relay
+    _observer: Sealer
+    engine: Engine
+    budget: Budget
+    acks: AckCommands  # ACK commands that have passed
+    own_queue: bool
+    workers: list[Worker] = field(default_factory=list)
+    batch_refused: str | None = None  # who stopped at a batch that its zero queue met
+    handed_out: Handed = field(default_factory=Handed)  # what a receiver delay costs
+    say: Callable[[str], None] = lambda text: None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def timeline(self) -> Timeline:
@@ -201,64 +198,50 @@ class Session(Watcher):
         self.say(text)
 
 
+DEFAULT = RunOptions()
+
+
 @contextmanager
 def session(
     settings: Settings,
     plans: Sequence[Plan],
-    *,
-    engine: str = PULSAR_CLIENT,
-    budget: int | None = None,
-    trace_dir: Path | None = None,
-    on_row: Callable[[Row], None] | None = None,
+    run: RunOptions = DEFAULT,
 ) -> Iterator[Session]:
     """A relay in front of the broker, its observer, and an engine; consumers are attached later.
 
-    plans: those that will be attached: the ledger is told what they say. engine: PULSAR_CLIENT or
-    WIRE. budget: messages that they may take together. trace_dir: where the trace stays; None: it
-    goes with the session.
+    plans: those that will be attached: the ledger is told what they say.
     """
     acks = AckCommands(any(plan.receiver_delay_seconds for plan in plans))
 
     def seen(row: Row) -> None:
         acks.add(row)
-        if on_row is not None:
-            on_row(row)
+        if run.on_row is not None:
+            run.on_row(row)
 
     with ExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pulsar-doctor-")))
-        folder = trace_dir or own / "trace"
+        folder = run.trace_dir or own / "trace"
         told = {plan.name: plan.told for plan in plans}
         options = RelayOptions(settings=settings, told=told, probe=True)
         relay = stack.enter_context(relaying(settings.service_url, folder, options))
         observer = Sealer(folder, seen, LOCK_WAIT_SECONDS)
         stack.callback(observer.close)
         stack.callback(_finish, relay, observer)
-        client = _engine(engine, stack, relay, settings, own / "client.log", len(plans))
-        running = Session(
-            settings,
-            relay,
-            observer,
-            client,
-            Budget(budget),
-            acks,
-            own_queue=engine == WIRE,
-        )
+        if run.engine == WIRE:
+            from pulsar_doctor.consume import receiver
+
+            engine: Engine = stack.enter_context(receiver.connected(relay.service_url, settings))
+        else:
+            from pulsar_doctor.consume import attach
+
+            client: Any = attach.connected(
+                relay.service_url, settings, own / "client.log", listeners=len(plans)
+            )
+            engine = attach.PulsarClient(stack.enter_context(client))
+        budget, own_queue = Budget(run.budget), run.engine == WIRE
+        running = Session(settings, relay, observer, engine, budget, acks, own_queue)
         stack.callback(running.stop)
         yield running
-
-
-def _engine(
-    name: str, stack: ExitStack, relay: Relay, settings: Settings, log: Path, listeners: int
-) -> Engine:
-    if name == WIRE:
-        from pulsar_doctor.consume import receiver
-
-        engine: Engine = stack.enter_context(receiver.connected(relay.service_url, settings))
-        return engine
-    from pulsar_doctor.consume import attach
-
-    client: Any = attach.connected(relay.service_url, settings, log, listeners=listeners)
-    return attach.PulsarClient(stack.enter_context(client))
 
 
 def _finish(relay: Relay, observer: Sealer) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples.asking import read
 from pulsar_doctor.broker.samples.indented import INDENTED
 from pulsar_doctor.broker.samples.mending import (
@@ -344,7 +345,7 @@ def read_of(path: Path, *documents: Any) -> list[Any]:
         names.append(str(path / f"{at}"))
         text = document if isinstance(document, str) else json.dumps(document)
         Path(names[-1]).write_text(text)
-    return [read(names[:1], names[1:]), *names]
+    return [read(SampleFiles(names[:1], names[1:])), *names]
 
 
 @pytest.mark.parametrize(
@@ -434,7 +435,7 @@ def test_stats_and_internal_stats_in_one_file_go_together(tmp_path: Path, text: 
     assert [*found.windows[0].window.last.topic.subscriptions] == ["billing"]
     assert not text.startswith(("{", "$")) or BOTH in found.notes[0]
     (tmp_path / "both").write_text(text)
-    alone = read([], [str(tmp_path / "both")])
+    alone = read(SampleFiles([], [str(tmp_path / "both")]))
     assert read_position(alone) == (3, 8)
 
 
@@ -485,7 +486,7 @@ def test_a_time_in_front_of_it_is_when_it_was_taken(
     assert (last.taken_ms, last.now_told) == (taken_ms, taken_ms is not None)
     assert (CLOCK in found.notes[0]) == (taken_ms is not None)
     assert any("--at" in note for note in found.notes) == (taken_ms is None)
-    stated = read([str(tmp_path / "0")], at_ms=TAKEN_MS + 5)
+    stated = read(SampleFiles([str(tmp_path / "0")], at=str(TAKEN_MS + 5)))
     assert stated.windows[0].window.last.taken_ms == TAKEN_MS + 5
 
 
@@ -494,7 +495,7 @@ def test_files_with_their_own_times_need_no_interval_and_no_order(tmp_path: Path
     for name, at in (("b", "08:00:35"), ("a", "08:00:05")):
         names.append(str(tmp_path / name))
         Path(names[-1]).write_text(f"2026-08-01T{at}Z\n{LONG}")
-    found = read(names)
+    found = read(SampleFiles(names))
     assert found.span_ms == 30_000
     assert not any("--interval" in note for note in found.notes)
 

@@ -20,7 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.broker.samples import ReadSamples, Recorder, StatsAnswer, moment_ms, read
+from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.broker.samples import ReadSamples, Recorder, StatsAnswer, moment_ms
+from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import ClusterLimits
 from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
@@ -38,6 +40,10 @@ OF_TOPICS = [name for name in NAMES if recording(name)["kind"] == "topic"]
 MOVING = "4.0.8-shared-moving"
 STATS, INTERNAL = stats_of(STUCK), internal_of(STUCK)
 PACKED = gzip.compress(json.dumps(STATS).encode(), mtime=0)
+
+
+def read(*files: Any, **more: Any) -> ReadSamples:
+    return read_files(SampleFiles(*files, **more))
 
 
 def reading(topic: str = ORDERS, name: str = STUCK, at: int = 0) -> StatsAnswer:
@@ -160,7 +166,10 @@ def test_limits_of_a_topic_hold_for_its_partitions(tmp_path: Path) -> None:
         recorder.limits(f"{ORDERS}-partition-1", of_one)
         for number in (0, 1):
             recorder.add(reading(f"{ORDERS}-partition-{number}"))
-    assert [each.limits for each in read([str(tmp_path / "s")]).windows] == [of_all, of_one]
+    assert [each.limits for each in read([str(tmp_path / "s")]).windows] == [
+        of_all,
+        of_one,
+    ]
 
 
 SECRET = {"token": "SECRET"}
@@ -457,20 +466,20 @@ PARTED = "persistent://a/b/parted"
 def test_topics_of_a_samples_file(
     fleet: str, asked: list[str], found: list[tuple[str, int | None]]
 ) -> None:
-    told = read([fleet], topics=asked)
+    told = read([fleet], named=asked)
     assert named(told) == [(topic, partition, 2) for topic, partition in found]
     assert (told.samples, told.span_ms) == (2, 2000)
 
 
 def test_a_topic_that_is_not_there(fleet: str, tmp_path: Path) -> None:
-    error = refusal(lambda: read([fleet], topics=["orders", "rders", "x"]))
+    error = refusal(lambda: read([fleet], named=["orders", "rders", "x"]))
     assert error.exit_code == 3
     assert str(error) == (
         f"{fleet} has no topic 'rders', 'x'; it has non-persistent://a/b/other, {PARTED}, "
         f"persistent://c/d/orders, {ORDERS}"
     )
     many = save(tmp_path / "many", *(reading(f"persistent://a/b/t{n:02}") for n in range(14)))
-    error = refusal(lambda: read([many], topics=["x"]))
+    error = refusal(lambda: read([many], named=["x"]))
     assert str(error).endswith("persistent://a/b/t09 and 4 more")
 
 
@@ -479,7 +488,7 @@ def test_a_topic_that_is_not_there(fleet: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", OF_TOPICS)
 def test_a_plain_file_is_one_sample(put: Put, name: str) -> None:
-    found = read([put("s.json", stats_of(name))], topics=[ORDERS], at_ms=AT)
+    found = read([put("s.json", stats_of(name))], named=[ORDERS], at=str(AT))
     assert named(found) == [(ORDERS, None, 1)]
     assert found.windows[0].window.last == Sample(AT, topic_stats(stats_of(name)))
     assert found.notes == ()
@@ -510,7 +519,9 @@ def test_standard_input(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PIPED = (
-    "import sys; from pulsar_doctor.broker.samples import read; print(read(sys.argv[1:]).samples)"
+    "import sys; from pulsar_doctor.broker.samples import read; "
+    "from pulsar_doctor.broker.sample_files import SampleFiles; "
+    "print(read(SampleFiles(sys.argv[1:])).samples)"
 )
 
 
@@ -535,14 +546,14 @@ def test_a_pipe_has_no_way_back(put: Put) -> None:
 def test_the_topic_of_a_plain_file_is_the_argument(
     put: Put, asked: list[str], topic: str, partition: int | None
 ) -> None:
-    found = read([put("s", STATS)], topics=asked)
+    found = read([put("s", STATS)], named=asked)
     assert named(found) == [(topic, partition, 1)]
 
 
 def test_totals_of_a_partitioned_topic(put: Put) -> None:
     name = put("s", stats_of(FOLDED))
     for asked in (ORDERS, f"{ORDERS}-partition-1"):  # they are the totals, whatever is asked for
-        found = read([name], topics=[asked], at_ms=AT)
+        found = read([name], named=[asked], at=str(AT))
         assert named(found) == [(ORDERS, None, 1)]
     totals = partitioned_stats(stats_of(FOLDED)).totals
     assert found.windows[0].window.last == Sample(AT, totals)
@@ -553,7 +564,7 @@ def test_totals_of_a_partitioned_topic(put: Put) -> None:
 
 def test_each_partition_is_a_window(put: Put) -> None:
     files = [put("1", stats_of(APART)), put("2", stats_of(APART))]
-    found = read(files, [put("i", internal_of(APART))], at_ms=AT, interval_seconds=2)
+    found = read(files, [put("i", internal_of(APART))], at=str(AT), apart_seconds=2)
     assert named(found) == [(BASE, 0, 2), (BASE, 1, 2), (BASE, 2, 2)]
     each = partitioned_stats(stats_of(APART)).partitions or {}
     for window in found.windows:
@@ -572,7 +583,7 @@ def test_each_partition_is_a_window(put: Put) -> None:
     [([BASE], [0, 1, 2]), (["stats-partitioned-e722"], [0, 1, 2]), ([f"{BASE}-partition-1"], [1])],
 )
 def test_partitions_by_name(put: Put, asked: list[str], partitions: list[int]) -> None:
-    found = read([put("s", stats_of(APART))], topics=asked)
+    found = read([put("s", stats_of(APART))], named=asked)
     assert [each.partition for each in found.windows] == partitions
 
 
@@ -583,7 +594,7 @@ def test_partitions_are_in_the_order_of_their_numbers(put: Put) -> None:
 
 def test_partitions_of_another_topic(put: Put) -> None:
     name = put("s", stats_of(APART))
-    error = refusal(lambda: read([name], topics=["orders"]))
+    error = refusal(lambda: read([name], named=["orders"]))
     assert str(error) == f"{name} has no topic 'orders'; it has {BASE}"
 
 
@@ -595,7 +606,7 @@ def test_a_partition_that_is_not_in_every_file(put: Put) -> None:
         return dict(document)
 
     files = [put("1", without()), put("2", without(1)), put("3", without(2)), put("4", without(2))]
-    found = read(files, at_ms=AT, interval_seconds=1)
+    found = read(files, at=str(AT), apart_seconds=1)
     assert named(found) == [(BASE, 0, 4), (BASE, 1, 2)]
     assert found.notes == (f"{files[3]} has no {BASE}-partition-2: left out",)
 
@@ -605,7 +616,7 @@ def test_a_partition_that_is_not_in_every_file(put: Put) -> None:
 
 def test_files_lie_an_interval_apart_before_the_time_given(put: Put) -> None:
     files = [put(str(n), STATS) for n in range(3)]
-    (window,) = read(files, at_ms=AT, interval_seconds=10).windows
+    (window,) = read(files, at=str(AT), apart_seconds=10).windows
     assert [each.taken_ms for each in window.window.samples] == [AT - 20_000, AT - 10_000, AT]
     assert window.window.span_ms == 20_000
     assert window.window.last.now_told
@@ -613,7 +624,7 @@ def test_files_lie_an_interval_apart_before_the_time_given(put: Put) -> None:
 
 def test_without_a_time_ages_grow_by_the_interval_and_are_lower_bounds(put: Put) -> None:
     files = [put(str(n), STATS) for n in range(3)]
-    found = read(files, interval_seconds=10)
+    found = read(files, apart_seconds=10)
     window = found.windows[0].window
     newest = window.first.newest_ms
     assert [each.age(newest) for each in window.samples] == [
@@ -629,12 +640,12 @@ def test_without_a_time_ages_grow_by_the_interval_and_are_lower_bounds(put: Put)
 
 
 def test_one_file_without_a_time_has_no_span(put: Put) -> None:
-    found = read([put("s", STATS)], interval_seconds=10)
+    found = read([put("s", STATS)], apart_seconds=10)
     assert (found.samples, found.span_ms, found.windows[0].window.interval_ms) == (1, None, None)
 
 
 def test_a_time_before_what_the_file_tells_is_not_now(put: Put) -> None:
-    found = read([put("s", STATS)], at_ms=AT - 60_000_000)
+    found = read([put("s", STATS)], at=str(AT - 60_000_000))
     assert not found.windows[0].window.last.now_told
     assert found.notes == (
         "--at lies before moments of the last file; every age is the least it can be",
@@ -670,7 +681,7 @@ def test_without_an_interval_no_distance_is_made_up(put: Put) -> None:
     found = read(files)
     assert (found.samples, found.span_ms) == (2, None)
     assert any("how far apart the files were taken" in note for note in found.notes)
-    timed = read(files, at_ms=AT).windows[0].window
+    timed = read(files, at=str(AT)).windows[0].window
     assert [each.taken_ms for each in timed.samples] == [None, AT]
     assert timed.span_ms is None
 
@@ -680,7 +691,7 @@ def test_the_same_numbers_twice_show_no_time_in_which_nothing_moved(put: Put) ->
     found = read(files)
     assert found.samples == 1
     assert found.notes[0].startswith("2 files with the numbers of another one left out")
-    assert read(files, interval_seconds=10).samples == 3
+    assert read(files, apart_seconds=10).samples == 3
 
 
 def test_the_own_time_of_a_file_is_a_guess(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -691,7 +702,7 @@ def test_the_own_time_of_a_file_is_a_guess(put: Put, monkeypatch: pytest.MonkeyP
         assert found.guess_ms == guess_ms
         assert not found.windows[0].window.last.now_told
     os.utime(file, (AT / 1000, AT / 1000))
-    assert read([str(file)], at_ms=AT).guess_ms is None
+    assert read([str(file)], at=str(AT)).guess_ms is None
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
     assert read(["-"]).guess_ms is None
 
@@ -786,8 +797,8 @@ def test_files_that_do_not_fit_together(
 def test_options_that_do_not_fit(put: Put) -> None:
     saved, plain = put("saved", SAVED), put("plain", STATS)
     wrong: list[tuple[Callable[[], object], str]] = [
-        (lambda: read([saved], at_ms=AT), f"{saved} has its own times; leave out --at"),
-        (lambda: read([plain], topics=["a", "b"]),
+        (lambda: read([saved], at=str(AT)), f"{saved} has its own times; leave out --at"),
+        (lambda: read([plain], named=["a", "b"]),
          "such files are samples of one topic; give one TOPIC or none"),
         (lambda: read([plain, plain]), f"{plain} is given twice; give each file once"),
         (lambda: read(["-"], ["-"]), "standard input is given twice; give each file once"),

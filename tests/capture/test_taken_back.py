@@ -9,6 +9,7 @@ import pytest
 
 from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.capture.files import Packet
+from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.told import ToldSample
 from pulsar_doctor.capture.writing import TraceWriter
@@ -32,7 +33,7 @@ def captured(folder: Path, packets: list[Packet], samples: Samples) -> list[Row]
     """The rows of a capture, with complete samples of the broker in between."""
     queue = SimpleQueue[ToldSample]()
     with TraceWriter(folder, {"files": []}) as writer:
-        running = RunningCapture(writer, [6650], samples=queue)
+        running = RunningCapture(writer, lambda out: CaptureFollowing(out, [6650]), samples=queue)
         for packet in packets:
             while samples and samples[0][0] <= packet.time_ns:
                 at_ns, consumers = samples.pop(0)

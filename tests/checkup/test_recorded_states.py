@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.observed import Observed
@@ -43,7 +44,7 @@ RULES = load()
 
 
 def recorded(version: str, name: str) -> Observed:
-    [window] = read([str(FOLDER / version / f"{name}.jsonl.gz")]).windows
+    [window] = read(SampleFiles([str(FOLDER / version / f"{name}.jsonl.gz")])).windows
     [observed] = window.subscriptions()
     return observed
 

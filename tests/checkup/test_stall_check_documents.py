@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.stats.fields import snake
 from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import TopicWindow
@@ -164,15 +165,8 @@ def test_a_checkup_tells_whether_subscriptions_may_be_missing(
     tmp_path: Path, text: str, incomplete: bool
 ) -> None:
     (tmp_path / "s").write_text(text)
-    checkup = of_files(
-        [str(tmp_path / "s")],
-        [],
-        Judge(RULES, LIMITS),
-        topics=(),
-        at_ms=None,
-        interval_seconds=None,
-        say=lambda note: None,
-    )
+    files = SampleFiles([str(tmp_path / "s")])
+    checkup = of_files(files, Judge(RULES, LIMITS), lambda note: None)
     assert bool(checkup.incomplete) == incomplete
     assert {each.status for each in checkup.examined()} <= {"healthy"}
     assert checkup.tally.exit_code("stalled") == (3 if incomplete else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -105,7 +105,7 @@ def fits(value: object, hint: Any) -> bool:
         return any(fits(value, one) for one in inside)
     if kind is Literal:
         return value in inside
-    if kind in (tuple, dict):
+    if kind in (tuple, dict, Sequence):
         parts = value if isinstance(value, tuple) else ()
         return isinstance(value, kind) and all(fits(part, inside[0]) for part in parts)
     return type(value) is hint or (hint not in (bool, int, float) and isinstance(value, hint))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
@@ -259,7 +260,9 @@ def test_every_consumer_is_told_with_the_numbers_of_the_view() -> None:
 
 
 def test_of_a_real_state_of_stuck_keys_it_is_told_who_waits_and_who_goes_on() -> None:
-    [window] = read([str(STATES / "permits-exhausted-key-shared-one-stuck.jsonl.gz")]).windows
+    [window] = read(
+        SampleFiles([str(STATES / "permits-exhausted-key-shared-one-stuck.jsonl.gz")])
+    ).windows
     [verdict] = Judge(load(), limits_of(load())).verdicts(window)
     first = verdict.findings[0]
     assert first.summary.startswith("stuck has acknowledged none of its 10 messages for ")
@@ -271,7 +274,7 @@ def test_of_a_real_state_of_stuck_keys_it_is_told_who_waits_and_who_goes_on() ->
 
 
 def test_of_a_real_state_who_works_has_its_last_ack_its_pace_and_the_backlog_its_trend() -> None:
-    [window] = read([str(STATES / "healthy-failover-working.jsonl.gz")]).windows
+    [window] = read(SampleFiles([str(STATES / "healthy-failover-working.jsonl.gz")])).windows
     [verdict] = Judge(load(), limits_of(load())).verdicts(window)
     assert verdict.consumers is not None
     active, standby = verdict.consumers

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.samples.reading import StatsAnswer
 from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
@@ -67,7 +68,7 @@ def test_of_metadata_only_that_is_kept(tmp_path: Path) -> None:
     saved = save(tmp_path / "s", StatsAnswer(ORDERS, 1, stats, None))
     (_, kept) = lines(tmp_path / "s")
     assert "SECRET" not in json.dumps(kept)
-    (window,) = read([saved]).windows
+    (window,) = read(SampleFiles([saved])).windows
     assert window.window.last.topic.subscriptions["s"].consumers[0].metadata == ENRICH
 
 

@@ -16,7 +16,7 @@ import pytest
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.consume import attach
 from pulsar_doctor.consume.engines import Plan
-from pulsar_doctor.consume.session import Session, session
+from pulsar_doctor.consume.session import RunOptions, Session, session
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.tap.options import RelayOptions
@@ -112,7 +112,7 @@ def tapped(broker, admin, client, topic, tmp_path):
         for size in (0, 1, 10, 1000)
     ]
     settings = Settings(service_url=broker.service_url)
-    with session(settings, plans, trace_dir=tmp_path / "t.ptrace") as running:
+    with session(settings, plans, RunOptions(trace_dir=tmp_path / "t.ptrace")) as running:
         yield Tapped(running, admin, topic), {plan.name: plan for plan in plans}
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from pulsar_doctor.checkup.holes.account import Account
 from pulsar_doctor.checkup.holes.bounds import Bounds
+from pulsar_doctor.checkup.holes.from_stats import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.checkup.holes.shape import Shape
 from pulsar_doctor.ledger.acks.biographies import Biography
@@ -122,7 +123,7 @@ def test_without_holes_nothing_is_drawn() -> None:
 
 def written(*accounts: Account) -> str:
     out = io.StringIO()
-    holes.write(accounts, out)
+    holes.write(Acknowledged("files", list(accounts)), out)
     return out.getvalue()
 
 
@@ -211,7 +212,8 @@ def test_the_document_has_its_keys_and_null_where_not_told() -> None:
         told(None, partition=2, ranges=None, forecast=None, record_bytes=None),
     ]
     lives = {(TOPIC, "s"): [life]}
-    holes_document.write(accounts, out, source="trace", not_loaded=["t2"], lives=lives)
+    found = Acknowledged("trace", accounts, not_loaded=["t2"], biographies=lives)
+    holes_document.write(found, out)
     document = json.loads(out.getvalue())
     first, second = document["subscriptions"]
     assert (document["schema"], document["not_loaded"]) == ("pulsar-doctor/holes/1", ["t2"])

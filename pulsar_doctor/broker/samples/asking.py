@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import BinaryIO
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples.files import (
     called,
     changed_ms,
@@ -79,34 +80,23 @@ class ReadSamples:
         return max((span for span in spans if span is not None), default=None)
 
 
-def read(
-    stats_files: Sequence[str],
-    internal_files: Sequence[str] = (),
-    *,
-    topics: Sequence[str] = (),
-    at_ms: int | None = None,
-    interval_seconds: float | None = None,
-) -> ReadSamples:
-    """The samples of files; `-` is standard input. topics: names to be read, all where empty.
-
-    stats_files: one that `--save` wrote, or what pulsar-admin printed at several moments, the
-    oldest first. interval_seconds: how far apart; None: not told. internal_files: of the last of
-    these moments, or of moments of their own where no stats are given. at_ms: epoch milliseconds of
-    the last. Raises InputError where they cannot be read or do not fit together, and DoctorError
-    where a topic asked for is not there.
+def read(files: SampleFiles) -> ReadSamples:
+    """The samples of files. Raises InputError where they cannot be read or do not fit together, and
+    DoctorError where a topic that is asked for is not there.
     """
-    check_names(stats_files, internal_files)
-    contents = [stats_content(name, topics) for name in stats_files]
+    at_ms = None if files.at is None else moment_ms(files.at)
+    check_names(files.stats_files, files.internal_files)
+    contents = [stats_content(name, files.named) for name in files.stats_files]
     plain = [each for content in contents if not isinstance(content, Saved) for each in content]
     saved = [content for content in contents if isinstance(content, Saved)]
     if not contents:
-        alone = [cursors_alone(*_internal(name)) for name in internal_files]
-        return _of_plain(alone, topics, at_ms, interval_seconds)
+        plain = [cursors_alone(*_internal(name)) for name in files.internal_files]
+        return _of_plain(plain, files, at_ms)
     if not saved:
-        return _of_plain(_joined(plain, internal_files), topics, at_ms, interval_seconds)
+        return _of_plain(_joined(plain, files.internal_files), files, at_ms)
     if len(contents) > 1:
         raise InputError(f"{called(saved[0].name)} holds samples of its own; give no other file")
-    if internal_files:
+    if files.internal_files:
         raise InputError(f"{called(saved[0].name)} has its own internal stats; give no other")
     if at_ms is not None:
         raise InputError(f"{called(saved[0].name)} has its own times; leave out --at")
@@ -114,16 +104,14 @@ def read(
     return ReadSamples(tuple(saved[0].windows()), (cut,) if saved[0].cut else ())
 
 
-def _of_plain(
-    given: Sequence[Plain], topics: Sequence[str], at_ms: int | None, interval_seconds: float | None
-) -> ReadSamples:
-    if len(topics) > 1:
+def _of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> ReadSamples:
+    if len(asked.named) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
-    interval_ms = None if interval_seconds is None else round(interval_seconds * 1000)
+    interval_ms = None if asked.apart_seconds is None else round(asked.apart_seconds * 1000)
     sorted_ = in_time(given)
     files = once(sorted_) if interval_ms is None else sorted_
     placed = files if at_ms is None else timed(files, at_ms, interval_ms)
-    windows = plain_windows(placed, topics, interval_ms)
+    windows = plain_windows(placed, asked.named, interval_ms)
     gone = left_out(files)
     notes = [note for plain in files for note in plain.notes]
     notes += [f"{called(files[-1].name)} has no {', '.join(gone)}: left out"] if gone else []

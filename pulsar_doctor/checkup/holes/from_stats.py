@@ -18,6 +18,7 @@ from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.broker_settings import broker_settings
 from pulsar_doctor.broker.admin.topics import namespace_path
 from pulsar_doctor.broker.fleet import Fleet, Scope
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called, opened, whole
 from pulsar_doctor.broker.samples.pasted import document_in
@@ -191,28 +192,21 @@ async def _storing(admin: Admin) -> Storing:
     return storing_of(told["configuration"], told["version"])
 
 
-def holes_of_files(
-    stats_files: Sequence[str],
-    internal_files: Sequence[str],
-    *,
-    topics: Sequence[str],
-    subscription: str | None,
-    at_ms: int | None,
-) -> Acknowledged:
+def holes_of_files(files: SampleFiles, subscription: str | None) -> Acknowledged:
     """What files tell: of stats and internal stats together, or each of internal stats alone.
 
     Raises InputError, and DoctorError where the subscription is not there.
     """
     found = Acknowledged("files")
-    if stats_files:
-        read = read_files(stats_files, internal_files, topics=topics, at_ms=at_ms)
+    if files.stats_files:
+        read = read_files(files)
         windows = list(read.windows)
         found.notes += read.notes
     else:
         windows = [
             window
-            for name in internal_files
-            for window in _internal_alone(name, topics, found.notes)
+            for name in files.internal_files
+            for window in _internal_alone(name, files.named, found.notes)
         ]
     for window in windows:
         found.add(window, NOTHING_TOLD, subscription)

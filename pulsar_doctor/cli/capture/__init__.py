@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import (
     connection_options,
     fail_on_by_default,
@@ -19,8 +21,8 @@ from pulsar_doctor.cli._options import (
     settings,
     taking,
 )
-from pulsar_doctor.cli.capture.options import CaptureRequest, naming_options, packet_options
-from pulsar_doctor.cli.capture.reading import PIPE, source_of
+from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest, naming_options, packet_options
+from pulsar_doctor.cli.capture.reading import source_of
 from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying, watching_of
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
 from pulsar_doctor.wording.gate import tell, tell_json, warn
@@ -28,6 +30,7 @@ from pulsar_doctor.wording.gate import tell, tell_json, warn
 if TYPE_CHECKING:
     from pulsar_doctor.capture.files import Packet
     from pulsar_doctor.capture.following import CaptureFollowing
+    from pulsar_doctor.capture.listening import CaptureListener
     from pulsar_doctor.capture.running import RunningCapture
     from pulsar_doctor.capture.watching import Watching
     from pulsar_doctor.capture.writing import TraceWriter
@@ -62,7 +65,7 @@ written, or with --fail-on a verdict is unknown; 130 interrupted.
 @output_option("table", "json")
 @connection_options
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
-@taking(CaptureRequest)
+@taking(CaptureRequest, named_by=SampleFiles)
 def command(asked: CaptureRequest) -> int:
     """Makes a trace of captured packets, of clients and brokers that nobody prepared.
 
@@ -101,7 +104,7 @@ def command(asked: CaptureRequest) -> int:
     names = [asked.interface] if asked.interface else [str(file) for file in asked.files]
     limits = shares(asked.ring_seconds, asked.max_bytes, SEAL_SECONDS)
     with ExitStack() as stack:
-        source = source_of(asked.files, asked.interface, asked.ports, asked.seconds, stack)
+        source = source_of(asked, stack)
         writer = stack.enter_context(
             TraceWriter(asked.trace_dir, {"files": names}, limits, seals=not asked.is_live)
         )
@@ -129,19 +132,24 @@ def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> Ru
     """The capture, and whoever tells it what the broker says."""
     from queue import SimpleQueue
 
+    from pulsar_doctor.capture.following import CaptureFollowing
     from pulsar_doctor.capture.running import RunningCapture
     from pulsar_doctor.capture.told import ToldSample
 
-    samples = None if not (asked.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
-    running = RunningCapture(
-        writer, asked.ports, asked.clients, asked.max_message_bytes,
-        samples=samples, whole_topics=bool(asked.topics), proven_only=asked.proven_only,
-    )  # fmt: skip
-    if samples is not None and asked.stats_files:
+    samples = (
+        None if not (asked.named_by.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
+    )
+
+    def follow(out: CaptureListener) -> CaptureFollowing:
+        most, proven_only = asked.max_message_bytes, asked.proven_only
+        return CaptureFollowing(out, asked.ports, asked.clients, most, proven_only=proven_only)
+
+    running = RunningCapture(writer, follow, samples=samples, whole_topics=bool(asked.topics))
+    if samples is not None and asked.named_by.stats_files:
         from pulsar_doctor.broker.samples import read
         from pulsar_doctor.capture.asking import told_in
 
-        kept = read(asked.stats_files, asked.internal_files, topics=asked.topics)
+        kept = read(replace(asked.named_by, named=asked.topics))
         for told in told_in(kept.windows):
             samples.put(told)
     elif samples is not None:
@@ -163,9 +171,9 @@ def _check(asked: CaptureRequest) -> None:
         raise InputError("give either files, or `-` for a pipe, or an interface with -i")
     if asked.interface:
         require_linux("capture -i", "tcpdump -U -w - | pulsar-doctor capture - works everywhere")
-    if asked.stats_files and _asks(asked) and not asked.topics:
+    if asked.named_by.stats_files and _asks(asked) and not asked.topics:
         raise InputError("--stats tells what the broker said: leave out --admin-url")
-    if asked.internal_files and not asked.stats_files:
+    if asked.named_by.internal_files and not asked.named_by.stats_files:
         raise InputError(
             "--internal-stats tells no names: give what the same broker says in --stats"
         )

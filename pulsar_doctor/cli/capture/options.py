@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import DURATION, SIZE, proven_only_option, together
-from pulsar_doctor.cli.capture.reading import PIPE
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.addresses import shown
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import FailOn
+
+PIPE = Path("-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +28,7 @@ class CaptureRequest:
     interface: str | None
     seconds: float | None
     topics: tuple[str, ...]
-    stats_files: tuple[str, ...]
-    internal_files: tuple[str, ...]
+    named_by: SampleFiles  # who the consumers are
     ports: tuple[int, ...]
     client: str | None
     trace_dir: Path

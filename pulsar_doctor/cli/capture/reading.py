@@ -6,13 +6,14 @@ import heapq
 import select
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest
 from pulsar_doctor.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.capture.interface import Interface
 
 READ_BYTES = 256 * 1024
-PIPE = Path("-")
 IDLE_SECONDS = 0.25
 
 
@@ -39,29 +39,24 @@ class PacketSource:
     counts: Callable[[], FileCounts]
 
 
-def source_of(
-    files: Sequence[Path],
-    interface_name: str | None,
-    ports: Collection[int],
-    seconds: float | None,
-    stack: ExitStack,
-) -> PacketSource:
+def source_of(asked: CaptureRequest, stack: ExitStack) -> PacketSource:
     """Files, or the interface that is named; open until the stack ends. Raises DoctorError."""
     from pulsar_doctor.capture.files import FileCounts
 
-    if interface_name is not None:
+    seconds = asked.seconds
+    if asked.interface is not None:
         from pulsar_doctor.capture.interface import Interface
 
-        interface = stack.enter_context(Interface(interface_name, ports))
+        interface = stack.enter_context(Interface(asked.interface, asked.ports))
 
         def dropped() -> FileCounts:
             interface.count_drops()
             return FileCounts(interface.drops)
 
         return PacketSource(lambda idle: _of_interface(interface, idle, seconds), dropped)
-    names = [str(file) for file in files]
+    names = [str(file) for file in asked.files]
     counts = [FileCounts() for _ in names]
-    there = [stack.enter_context(_opened(file)) for file in files]
+    there = [stack.enter_context(_opened(file)) for file in asked.files]
 
     def counted() -> FileCounts:
         total = FileCounts()

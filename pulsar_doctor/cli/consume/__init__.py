@@ -116,7 +116,7 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     from pulsar_doctor.report.trace.rows import row_json
 
     with needing("consume", "attaching consumers"):
-        from pulsar_doctor.consume.session import session
+        from pulsar_doctor.consume.session import RunOptions, session
     causes = load()
     limits = limits_of(causes, asked.changes)
     visit = _visit(where, plans[0], asked)
@@ -126,19 +126,13 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
         "jsonl": lambda row: tell_json(row_json(row)),
         "json": None,
     }[asked.output]
+    run = RunOptions(asked.engine, asked.count, asked.trace_dir, on_row)
     say_more(f"attaching to {plans[0].topic} at {where.service_url}")
     left: list[Left] = []
     try:
         with (
             ExitStack() as behind,
-            session(
-                where,
-                plans,
-                engine=asked.engine,
-                budget=asked.count,
-                trace_dir=asked.trace_dir,
-                on_row=on_row,
-            ) as running,
+            session(where, plans, run) as running,
         ):
             behind.callback(_tidy, where, visit, left)
             lines.timeline = running.timeline

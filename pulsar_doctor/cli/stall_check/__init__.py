@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import (
     DURATION,
     accept_unknown_option,
@@ -129,7 +130,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
     help="Print the JSON Schema of -o json and -o jsonl, and end.",
 )  # fmt: skip
 @connection_options
-@taking(StallCheckRequest)
+@taking(StallCheckRequest, files=SampleFiles)
 def command(asked: StallCheckRequest) -> int:
     """Says of each subscription whether it stands still, why, and what to do.
 
@@ -253,18 +254,10 @@ def _of_both(where: Settings, trace: ReadTrace, both: Judge, asked: StallCheckRe
 
 
 def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:
-    from pulsar_doctor.broker.samples import moment_ms
     from pulsar_doctor.checkup.recorded import of_files
 
-    return of_files(
-        asked.stats_files,
-        asked.internal_files,
-        judge,
-        topics=asked.topics,
-        at_ms=None if asked.at is None else moment_ms(asked.at),
-        interval_seconds=asked.interval_seconds if _is_typed("interval_seconds") else None,
-        say=say,
-    )
+    apart = asked.interval_seconds if _is_typed("interval_seconds") else None
+    return of_files(replace(asked.files, named=asked.topics, apart_seconds=apart), judge, say)
 
 
 def _is_typed(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import DURATION, proven_only_option, together
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check import formats
@@ -33,9 +34,7 @@ class StallCheckRequest:
     system_topics: bool
     concurrency: int
     save: Path | None
-    stats_files: tuple[str, ...]
-    internal_files: tuple[str, ...]
-    at: str | None
+    files: SampleFiles
     trace_dir: Path | None
     proven_only: bool
     after: str | None
@@ -49,11 +48,6 @@ class StallCheckRequest:
     decide_seconds: float
     consumers: bool
     output: str  # one of report.formats.FORMATS
-
-    @property
-    def files(self) -> bool:
-        """Whether files of a broker's stats are judged."""
-        return bool(self.stats_files or self.internal_files)
 
     @property
     def fleet(self) -> bool:
@@ -130,7 +124,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         raise InputError("--watch asks a broker again and again, and a trace stays; leave one out")
     if asked.proven_only and not trace:
         raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
-    if asked.at is not None and not asked.files:
+    if asked.files.at is not None and not asked.files:
         raise InputError("--at is the time of a file; it needs --stats")
     if asked.namespaces and asked.everything:
         raise InputError("--all is every namespace; leave it out, or leave out --namespace")
@@ -184,7 +178,7 @@ def _refuse_to_decide(asked: StallCheckRequest) -> None:
 def _refuse_to_compare(asked: StallCheckRequest) -> None:
     if asked.after is None:
         return
-    if asked.after in asked.stats_files:
+    if asked.after in asked.files.stats_files:
         raise InputError(f"{asked.after} is given twice: --after takes the earlier file only")
     if asked.after == "-":
         raise InputError("--after takes the name of a file, not standard input")

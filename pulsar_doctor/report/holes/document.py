@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.from_stats import Acknowledged
 from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.holes.origins import Origin
-from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.report.holes.lives import life_json
 from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/holes/1"
 
 
-def write(
-    accounts: Sequence[Account],
-    out: TextIO,
-    *,
-    source: str,
-    not_loaded: Sequence[str] = (),
-    unreachable: Sequence[tuple[str, str]] = (),
-    cursors: Sequence[BrokerCursor] = (),
-    lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
-    notes: Sequence[str] | None = None,
-) -> None:
+def write(found: Acknowledged, out: TextIO) -> None:
     """The document, a line for each subscription, then the cursors of the broker's own.
 
-    lives: of entries in holes, by full topic and subscription; notes: what is missing. Both are
-    written where a trace told them.
+    What became of entries in holes, and what is missing, is written where a trace told them.
     """
-    out.write(f'{{"schema": {json_text(SCHEMA)}, "source": {json_text(source)}, ')
+    of_trace = found.source == "trace"
+    out.write(f'{{"schema": {json_text(SCHEMA)}, "source": {json_text(found.source)}, ')
     out.write('"subscriptions": [')
-    for number, each in enumerate(accounts):
+    for number, each in enumerate(found.accounts):
         out.write(",\n" if number else "\n")
         told = account_json(each)
-        if lives is not None:
-            key = (full_name(each.topic, each.partition), each.subscription)
-            told["biographies"] = [life_json(life) for life in lives.get(key, ())]
+        if of_trace:
+            lives = found.biographies.get((each.full_topic, each.subscription), ())
+            told["biographies"] = [life_json(life) for life in lives]
         out.write(json_text(told))
     tail = {
-        "cursors": [cursor_json(each) for each in cursors],
-        "not_loaded": list(not_loaded),
-        "unreachable": [{"topic": topic, "reason": reason} for topic, reason in unreachable],
-        **({} if notes is None else {"notes": list(notes)}),
+        "cursors": [cursor_json(each) for each in found.cursors],
+        "not_loaded": list(found.not_loaded),
+        "unreachable": [{"topic": topic, "reason": why} for topic, why in found.unreachable],
+        **({"notes": list(found.notes)} if of_trace else {}),
     }
     out.write(f"\n], {json_text(tail)[1:]}\n")
     out.flush()

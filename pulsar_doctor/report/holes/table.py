@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TextIO
 
 from rich.console import Console
@@ -12,10 +12,9 @@ from rich.text import Text
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.checkup.holes.account import Account
 from pulsar_doctor.checkup.holes.bounds import Bounds
-from pulsar_doctor.checkup.holes.held import BrokerCursor
+from pulsar_doctor.checkup.holes.from_stats import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.diagnosis.actions.commands import quoted
-from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
@@ -38,26 +37,16 @@ PARTIAL = (
 LabelledLine = tuple[str, str]
 
 
-def write(
-    accounts: Sequence[Account],
-    out: TextIO,
-    *,
-    not_loaded: int = 0,
-    lives: Mapping[tuple[str, str], Sequence[Biography]] | None = None,
-    kinds: Sequence[str] = (),
-    cursors: Sequence[BrokerCursor] = (),
-) -> None:
+def write(found: Acknowledged, out: TextIO) -> None:
     """All subscriptions: those with holes one by one, most ranges first, then the others.
 
-    cursors: of the broker's own, behind them.
-
-    kinds: sentences on topics that have no subscription.
+    Behind them the cursors of the broker's own, and sentences on topics without a subscription.
     """
-    console = console_on(out)
+    console, accounts = console_on(out), found.accounts
     shown = sorted(filter(_is_shown, accounts), key=_urgency)
     for each in shown[:BLOCKS_MOST]:
         _print_block(console, each)
-        print_lives(console, (lives or {}).get((each.full_topic, each.subscription), ()))
+        print_lives(console, found.biographies.get((each.full_topic, each.subscription), ()))
     if len(shown) > BLOCKS_MOST:
         console.print(Text(f"and {len(shown) - BLOCKS_MOST} more: -o json lists them all"))
     whole = [each for each in accounts if not _is_shown(each)]
@@ -67,13 +56,13 @@ def write(
         )
     if shown and whole:
         console.print(Text(f"{many(len(whole), 'other subscription')} without holes"))
-    print_cursors(console, cursors)
-    if not accounts and not kinds and not cursors:
+    print_cursors(console, found.cursors)
+    if not (accounts or found.kinds or found.cursors):
         console.print(Text("no subscription was found: nothing to look at"))
-    for sentence in kinds:
+    for _, sentence in found.kinds:
         console.print(Text(printable(sentence)))
-    if not_loaded:
-        console.print(Text(f"{many(not_loaded, 'topic')} that no broker has loaded: not read"))
+    if asleep := len(found.not_loaded):
+        console.print(Text(f"{many(asleep, 'topic')} that no broker has loaded: not read"))
     out.flush()
 
 
