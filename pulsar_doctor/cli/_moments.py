@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, together
+from pulsar_doctor.cli._options import DURATION, option
 
 
 class When(click.ParamType):  # type: ignore[type-arg]
@@ -36,9 +37,8 @@ class When(click.ParamType):  # type: ignore[type-arg]
         return "TIME"
 
 
-which_options = together(
-    click.option("--topic", help="Only this topic; its last part is enough."),
-    click.option("--subscription", help="Only this subscription."),
-    click.option("--since", "--from", "since", type=When(), help="From then on."),
-    click.option("--until", type=When(), help="Up to then."),
-)
+# Which rows: fields of requests.
+topic_option = partial(option, "--topic", help="Only this topic; its last part is enough.")
+subscription_option = partial(option, "--subscription", help="Only this subscription.")
+since_option = partial(option, "--since", "--from", type=When(), help="From then on.")
+until_option = partial(option, "--until", type=When(), help="Up to then.")

@@ -6,8 +6,8 @@ import os
 import re
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import wraps
+from dataclasses import field, fields
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,6 @@ from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
-    from pulsar_doctor.diagnosis.status import FailOn
 
     SecondsType = click.ParamType[float]  # generic since click 8.3, to the type checker only
     BytesType = click.ParamType[int]
@@ -29,7 +28,6 @@ else:
     SecondsType = BytesType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
-R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -228,26 +226,55 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-def taking(
-    request: Callable[..., R], **parts: type[Any]
-) -> Callable[[Callable[[R], T]], Callable[..., T]]:
-    """Passes click's values, by their names, as the one value that a subcommand's function takes.
+def option(*names: str, **more: Any) -> Any:
+    """A field of a request that is an option of click's; the parameter is named as the field."""
+    return field(metadata={"adds": [partial(click.option, *names, **more)]})
 
-    request: a class with a field for each of the options and arguments, and for each of `parts`:
-    dataclasses that are passed on whole, and take the options that have the names of their fields.
+
+def argument(**more: Any) -> Any:
+    """A field of a request that is an argument of click's."""
+    return field(metadata={"adds": [partial(click.argument, **more)]})
+
+
+def part(kind: type[Any], *options: Callable[[F], F]) -> Any:
+    """A field of a request that is passed on whole; its options have the names of its fields."""
+    return field(metadata={"adds": [partial(_as_is, each) for each in options], "part": kind})
+
+
+def _as_is(option: Callable[[F], F], _: str) -> Callable[[F], F]:
+    return option
+
+
+def taking(request: type[Any]) -> Callable[[Callable[[Any], T]], Callable[..., T]]:
+    """Adds the options of a request's fields, and passes what is typed as the one value.
+
+    request: a dataclass; options that are added otherwise fill the fields of their names.
     """
+    parts = {f.name: f.metadata["part"] for f in fields(request) if "part" in f.metadata}
 
-    def taken(command: Callable[[R], T]) -> Callable[..., T]:
+    def taken(command: Callable[[Any], T]) -> Callable[..., T]:
         @wraps(command)
         def called(**values: Any) -> T:
-            for name, part in parts.items():
-                own = [field.name for field in fields(part) if field.name in values]
-                values[name] = part(**{field: values.pop(field) for field in own})
+            for name, kind in parts.items():
+                own = [each.name for each in fields(kind) if each.name in values]
+                values[name] = kind(**{each: values.pop(each) for each in own})
             return command(request(**values))
 
-        return called
+        return adding(**{each.name: each for each in fields(request)})(called)
 
     return taken
+
+
+def adding(**request_fields: Any) -> Callable[[F], F]:
+    """Adds the options of fields; for a function that takes few, each of them alone."""
+
+    def added(command: F) -> F:
+        for name, each in reversed(request_fields.items()):
+            for add in reversed(each.metadata.get("adds", ())):
+                command = add(name)(command)
+        return command
+
+    return added
 
 
 connection_options = together(*CONNECTION, *TALK)
@@ -295,59 +322,43 @@ def accepted(unknown: int, *, accept: bool) -> None:
         warn(f"{many(unknown, 'verdict')} unknown: accepted (--accept-unknown)")
 
 
-def output_option(*formats: str) -> Callable[[F], F]:
-    """Adds -o/--output with these formats; the first is the default."""
-    return click.option(
+def output_option(*formats: str) -> Any:
+    """-o/--output with these formats; the first is the default."""
+    return option(
         "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True,
         help="What stdout carries.",
     )  # fmt: skip
 
 
-set_option = click.option(
-    "--set", "changes", metavar="RULE.THRESHOLD=VALUE", multiple=True,
+# Fields that several requests have.
+set_option = partial(
+    option, "--set", metavar="RULE.THRESHOLD=VALUE", multiple=True,
     help="Change a threshold, e.g. permits-exhausted.refill_wait=2m; `explain` lists them.",
 )  # fmt: skip
-
-
-trace_option = click.option(
-    "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+trace_option = partial(
+    option, "--trace", metavar="DIR", type=click.Path(path_type=Path),
     help="Keep the trace in this folder.",
 )  # fmt: skip
-
-
-proven_only_option = click.option(
-    "--proven-only", is_flag=True,
+proven_only_option = partial(
+    option, "--proven-only", is_flag=True,
     help="Of packets, leave out what is only likely: commands that a payload could look like.",
 )  # fmt: skip
-
-
-def fail_on_by_default(default: FailOn) -> Callable[[F], F]:
-    """Adds --fail-on with this default."""
-    return click.option(
-        "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]), default=default,
-        show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
-        "stall is likely, and nothing decides it.",
-    )  # fmt: skip
-
-
-fail_on_option = fail_on_by_default("stalled")
-
-
-accept_unknown_option = click.option(
-    "--accept-unknown", is_flag=True,
-    help="Let the exit code be 0 where it would be 3 for a verdict that is unknown, or for none at "
-    "all; what could not be read still makes it 3.",
+fail_on_option = partial(
+    option, "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]),
+    default="stalled", show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
+    "stall is likely, and nothing decides it.",
 )  # fmt: skip
-
-
-ring_options = together(
-    click.option(
-        "--ring", "ring_seconds", metavar="DURATION", type=DURATION,
-        help="Keep the newest part of the trace only, so long; a copy of it is kept for "
-        "each stall and each SIGUSR2.",
-    ),
-    click.option(
-        "--max-bytes", metavar="SIZE", type=SIZE,
-        help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
-    ),
+accept_unknown_option = partial(
+    option, "--accept-unknown", is_flag=True,
+    help="Let the exit code be 0 where it would be 3 for a verdict that is unknown, or for "
+    "none at all; what could not be read still makes it 3.",
+)  # fmt: skip
+ring_option = partial(
+    option, "--ring", metavar="DURATION", type=DURATION,
+    help="Keep the newest part of the trace only, so long; a copy of it is kept for "
+    "each stall and each SIGUSR2.",
+)  # fmt: skip
+max_bytes_option = partial(
+    option, "--max-bytes", metavar="SIZE", type=SIZE,
+    help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
 )  # fmt: skip

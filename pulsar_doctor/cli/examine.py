@@ -15,8 +15,10 @@ from pulsar_doctor.cli._options import (
     DURATION,
     accept_unknown_option,
     accepted,
+    argument,
     connection_options,
     fail_on_option,
+    option,
     output_option,
     say,
     set_option,
@@ -53,55 +55,45 @@ ELSEWHERE = (
 class ExamineRequest:
     """One call, as it was typed."""
 
-    pid: str | None
-    container: str | None
-    topics: tuple[str, ...]
-    attach: bool | None
-    capture: bool
-    window_seconds: float
-    interval_seconds: float
-    save: Path | None
-    changes: tuple[str, ...]
-    fail_on: FailOn
-    accept_unknown: bool
-    output: Literal["table", "json"]
+    # fmt: off
+    pid: str | None = argument(metavar="[PID]", required=False)
+    topics: tuple[str, ...] = argument(metavar="[TOPIC]...", nargs=-1)
+    container: str | None = option(
+        "--container", metavar="ID|NAME",
+        help="Instead of a PID: the process in this container, by its id or, as root, its host "
+        "name (a pod's).",
+    )
+    attach: bool | None = option(
+        "--attach/--no-attach", default=None,
+        help="Ask the process itself, which is said first; else at a terminal you are asked.",
+    )
+    capture: bool = option(
+        "--capture/--no-capture", default=True, show_default=True,
+        help="Read the packets of its connections meanwhile, where that is allowed (Linux, "
+        "CAP_NET_RAW).",
+    )
+    window_seconds: float = option(
+        "--window", type=DURATION, default="5s", show_default=True,
+        help="How long to watch: the broker's stats, and the process from one look to the next.",
+    )
+    interval_seconds: float = option(
+        "--interval", type=DURATION, default="1s", show_default=True,
+        help="From one sample of the stats to the next.",
+    )
+    save: Path | None = option(
+        "--save", metavar="FILE", type=click.Path(path_type=Path),
+        help="Keep the samples of the stats in this file, as stall-check does.",
+    )
+    changes: tuple[str, ...] = set_option()
+    fail_on: FailOn = fail_on_option()
+    accept_unknown: bool = accept_unknown_option()
+    output: Literal["table", "json"] = output_option("table", "json")
+    # fmt: on
 
 
 @click.command()
-@click.argument("pid", metavar="[PID]", required=False)
-@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
-@click.option(
-    "--container", metavar="ID|NAME",
-    help="Instead of a PID: the process in this container, by its id or, as root, its host name (a "
-    "pod's).",
-)  # fmt: skip
-@click.option(
-    "--attach/--no-attach", default=None,
-    help="Ask the process itself, which is said first; else at a terminal you are asked.",
-)  # fmt: skip
-@click.option(
-    "--capture/--no-capture", default=True, show_default=True,
-    help="Read the packets of its connections meanwhile, where that is allowed (Linux, "
-    "CAP_NET_RAW).",
-)  # fmt: skip
-@click.option(
-    "--window", "window_seconds", type=DURATION, default="5s", show_default=True,
-    help="How long to watch: the broker's stats, and the process from one look to the next.",
-)  # fmt: skip
-@click.option(
-    "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
-    help="From one sample of the stats to the next.",
-)  # fmt: skip
-@click.option(
-    "--save", metavar="FILE", type=click.Path(path_type=Path),
-    help="Keep the samples of the stats in this file, as stall-check does.",
-)  # fmt: skip
-@set_option
-@fail_on_option
-@accept_unknown_option
-@output_option("table", "json")
-@connection_options
 @taking(ExamineRequest)
+@connection_options
 def command(asked: ExamineRequest) -> int:
     """Says of a running process what its consumers wait for, without a restart.
 

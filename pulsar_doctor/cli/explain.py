@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import output_option, talk_options
+from pulsar_doctor.cli._options import adding, output_option, talk_options
 from pulsar_doctor.wording.gate import tell, tell_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SCHEMA = "pulsar-doctor/explain/1"
 
 @click.command()
 @click.argument("code", required=False)
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @talk_options
 def command(code: str | None, *, output: str) -> None:
     """Prints what CODE means, what it rests on and its thresholds; without CODE, all causes.

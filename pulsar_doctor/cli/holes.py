@@ -10,9 +10,12 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import (
+    argument,
     connection_options,
     fail_on_option,
+    option,
     output_option,
+    part,
     say,
     settings,
     taking,
@@ -32,63 +35,60 @@ FAILS["suspect"] = FAILS["stalled"]  # nothing is suspected here
 class HolesRequest:
     """One call, as it was typed."""
 
-    topics: tuple[str, ...]
-    subscription: str | None
-    namespaces: tuple[str, ...]
-    files: SampleFiles
-    trace_dir: Path | None
-    batch_index_acks: Literal["yes", "no"] | None
-    fail_on: FailOn
-    output: Literal["table", "json"]
+    # fmt: off
+    topics: tuple[str, ...] = argument(metavar="[TOPIC]...", nargs=-1)
+    subscription: str | None = option(
+        "-s", "--subscription", metavar="SUB", help="Only this subscription."
+    )
+    namespaces: tuple[str, ...] = option(
+        "--namespace",
+        metavar="NS",
+        multiple=True,
+        help="All loaded topics of tenant/namespace; may be repeated.",
+    )
+    files: SampleFiles = part(
+        SampleFiles,
+        click.option(
+            "--internal-stats",
+            "internal_files",
+            metavar="FILE",
+            multiple=True,
+            help="What `pulsar-admin topics stats-internal` printed; - is stdin; may be repeated.",
+        ),
+        click.option(
+            "--stats",
+            "stats_files",
+            metavar="FILE",
+            multiple=True,
+            help="What `pulsar-admin topics stats` printed at the same moment, or a file of "
+            "`stall-check --save`.",
+        ),
+        click.option(
+            "--at",
+            metavar="TIME",
+            help="When the file was taken, by the broker's clock; with --trace: as it was then.",
+        ),
+    )
+    trace_dir: Path | None = option(
+        "--trace",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="What went over the wire, as `tap` or `consume` recorded it.",
+    )
+    batch_index_acks: Literal["yes", "no"] | None = option(
+        "--batch-index-acks",
+        type=click.Choice(["yes", "no"]),
+        help="With --trace: whether the broker keeps acknowledgements of single messages of a "
+        "batch (acknowledgmentAtBatchIndexLevelEnabled), where the trace does not know it.",
+    )
+    fail_on: FailOn = fail_on_option()
+    output: Literal["table", "json"] = output_option("table", "json")
+    # fmt: on
 
 
 @click.command()
-@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
-@click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
-@click.option(
-    "--namespace",
-    "namespaces",
-    metavar="NS",
-    multiple=True,
-    help="All loaded topics of tenant/namespace; may be repeated.",
-)
-@click.option(
-    "--internal-stats",
-    "internal_files",
-    metavar="FILE",
-    multiple=True,
-    help="What `pulsar-admin topics stats-internal` printed; - is stdin; may be repeated.",
-)
-@click.option(
-    "--stats",
-    "stats_files",
-    metavar="FILE",
-    multiple=True,
-    help="What `pulsar-admin topics stats` printed at the same moment, or a file of "
-    "`stall-check --save`.",
-)
-@click.option(
-    "--at",
-    metavar="TIME",
-    help="When the file was taken, by the broker's clock; with --trace: as it was then.",
-)
-@click.option(
-    "--trace",
-    "trace_dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="What went over the wire, as `tap` or `consume` recorded it.",
-)
-@click.option(
-    "--batch-index-acks",
-    type=click.Choice(["yes", "no"]),
-    help="With --trace: whether the broker keeps acknowledgements of single messages of a batch "
-    "(acknowledgmentAtBatchIndexLevelEnabled), where the trace does not know it.",
-)
-@fail_on_option
-@output_option("table", "json")
+@taking(HolesRequest)
 @connection_options
-@taking(HolesRequest, files=SampleFiles)
 def command(asked: HolesRequest) -> int:
     """Shows acknowledged ranges, the holes between them, and what they cost at the next load.
 

@@ -14,8 +14,10 @@ from pulsar_doctor.cli._options import (
     DURATION,
     RATE,
     SIZE,
+    argument,
     connection_options,
     end_as_with_ctrl_c,
+    option,
     output_option,
     say,
     settings,
@@ -50,68 +52,62 @@ given; 3 a message failed, or the broker could not be reached; 130 interrupted.
 class ProduceRequest:
     """One call, as it was typed. rate: per second. None: not given."""
 
-    topic: str
-    count: int
-    rate: float | None
-    keys: int
-    size: int
-    batch: int
-    delay: float
-    existing: bool
-    subscription: str | None
-    output: str
+    # fmt: off
+    topic: str = argument()
+    count: int = option(
+        "-n",
+        "--count",
+        metavar="COUNT",
+        type=click.IntRange(min=1),
+        default=1000,
+        show_default=True,
+        help="How many messages.",
+    )
+    rate: float | None = option(
+        "--rate", type=RATE, help="Such as 100/s or 30/m; else as fast as possible."
+    )
+    keys: int = option(
+        "--keys",
+        metavar="K",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="How many different keys the messages have, in turn; 0: no key.",
+    )
+    size: int = option(
+        "--size", type=SIZE, default="100", show_default=True, help="Of each payload: plain filler."
+    )
+    batch: int = option(
+        "--batch",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Messages in a batch; all of them have the same key.",
+    )
+    delay: float = option(
+        "--delay",
+        type=DURATION,
+        default="0",
+        show_default=True,
+        help="Deliver each message after this time; on shared subscriptions only.",
+    )
+    subscription: str | None = option(
+        "-s",
+        "--subscription",
+        metavar="SUB",
+        help="Create this subscription on the new topic first, so that it keeps all messages.",
+    )
+    existing: bool = option(
+        "--existing", is_flag=True, help="TOPIC exists, and whoever reads it may get the messages."
+    )
+    output: str = output_option("table", "json")
+    # fmt: on
 
 
 @click.command(epilog=EPILOG)
-@click.argument("topic")
-@click.option(
-    "-n",
-    "--count",
-    metavar="COUNT",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="How many messages.",
-)
-@click.option("--rate", type=RATE, help="Such as 100/s or 30/m; else as fast as possible.")
-@click.option(
-    "--keys",
-    metavar="K",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="How many different keys the messages have, in turn; 0: no key.",
-)
-@click.option(
-    "--size", type=SIZE, default="100", show_default=True, help="Of each payload: plain filler."
-)
-@click.option(
-    "--batch",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Messages in a batch; all of them have the same key.",
-)
-@click.option(
-    "--delay",
-    type=DURATION,
-    default="0",
-    show_default=True,
-    help="Deliver each message after this time; on shared subscriptions only.",
-)
-@click.option(
-    "-s",
-    "--subscription",
-    metavar="SUB",
-    help="Create this subscription on the new topic first, so that it keeps all messages.",
-)
-@click.option(
-    "--existing", is_flag=True, help="TOPIC exists, and whoever reads it may get the messages."
-)
-@output_option("table", "json")
-@connection_options
 @taking(ProduceRequest)
+@connection_options
 def command(asked: ProduceRequest) -> int:
     """Sends messages to a topic, and says how many of them the broker has acknowledged.
 

@@ -10,7 +10,9 @@ import click
 
 from pulsar_doctor.cli._options import (
     Suggesting,
+    adding,
     connection_options,
+    option,
     output_option,
     say,
     settings,
@@ -28,16 +30,7 @@ NOT_RUNNING = 3
 PORT = click.IntRange(1, 65535)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartRequest:
-    """One call of `sandbox start`, as it was typed. port, admin_port, data: None: not given."""
-
-    port: int | None
-    admin_port: int | None
-    batch_index_acks: bool
-    conf: dict[str, str]
-    data: Path | None
-    output: str
+# fmt: on
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
@@ -45,6 +38,32 @@ def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     if not all(key and equals for key, equals, _ in pairs):
         raise click.BadParameter("write NAME=VALUE, as in standalone.conf", ctx, param)
     return {key.strip(): setting for key, _, setting in pairs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """One call of `sandbox start`, as it was typed. port, admin_port, data: None: not given."""
+
+    # fmt: off
+    port: int | None = option(
+        "--port", metavar="PORT", type=PORT, help="The broker's port; else a free one."
+    )
+    admin_port: int | None = option(
+        "--admin-port", metavar="PORT", type=PORT, help="The REST API's port; else a free one."
+    )
+    batch_index_acks: bool = option(
+        "--batch-index-acks", is_flag=True, help="Acknowledge inside of batches."
+    )
+    conf: dict[str, str] = option(
+        "--conf", metavar="NAME=VALUE", multiple=True, callback=_pairs,
+        help="A setting of standalone.conf; may be repeated. Not those of ports and addresses, nor "
+        "those with which the sandbox would not pass its health check.",
+    )
+    data: Path | None = option(
+        "--data", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+        help="Keep the data here; else it goes when the sandbox stops.",
+    )
+    output: str = output_option("table", "json")
 
 
 HELP = f"""Starts, stops and shows a real Apache Pulsar on this machine.
@@ -71,25 +90,8 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--port", metavar="PORT", type=PORT, help="The broker's port; else a free one."
-)  # fmt: skip
-@click.option(
-    "--admin-port", metavar="PORT", type=PORT, help="The REST API's port; else a free one."
-)  # fmt: skip
-@click.option("--batch-index-acks", is_flag=True, help="Acknowledge inside of batches.")
-@click.option(
-    "--conf", metavar="NAME=VALUE", multiple=True, callback=_pairs,
-    help="A setting of standalone.conf; may be repeated. Not those of ports and addresses, nor "
-    "those with which the sandbox would not pass its health check.",
-)  # fmt: skip
-@click.option(
-    "--data", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-    help="Keep the data here; else it goes when the sandbox stops.",
-)  # fmt: skip
-@output_option("table", "json")
-@connection_options
 @taking(StartRequest)
+@connection_options
 def start(asked: StartRequest) -> None:
     """Starts the sandbox, or names the one that runs; its URLs go to stdout.
 
@@ -139,7 +141,7 @@ def stop() -> None:
 
 
 @command.command()
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @talk_options
 def status(output: str) -> int:
     """Says whether the sandbox runs, and where: exit code 0 where it runs, 3 where not.

@@ -8,25 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._moments import which_options
-from pulsar_doctor.cli._options import (
-    DURATION,
-    accept_unknown_option,
-    accepted,
-    fail_on_option,
-    output_option,
-    proven_only_option,
-    say,
-    taking,
-    talk_options,
-    told,
-)
-from pulsar_doctor.cli.analyze.options import (
-    AnalyzeRequest,
-    removed_options,
-    save_options,
-    spark_options,
-)
+from pulsar_doctor.cli._options import accepted, say, taking, talk_options, told
+from pulsar_doctor.cli.analyze.options import AnalyzeRequest, removed_options
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.wording.gate import stdout, tell_json
 
@@ -63,30 +46,9 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 
 
 @click.command(epilog=EPILOG)
-@click.argument("traces", metavar="DIR...", nargs=-1, required=True)
-@which_options
-@proven_only_option
-@click.option("--bucket", type=DURATION, help="Step of the timeline; default: one that fits.")
-@click.option(
-    "--top", type=click.IntRange(min=1), default=10, show_default=True,
-    help="Rows of each table that a terminal shows.",
-)  # fmt: skip
-@click.option(
-    "--stall-floor", type=DURATION, default="1s", show_default=True,
-    help="Shorter times without permits are counted and not listed, unless with a finding.",
-)  # fmt: skip
-@click.option(
-    "--strict", is_flag=True,
-    help="Refuse all where one trace is damaged, instead of leaving it out.",
-)  # fmt: skip
-@save_options
-@removed_options
-@spark_options
-@fail_on_option
-@accept_unknown_option
-@output_option("table", "json", "jsonl")
-@talk_options
 @taking(AnalyzeRequest)
+@removed_options
+@talk_options
 def command(asked: AnalyzeRequest) -> int:
     """Aggregates traces in Spark, on this machine or on any cluster of Spark 3.5 or 4.
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._options import together
+from pulsar_doctor.cli._moments import since_option, subscription_option, topic_option, until_option
+from pulsar_doctor.cli._options import (
+    DURATION,
+    accept_unknown_option,
+    argument,
+    fail_on_option,
+    option,
+    output_option,
+    proven_only_option,
+)
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import FailOn
@@ -18,61 +27,63 @@ if TYPE_CHECKING:
 class AnalyzeRequest:
     """One call, as it was typed; its times in seconds. since, until: likewise, before the end."""
 
-    traces: tuple[str, ...]
-    topic: str | None
-    subscription: str | None
-    since: datetime | float | None
-    until: datetime | float | None
-    proven_only: bool
-    bucket: float | None
-    top: int
-    save_dir: str | None
-    save_mode: Literal["append", "replace"]
-    save_format: Literal["parquet", "iceberg", "delta"]
-    sql: str | None
-    master: str | None
-    remote: str | None
-    conf: tuple[str, ...]
-    strict: bool
-    stall_floor: float
-    fail_on: FailOn
-    accept_unknown: bool
-    output: Literal["table", "json", "jsonl"]
-
-
-spark_options = together(
-    click.option(
-        "--master", metavar="MASTER",
-        help="Where Spark runs, as Spark takes it; default: what Spark's own settings say, "
-        "otherwise local[*].",
-    ),
-    click.option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."),
-    click.option(
-        "--conf", "conf", metavar="KEY=VALUE", multiple=True,
-        help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
-    ),
-)  # fmt: skip
-save_options = together(
-    click.option(
-        "--save", "save_dir", metavar="DIR",
+    # fmt: off
+    traces: tuple[str, ...] = argument(metavar="DIR...", nargs=-1, required=True)
+    topic: str | None = topic_option()
+    subscription: str | None = subscription_option()
+    since: datetime | float | None = since_option()
+    until: datetime | float | None = until_option()
+    proven_only: bool = proven_only_option()
+    bucket: float | None = option(
+        "--bucket", type=DURATION, help="Step of the timeline; default: one that fits."
+    )
+    top: int = option(
+        "--top", type=click.IntRange(min=1), default=10, show_default=True,
+        help="Rows of each table that a terminal shows.",
+    )
+    stall_floor: float = option(
+        "--stall-floor", type=DURATION, default="1s", show_default=True,
+        help="Shorter times without permits are counted and not listed, unless with a finding.",
+    )
+    strict: bool = option(
+        "--strict", is_flag=True,
+        help="Refuse all where one trace is damaged, instead of leaving it out.",
+    )
+    save_dir: str | None = option(
+        "--save", metavar="DIR",
         help="Keep all rows of all tables as Parquet, all to be seen at one moment by who follows "
         "DIR/manifests (docs/saved.md). A trace that is there already is replaced.",
-    ),
-    click.option(
+    )
+    save_mode: Literal["append", "replace"] = option(
         "--save-mode", type=click.Choice(["append", "replace"]), default="append",
         show_default=True, help="Whether other traces that are there stay.",
-    ),
-    click.option(
-        "--format", "save_format", type=click.Choice(["parquet", "iceberg", "delta"]),
+    )
+    save_format: Literal["parquet", "iceberg", "delta"] = option(
+        "--format", type=click.Choice(["parquet", "iceberg", "delta"]),
         default="parquet", show_default=True,
         help="--save: as tables of Iceberg (DIR is CATALOG.NAMESPACE) or Delta Lake, if Spark has "
         "it; see docs/saved.md.",
-    ),
-    click.option(
+    )
+    sql: str | None = option(
         "--sql", metavar="QUERY",
         help="Ask the tables instead of showing them, by one query (SELECT …) of Spark's SQL.",
-    ),
-)  # fmt: skip
+    )
+    master: str | None = option(
+        "--master", metavar="MASTER",
+        help="Where Spark runs, as Spark takes it; default: what Spark's own settings say, "
+        "otherwise local[*].",
+    )
+    remote: str | None = option(
+        "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."
+    )
+    conf: tuple[str, ...] = option(
+        "--conf", metavar="KEY=VALUE", multiple=True,
+        help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
+    )
+    fail_on: FailOn = fail_on_option()
+    accept_unknown: bool = accept_unknown_option()
+    output: Literal["table", "json", "jsonl"] = output_option("table", "json", "jsonl")
+    # fmt: on
 
 
 def _explain_removal(ctx: click.Context, param: click.Parameter, given: bool) -> None:

@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.cli._options import (
-    connection_options,
-    fail_on_by_default,
-    output_option,
-    ring_options,
-    say,
-    set_option,
-    settings,
-    taking,
-)
-from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest, naming_options, packet_options
+from pulsar_doctor.cli._options import connection_options, say, settings, taking
+from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest
 from pulsar_doctor.cli.capture.reading import source_of
 from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying, watching_of
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
@@ -53,19 +42,8 @@ written, or with --fail-on a verdict is unknown; 130 interrupted.
 
 
 @click.command(epilog=EPILOG)
-@packet_options
-@naming_options
-@click.option(
-    "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path), required=True,
-    help="Write the trace to this folder, which is empty or not there yet.",
-)  # fmt: skip
-@ring_options
-@set_option
-@fail_on_by_default("never")
-@output_option("table", "json")
+@taking(CaptureRequest)
 @connection_options
-@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
-@taking(CaptureRequest, named_by=SampleFiles)
 def command(asked: CaptureRequest) -> int:
     """Makes a trace of captured packets, of clients and brokers that nobody prepared.
 

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.cli._options import DURATION, SIZE, proven_only_option, together
+from pulsar_doctor.cli._options import (
+    DURATION,
+    SIZE,
+    argument,
+    fail_on_option,
+    max_bytes_option,
+    option,
+    output_option,
+    part,
+    proven_only_option,
+    ring_option,
+    set_option,
+)
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.addresses import shown
 
@@ -24,21 +36,60 @@ PIPE = Path("-")
 class CaptureRequest:
     """One call, as it was typed. files: PIPE is stdin. seconds: None: to the end."""
 
-    files: tuple[Path, ...]
-    interface: str | None
-    seconds: float | None
-    topics: tuple[str, ...]
-    named_by: SampleFiles  # who the consumers are
-    ports: tuple[int, ...]
-    client: str | None
-    trace_dir: Path
-    ring_seconds: float | None
-    max_bytes: int | None
-    max_message_bytes: int
-    proven_only: bool
-    changes: tuple[str, ...]
-    fail_on: FailOn
-    output: Literal["table", "json"]
+    # fmt: off
+    interface: str | None = option(
+        "-i", "--interface", metavar="IFACE",
+        help="Capture on this network interface, or on `any` of them (Linux; needs CAP_NET_RAW).",
+    )
+    seconds: float | None = option(
+        "--for", metavar="DURATION", type=DURATION, help="Capture for so long.",
+    )
+    ports: tuple[int, ...] = option(
+        "--port", metavar="N", type=click.IntRange(1, 65535), multiple=True,
+        default=(6650,), show_default="6650", help="Where brokers listen; may be repeated.",
+    )
+    client: str | None = option(
+        "--client", metavar="ADDRESS",
+        help="Only the connections of this client: an IP address, or ip:port.",
+    )
+    max_message_bytes: int = option(
+        "--max-message-size", metavar="SIZE", type=SIZE, default="5MiB",
+        show_default=True, help="The broker's maxMessageSize, for connections whose beginning is "
+        "not in the capture; the others tell it.",
+    )
+    proven_only: bool = proven_only_option()
+    topics: tuple[str, ...] = option(
+        "--topic", metavar="TOPIC", multiple=True,
+        help="Ask the broker who the consumers of this topic are, also those that say nothing; "
+        "may be repeated. With --admin-url alone all topics are asked that have a consumer in the "
+        "capture; a consumer that has come within the last minute may not be listed yet.",
+    )
+    named_by: SampleFiles = part(
+        SampleFiles,
+        click.option(
+            "--stats", "stats_files", metavar="FILE", multiple=True,
+            help="Learn it from stats that were kept, as in `stall-check --stats`; may be "
+            "repeated.",
+        ),
+        click.option(
+            "--internal-stats", "internal_files", metavar="FILE", multiple=True,
+            help="What `pulsar-admin topics stats-internal` printed of the same topic: its ledgers "
+            "tell consumers of several topics on one connection apart.",
+        ),
+    )
+    trace_dir: Path = option(
+        "--trace", metavar="DIR", type=click.Path(path_type=Path), required=True,
+        help="Write the trace to this folder, which is empty or not there yet.",
+    )
+    ring_seconds: float | None = ring_option()
+    max_bytes: int | None = max_bytes_option()
+    changes: tuple[str, ...] = set_option()
+    fail_on: FailOn = fail_on_option(default="never")
+    output: Literal["table", "json"] = output_option("table", "json")
+    files: tuple[Path, ...] = argument(
+        nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path)
+    )
+    # fmt: on
 
     @property
     def is_live(self) -> bool:
@@ -61,49 +112,3 @@ class CaptureRequest:
         except ValueError:
             raise InputError(f"--client {self.client} is no IP address, nor ip:port") from None
         return (shown((str(address), number)),)
-
-
-# Where the packets come from, and which.
-packet_options = together(
-    click.option(
-        "-i", "--interface", metavar="IFACE",
-        help="Capture on this network interface, or on `any` of them (Linux; needs CAP_NET_RAW).",
-    ),
-    click.option(
-        "--for", "seconds", metavar="DURATION", type=DURATION, help="Capture for so long.",
-    ),
-    click.option(
-        "--port", "ports", metavar="N", type=click.IntRange(1, 65535), multiple=True,
-        default=(6650,), show_default="6650", help="Where brokers listen; may be repeated.",
-    ),
-    click.option(
-        "--client", metavar="ADDRESS",
-        help="Only the connections of this client: an IP address, or ip:port.",
-    ),
-    click.option(
-        "--max-message-size", "max_message_bytes", metavar="SIZE", type=SIZE, default="5MiB",
-        show_default=True, help="The broker's maxMessageSize, for connections whose beginning is "
-        "not in the capture; the others tell it.",
-    ),
-    proven_only_option,
-)  # fmt: skip
-
-
-# Who says what the consumers are called.
-naming_options = together(
-    click.option(
-        "--topic", "topics", metavar="TOPIC", multiple=True,
-        help="Ask the broker who the consumers of this topic are, also those that say nothing; "
-        "may be repeated. With --admin-url alone all topics are asked that have a consumer in the "
-        "capture; a consumer that has come within the last minute may not be listed yet.",
-    ),
-    click.option(
-        "--stats", "stats_files", metavar="FILE", multiple=True,
-        help="Learn it from stats that were kept, as in `stall-check --stats`; may be repeated.",
-    ),
-    click.option(
-        "--internal-stats", "internal_files", metavar="FILE", multiple=True,
-        help="What `pulsar-admin topics stats-internal` printed of the same topic: its ledgers "
-        "tell consumers of several topics on one connection apart.",
-    ),
-)  # fmt: skip

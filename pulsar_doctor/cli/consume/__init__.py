@@ -26,7 +26,6 @@ from pulsar_doctor.cli.consume.options import (
     ConsumeRequest,
     consumer_options,
     delay_options,
-    run_options,
     work_options,
 )
 from pulsar_doctor.errors import DoctorError, needing
@@ -60,9 +59,8 @@ Examples:
 @consumer_options
 @work_options
 @delay_options
-@run_options
-@connection_options
 @taking(ConsumeRequest)
+@connection_options
 def command(asked: ConsumeRequest) -> int:
     """Attaches real consumers and shows every FLOW and every permit.
 

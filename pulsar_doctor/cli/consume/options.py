@@ -12,6 +12,7 @@ from pulsar_doctor.cli._options import (
     DURATION,
     SHARE,
     accept_unknown_option,
+    option,
     output_option,
     set_option,
     together,
@@ -45,12 +46,19 @@ SECTIONS = {
 class ConsumeRequest(Asked):
     """One call, as it was typed: what is asked of the consumers, and of the run."""
 
-    count: int | None
-    timeout: float | None
-    trace_dir: Path | None
-    changes: tuple[str, ...]
-    accept_unknown: bool
-    output: ConsumeOutput
+    # fmt: off
+    count: int | None = option(
+        "-n", "--count", metavar="COUNT", type=click.IntRange(min=1),
+        help=f"End after so many messages; without TOPIC {OWN_MESSAGES}.",
+    )
+    timeout: float | None = option(
+        "--timeout", type=DURATION, help="End after this time at the latest."
+    )
+    trace_dir: Path | None = trace_option()
+    changes: tuple[str, ...] = set_option()
+    accept_unknown: bool = accept_unknown_option()
+    output: ConsumeOutput = output_option("table", "json", "jsonl")
+    # fmt: on
 
 
 def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:
@@ -144,15 +152,4 @@ delay_options = together(
         help="Hand a message out when it is so old; several take turns by entry.",
     ),
     _choice("--delay-from", "From when on it counts.", "publish", "receipt"),
-)  # fmt: skip
-run_options = together(
-    click.option(
-        "-n", "--count", metavar="COUNT", type=click.IntRange(min=1),
-        help=f"End after so many messages; without TOPIC {OWN_MESSAGES}.",
-    ),
-    click.option("--timeout", type=DURATION, help="End after this time at the latest."),
-    trace_option,
-    set_option,
-    accept_unknown_option,
-    output_option("table", "json", "jsonl"),
 )  # fmt: skip

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import output_option, say, taking, talk_options
+from pulsar_doctor.cli._options import say, taking, talk_options
 from pulsar_doctor.cli.simulate.options import (
     MESSAGES_MOST,
     RATE_SECONDS,
     SimulateRequest,
     refuse_contradictions,
-    simulate_options,
 )
 
 if TYPE_CHECKING:
@@ -37,10 +36,8 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@simulate_options
-@output_option("table", "json")
-@talk_options
 @taking(SimulateRequest)
+@talk_options
 def command(asked: SimulateRequest) -> None:
     """Says what other receiver queue sizes would do, on numbers instead of a wire.
 

@@ -9,49 +9,11 @@ from typing import Any, Literal
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, RATE, together
+from pulsar_doctor.cli._options import DURATION, RATE, option, output_option
 
 CLIENTS = ["java", "pulsar-client", "pulsar-client-listener", "go", "wire"]
 RATE_SECONDS = 60.0  # of arrivals, where nobody says how long
 MESSAGES_MOST = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateRequest:
-    """One call, as it was typed; times in seconds, rate per second. None: not told."""
-
-    rate: float | None
-    backlog: int | None
-    messages: int | None
-    duration: float | None
-    process_times: tuple[float, ...]
-    spread: float | Literal["exponential"] | None
-    slow_every: int | None
-    slow_time: float | None
-    queues: tuple[int, ...]
-    consumers: int | None
-    attach_every: float
-    delays: tuple[float, ...]
-    delay_from: Literal["publish", "receipt"]
-    batch_size: int | None
-    type_: Literal["exclusive", "shared", "failover", "key_shared"] | None
-    keys: int | None
-    client: str | None
-    round_trip: float
-    seed: int
-    trace_dir: Path | None
-    topic: str | None
-    subscription: str | None
-    output: Literal["table", "json"]
-
-    @property
-    def messages_in_all(self) -> int:
-        """As many as asked for, or as arrive in the time."""
-        backlog = self.backlog or 0
-        if self.messages is not None:
-            return max(self.messages, backlog)
-        seconds = self.duration or (RATE_SECONDS if self.rate else 0)
-        return backlog + max(int((self.rate or 0) * seconds), 0 if backlog else 1)
 
 
 class Spread(click.ParamType):  # type: ignore[type-arg]
@@ -71,70 +33,100 @@ class Spread(click.ParamType):  # type: ignore[type-arg]
         return "exponential"
 
 
-simulate_options = together(
-    click.option("--rate", type=RATE, help="Messages that arrive, such as 100/s."),
-    click.option("--backlog", metavar="N", type=click.IntRange(1), help="Messages at the start."),
-    click.option(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateRequest:
+    """One call, as it was typed; times in seconds, rate per second. None: not told."""
+
+    # fmt: off
+    rate: float | None = option("--rate", type=RATE, help="Messages that arrive, such as 100/s.")
+    backlog: int | None = option(
+        "--backlog", metavar="N", type=click.IntRange(1), help="Messages at the start."
+    )
+    messages: int | None = option(
         "-n", "--messages", metavar="N", type=click.IntRange(1, MESSAGES_MOST),
         help="How many in all; ends when they are done.",
-    ),
-    click.option("--duration", type=DURATION, help="Stop after this time; with --rate after 1m."),
-    click.option(
-        "--process-time", "process_times", type=DURATION, multiple=True,
+    )
+    duration: float | None = option(
+        "--duration", type=DURATION, help="Stop after this time; with --rate after 1m."
+    )
+    process_times: tuple[float, ...] = option(
+        "--process-time", type=DURATION, multiple=True,
         help="Work for each message, default 10ms; repeated, of each consumer, the last of the "
         "rest.",
-    ),
-    click.option("--spread", type=Spread(), help="How much that varies: 20% or exponential."),
-    click.option(
+    )
+    spread: float | Literal["exponential"] | None = option(
+        "--spread", type=Spread(), help="How much that varies: 20% or exponential."
+    )
+    slow_every: int | None = option(
         "--slow-every", metavar="K", type=click.IntRange(1),
         help="Every K-th message takes --slow-time.",
-    ),
-    click.option("--slow-time", type=DURATION, help="How long such a message takes."),
-    click.option(
-        "--receiver-queue-size", "queues", metavar="N", type=click.IntRange(0, 100_000),
+    )
+    slow_time: float | None = option(
+        "--slow-time", type=DURATION, help="How long such a message takes."
+    )
+    queues: tuple[int, ...] = option(
+        "--receiver-queue-size", metavar="N", type=click.IntRange(0, 100_000),
         multiple=True,
         help="Default 1000, or that of the trace, beside others; repeated, only these are "
         "compared.",
-    ),
-    click.option("--consumers", metavar="K", type=click.IntRange(1, 1000), help="Default 1."),
-    click.option("--attach-every", type=DURATION, default="0", help="They subscribe so far apart."),
-    click.option(
-        "--receiver-delay", "delays", type=DURATION, multiple=True,
+    )
+    consumers: int | None = option(
+        "--consumers", metavar="K", type=click.IntRange(1, 1000), help="Default 1."
+    )
+    attach_every: float = option(
+        "--attach-every", type=DURATION, default="0", help="They subscribe so far apart."
+    )
+    delays: tuple[float, ...] = option(
+        "--receiver-delay", type=DURATION, multiple=True,
         help="Hand a message out when it is so old; several take turns by entry.",
-    ),
-    click.option(
+    )
+    delay_from: Literal["publish", "receipt"] = option(
         "--delay-from", type=click.Choice(["publish", "receipt"]), default="publish",
         show_default=True, help="From when on its age counts.",
-    ),
-    click.option(
+    )
+    batch_size: int | None = option(
         "--batch-size", metavar="N", type=click.IntRange(1, 10_000),
         help="Messages of an entry, default 1.",
-    ),
-    click.option(
-        "--type", "type_", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
+    )
+    type_: Literal["exclusive", "shared", "failover", "key_shared"] | None = option(
+        "--type", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
         help="Subscription type, default shared.",
-    ),
-    click.option(
+    )
+    keys: int | None = option(
         "--keys", metavar="N", type=click.IntRange(1), help="For key_shared, default 1000."
-    ),
-    click.option(
+    )
+    client: str | None = option(
         "--client", type=click.Choice(CLIENTS),
         help="Whose way to count permits, default pulsar-client, or that of the trace.",
-    ),
-    click.option(
+    )
+    round_trip: float = option(
         "--round-trip", type=DURATION, default="1ms", show_default=True,
         help="From a FLOW to the message that it brings.",
-    ),
-    click.option(
+    )
+    seed: int = option(
         "--seed", type=int, default=1, show_default=True, help="Of what is left to chance."
-    ),
-    click.option(
-        "--from-trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
+    )
+    trace_dir: Path | None = option(
+        "--from-trace", metavar="DIR", type=click.Path(path_type=Path),
         help="Arrivals and times of a trace instead.",
-    ),
-    click.option("--topic", help="With --from-trace: only this topic; its last part is enough."),
-    click.option("-s", "--subscription", metavar="SUB", help="With --from-trace: only this one."),
-)  # fmt: skip
+    )
+    topic: str | None = option(
+        "--topic", help="With --from-trace: only this topic; its last part is enough."
+    )
+    subscription: str | None = option(
+        "-s", "--subscription", metavar="SUB", help="With --from-trace: only this one."
+    )
+    output: Literal["table", "json"] = output_option("table", "json")
+    # fmt: on
+
+    @property
+    def messages_in_all(self) -> int:
+        """As many as asked for, or as arrive in the time."""
+        backlog = self.backlog or 0
+        if self.messages is not None:
+            return max(self.messages, backlog)
+        seconds = self.duration or (RATE_SECONDS if self.rate else 0)
+        return backlog + max(int((self.rate or 0) * seconds), 0 if backlog else 1)
 
 
 def refuse_contradictions(asked: SimulateRequest) -> None:
@@ -144,9 +136,9 @@ def refuse_contradictions(asked: SimulateRequest) -> None:
     if asked.trace_dir is not None:
         _refuse_numbers(asked)
         return
-    for option, name in (("--topic", asked.topic), ("--subscription", asked.subscription)):
+    for which, name in (("--topic", asked.topic), ("--subscription", asked.subscription)):
         if name is not None:
-            raise click.UsageError(f"{option} goes with --from-trace")
+            raise click.UsageError(f"{which} goes with --from-trace")
     if asked.rate is None and asked.backlog is None:
         raise click.UsageError("say what arrives: --rate 100/s, --backlog 1000 or --from-trace DIR")
     if asked.type_ == "exclusive" and (asked.consumers or 1) > 1:
@@ -171,6 +163,6 @@ def _refuse_numbers(asked: SimulateRequest) -> None:
         "--type": asked.type_,
         "--batch-size": asked.batch_size,
     }
-    for option, value in numbers.items():
+    for which, value in numbers.items():
         if value is not None:
-            raise click.UsageError(f"{option} and --from-trace exclude each other")
+            raise click.UsageError(f"{which} and --from-trace exclude each other")

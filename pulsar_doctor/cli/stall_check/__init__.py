@@ -10,25 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.cli._options import (
-    DURATION,
-    accept_unknown_option,
-    connection_options,
-    fail_on_option,
-    output_option,
-    say,
-    say_more,
-    set_option,
-    settings,
-    taking,
-    told,
-)
-from pulsar_doctor.cli.stall_check.options import (
-    StallCheckRequest,
-    refuse_contradictions,
-    source_options,
-)
+from pulsar_doctor.cli._options import connection_options, say, say_more, settings, taking, told
+from pulsar_doctor.cli.stall_check.options import StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,
     head,
@@ -94,43 +77,12 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
 
 
 @click.command(cls=ForMonitors)
-@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
-@click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
-@source_options
-@set_option
-@click.option("--skip", metavar="CODE", multiple=True, help="Leave out a cause; may be repeated.")
-@fail_on_option
-@accept_unknown_option
-@click.option(
-    "--watch",
-    is_flag=True,
-    help="Check again and again until Ctrl-C: on one screen, in a pipe as lines with their time. A "
-    "verdict gets worse at once, and better when two checks in a row say so.",
-)
-@click.option(
-    "--every", "every_seconds", type=DURATION, default="30s", show_default=True,
-    help="With --watch: from one check to the next, at least 5s.",
-)  # fmt: skip
-@click.option(
-    "--decide", is_flag=True,
-    help="Look again at what is not decided, reading only, until it is or the time is over; "
-    "Ctrl-C ends with what is known.",
-)  # fmt: skip
-@click.option(
-    "--decide-within", "decide_seconds", type=DURATION, default="90s", show_default=True,
-    help="With --decide: how long in all.",
-)  # fmt: skip
-@click.option(
-    "--consumers", is_flag=True,
-    help="Print every consumer too, healthy or not: where it is, and its numbers.",
-)  # fmt: skip
-@output_option(*FORMATS)
+@taking(StallCheckRequest)
 @click.option(
     "--json-schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
     help="Print the JSON Schema of -o json and -o jsonl, and end.",
 )  # fmt: skip
 @connection_options
-@taking(StallCheckRequest, files=SampleFiles)
 def command(asked: StallCheckRequest) -> int:
     """Says of each subscription whether it stands still, why, and what to do.
 

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.cli._options import DURATION, proven_only_option, together
+from pulsar_doctor.cli._options import (
+    DURATION,
+    accept_unknown_option,
+    argument,
+    fail_on_option,
+    option,
+    output_option,
+    part,
+    proven_only_option,
+    set_option,
+)
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
@@ -24,95 +34,105 @@ EVERY_LEAST_SECONDS = 5.0
 class StallCheckRequest:
     """One call, as it was typed. Paths and times are the user's; fleet: whole namespaces."""
 
-    topics: tuple[str, ...]
-    subscription: str | None
-    window_seconds: float
-    interval_seconds: float
-    namespaces: tuple[str, ...]
-    everything: bool
-    load_topics: bool
-    system_topics: bool
-    concurrency: int
-    save: Path | None
-    files: SampleFiles
-    trace_dir: Path | None
-    proven_only: bool
-    after: str | None
-    changes: tuple[str, ...]
-    skip: tuple[str, ...]
-    fail_on: FailOn
-    accept_unknown: bool
-    watch: bool
-    every_seconds: float
-    decide: bool
-    decide_seconds: float
-    consumers: bool
-    output: str  # one of report.formats.FORMATS
+    # fmt: off
+    topics: tuple[str, ...] = argument(metavar="[TOPIC]...", nargs=-1)
+    subscription: str | None = option(
+        "-s", "--subscription", metavar="SUB", help="Only this subscription."
+    )
+    window_seconds: float = option(
+        "--window", type=DURATION, default="10s", show_default=True,
+        help="How long a broker is watched; 0s judges one sample.",
+    )
+    interval_seconds: float = option(
+        "--interval", type=DURATION, default="1s", show_default=True,
+        help="From one sample to the next. Between files it counts only where it is given.",
+    )
+    namespaces: tuple[str, ...] = option(
+        "--namespace", metavar="NS", multiple=True,
+        help="All topics of tenant/namespace; may be repeated.",
+    )
+    everything: bool = option(
+        "--all", is_flag=True,
+        help="All topics of all namespaces that these credentials can list.",
+    )
+    load_topics: bool = option(
+        "--load-topics", is_flag=True,
+        help="Read topics too that no broker has loaded: that loads them.",
+    )
+    system_topics: bool = option(
+        "--system-topics", is_flag=True, help="Do not leave out Pulsar's own topics."
+    )
+    concurrency: int = option(
+        "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
+        help="Questions to the brokers at once.",
+    )
+    save: Path | None = option(
+        "--save", metavar="FILE", type=click.Path(path_type=Path),
+        help="Keep the samples, for --stats.",
+    )
+    files: SampleFiles = part(
+        SampleFiles,
+        click.option(
+            "--stats", "stats_files", metavar="FILE", multiple=True,
+            help="Judge a file of --save, or what `pulsar-admin topics stats` (or "
+            "partitioned-stats) printed; - is stdin. Repeated: samples, the oldest first.",
+        ),
+        click.option(
+            "--internal-stats", "internal_files", metavar="FILE", multiple=True,
+            help="What `pulsar-admin topics stats-internal` printed at the same moment; without "
+            "--stats it tells what cursors alone can.",
+        ),
+        click.option(
+            "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
+        ),
+    )
+    after: str | None = option(
+        "--after", metavar="FILE",
+        help="Say whether a remedy has worked: compare with what --save kept before it, or with "
+        "what `pulsar-admin topics stats` printed then.",
+    )
+    trace_dir: Path | None = option(
+        "--trace", metavar="DIR", type=click.Path(path_type=Path),
+        help="Judge what went over the wire, as `tap` or `consume` recorded it; with a TOPIC, "
+        "or with --stats, together with what the broker tells.",
+    )
+    proven_only: bool = proven_only_option()
+    changes: tuple[str, ...] = set_option()
+    skip: tuple[str, ...] = option(
+        "--skip", metavar="CODE", multiple=True, help="Leave out a cause; may be repeated."
+    )
+    fail_on: FailOn = fail_on_option()
+    accept_unknown: bool = accept_unknown_option()
+    watch: bool = option(
+        "--watch",
+        is_flag=True,
+        help="Check again and again until Ctrl-C: on one screen, in a pipe as lines with their "
+        "time. A verdict gets worse at once, and better when two checks in a row say so.",
+    )
+    every_seconds: float = option(
+        "--every", type=DURATION, default="30s", show_default=True,
+        help="With --watch: from one check to the next, at least 5s.",
+    )
+    decide: bool = option(
+        "--decide", is_flag=True,
+        help="Look again at what is not decided, reading only, until it is or the time is over; "
+        "Ctrl-C ends with what is known.",
+    )
+    decide_seconds: float = option(
+        "--decide-within", type=DURATION, default="90s", show_default=True,
+        help="With --decide: how long in all.",
+    )
+    consumers: bool = option(
+        "--consumers", is_flag=True,
+        help="Print every consumer too, healthy or not: where it is, and its numbers.",
+    )
+    output: str = output_option(*FORMATS)
+    # fmt: on
 
     @property
     def fleet(self) -> bool:
         """Whether topics are asked for by their namespaces."""
         return bool(self.namespaces or self.everything)
-
-
-# What tells where the verdict comes from.
-source_options = together(
-    click.option(
-        "--window", "window_seconds", type=DURATION, default="10s", show_default=True,
-        help="How long a broker is watched; 0s judges one sample.",
-    ),
-    click.option(
-        "--interval", "interval_seconds", type=DURATION, default="1s", show_default=True,
-        help="From one sample to the next. Between files it counts only where it is given.",
-    ),
-    click.option(
-        "--namespace", "namespaces", metavar="NS", multiple=True,
-        help="All topics of tenant/namespace; may be repeated.",
-    ),
-    click.option(
-        "--all", "everything", is_flag=True,
-        help="All topics of all namespaces that these credentials can list.",
-    ),
-    click.option(
-        "--load-topics", is_flag=True,
-        help="Read topics too that no broker has loaded: that loads them.",
-    ),
-    click.option(
-        "--system-topics", is_flag=True, help="Do not leave out Pulsar's own topics."
-    ),
-    click.option(
-        "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
-        help="Questions to the brokers at once.",
-    ),
-    click.option(
-        "--save", metavar="FILE", type=click.Path(path_type=Path),
-        help="Keep the samples, for --stats.",
-    ),
-    click.option(
-        "--stats", "stats_files", metavar="FILE", multiple=True,
-        help="Judge a file of --save, or what `pulsar-admin topics stats` (or "
-        "partitioned-stats) printed; - is stdin. Repeated: samples, the oldest first.",
-    ),
-    click.option(
-        "--internal-stats", "internal_files", metavar="FILE", multiple=True,
-        help="What `pulsar-admin topics stats-internal` printed at the same moment; without "
-        "--stats it tells what cursors alone can.",
-    ),
-    click.option(
-        "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
-    ),
-    click.option(
-        "--after", metavar="FILE",
-        help="Say whether a remedy has worked: compare with what --save kept before it, or with "
-        "what `pulsar-admin topics stats` printed then.",
-    ),
-    click.option(
-        "--trace", "trace_dir", metavar="DIR", type=click.Path(path_type=Path),
-        help="Judge what went over the wire, as `tap` or `consume` recorded it; with a TOPIC, "
-        "or with --stats, together with what the broker tells.",
-    ),
-    proven_only_option,
-)  # fmt: skip
 
 
 def refuse_contradictions(asked: StallCheckRequest) -> None:
@@ -158,9 +178,9 @@ def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
         "--save": asked.save,
         "--watch": asked.watch,
     }
-    for option, value in given.items():
+    for which, value in given.items():
         if value:
-            raise InputError(f"{option} asks a broker, {source} asks none; leave one out")
+            raise InputError(f"{which} asks a broker, {source} asks none; leave one out")
 
 
 def _refuse_to_decide(asked: StallCheckRequest) -> None:

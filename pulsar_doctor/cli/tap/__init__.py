@@ -10,24 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.checkup.expected import Expected
-from pulsar_doctor.cli._options import (
-    accept_unknown_option,
-    accepted,
-    connection_options,
-    fail_on_option,
-    output_option,
-    say,
-    set_option,
-    settings,
-    taking,
-    told,
-)
+from pulsar_doctor.cli._options import accepted, connection_options, say, settings, taking, told
 from pulsar_doctor.cli._screens import lines_on, screen_of
 from pulsar_doctor.cli.tap.expecting import end_plan, expectations_of, report
-from pulsar_doctor.cli.tap.options import TapRequest, check_options, relay_options, trace_options
+from pulsar_doctor.cli.tap.options import TapRequest
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
-from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.wording.gate import stderr, stdout, warn
 
 if TYPE_CHECKING:
@@ -61,21 +48,8 @@ verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that is 
 
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
-@relay_options
-@check_options
-@trace_options
-@click.option(
-    "--compare-broker", is_flag=True,
-    help="Ask the broker's REST API about the topics on the tap, too. Verdicts, the last ones too, "
-    "rest on both; permits-differ says where they disagree.",
-)  # fmt: skip
-@set_option
-@fail_on_option
-@accept_unknown_option
-@output_option("table", "jsonl", "junit", "github", "sarif")
+@taking(TapRequest)
 @connection_options
-@click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
-@taking(TapRequest, relay=RelayOptions, expected=Expected)
 def command(asked: TapRequest) -> int:
     """Relays clients' connections to the broker, and watches every permit that passes.
 

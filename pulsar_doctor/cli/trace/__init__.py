@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._moments import which_options
 from pulsar_doctor.cli._options import (
     Suggesting,
+    adding,
     output_option,
     proven_only_option,
     say,
@@ -44,18 +44,9 @@ def command() -> None:
 
 
 @command.command("show")
-@folder_argument
-@click.option("--consumer", metavar="NAME", help="Only this consumer: name or incarnation number.")
-@click.option(
-    "--command", "commands", metavar="COMMAND", multiple=True,
-    help="Only these commands, e.g. FLOW; repeatable.",
-)  # fmt: skip
-@which_options
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
-@proven_only_option
-@output_option("table", "jsonl", "json")
-@talk_options
 @taking(TraceRequest)
+@folder_argument
+@talk_options
 def show(asked: TraceRequest) -> None:
     """Prints the rows of a trace: one command each, with the ledger after it.
 
@@ -73,8 +64,7 @@ def show(asked: TraceRequest) -> None:
 
 @command.command("summary")
 @folder_argument
-@proven_only_option
-@output_option("table", "json")
+@adding(proven_only=proven_only_option(), output=output_option("table", "json"))
 @talk_options
 def summary(folder: Path, *, proven_only: bool, output: str) -> None:
     """Prints the consumers of a trace: queue, FLOWs, permits, times without permits, verdict.
@@ -113,7 +103,7 @@ def summary(folder: Path, *, proven_only: bool, output: str) -> None:
 
 @command.command("verify")
 @folder_argument
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @talk_options
 def verify(folder: Path, *, output: str) -> int:
     """Says whether a trace is whole and unchanged, and what it misses.
@@ -149,7 +139,7 @@ def verify(folder: Path, *, output: str) -> int:
 
 @command.command("compact")
 @folder_argument
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @talk_options
 def compact(folder: Path, *, output: str) -> None:
     """Makes few large segments of many small ones: the same rows, in the same order.

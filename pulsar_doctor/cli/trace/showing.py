@@ -10,6 +10,10 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Literal
 
+import click
+
+from pulsar_doctor.cli._moments import since_option, subscription_option, topic_option, until_option
+from pulsar_doctor.cli._options import option, output_option, proven_only_option
 from pulsar_doctor.wording.gate import stdout, tell
 
 if TYPE_CHECKING:
@@ -26,16 +30,25 @@ PIPE_WIDTH = 200  # characters, where stdout is no terminal
 class TraceRequest:
     """One call of `trace show`. since, until: a moment, or seconds before the end."""
 
+    # fmt: off
     folder: Path
-    consumer: str | None
-    commands: tuple[str, ...]
-    topic: str | None
-    subscription: str | None
-    since: datetime | float | None
-    until: datetime | float | None
-    limit: int | None
-    proven_only: bool
-    output: TraceOutput
+    consumer: str | None = option(
+        "--consumer", metavar="NAME", help="Only this consumer: name or incarnation number."
+    )
+    commands: tuple[str, ...] = option(
+        "--command", metavar="COMMAND", multiple=True,
+        help="Only these commands, e.g. FLOW; repeatable.",
+    )
+    topic: str | None = topic_option()
+    subscription: str | None = subscription_option()
+    since: datetime | float | None = since_option()
+    until: datetime | float | None = until_option()
+    limit: int | None = option(
+        "-n", "--limit", type=click.IntRange(min=0), help="At most so many rows."
+    )
+    proven_only: bool = proven_only_option()
+    output: TraceOutput = output_option("table", "jsonl", "json")
+    # fmt: on
 
     @property
     def names(self) -> list[str]:
