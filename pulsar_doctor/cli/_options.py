@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field, fields
 from functools import partial, wraps
 from pathlib import Path
@@ -21,6 +22,8 @@ from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.diagnosis.cause import Cause
+    from pulsar_doctor.diagnosis.weighing import CauseLimits
 
     SecondsType = click.ParamType[float]  # generic since click 8.3, to the type checker only
     BytesType = click.ParamType[int]
@@ -288,6 +291,28 @@ def settings() -> Settings:
     return load(click.get_current_context().find_root().ensure_object(dict), os.environ)
 
 
+@contextmanager
+def connected(where: Settings | None = None) -> Iterator[Settings]:
+    """The settings of this call, or these; with --sandbox a real broker runs meanwhile."""
+    where = where or settings()
+    if not where.sandbox:
+        yield where
+        return
+    from pulsar_doctor.sandbox import lifetime
+
+    with lifetime.connected(where, say) as there:
+        yield there
+
+
+def checks(changes: Sequence[str] = ()) -> tuple[Sequence[Cause], CauseLimits]:
+    """All causes and their thresholds, with the changes of --set. InputError for a wrong one."""
+    from pulsar_doctor.diagnosis.causes import load
+    from pulsar_doctor.diagnosis.limits import limits_of
+
+    causes = load()
+    return causes, limits_of(causes, changes)
+
+
 def end_as_with_ctrl_c() -> None:
     """So that what has to be done at the end is done where we are told to end, too."""
 
@@ -345,8 +370,9 @@ proven_only_option = partial(
 )  # fmt: skip
 fail_on_option = partial(
     option, "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]),
-    default="stalled", show_default=True, help="From which verdict on the exit code is 1; suspect: also where a "
-    "stall is likely, and nothing decides it.",
+    default="stalled", show_default=True,
+    help="From which verdict on the exit code is 1; suspect: also where a stall is likely, and "
+    "nothing decides it.",
 )  # fmt: skip
 accept_unknown_option = partial(
     option, "--accept-unknown", is_flag=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import connection_options, say, settings
+from pulsar_doctor.cli._options import checks, connected, connection_options, settings
 from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
@@ -46,11 +46,10 @@ def command() -> int:
 
     _require_extra()
     from pulsar_doctor.report.consume import story
-    from pulsar_doctor.sandbox.lifetime import connected
 
     where = replace(settings(), sandbox=True)
     story.opening()
-    with connected(where, say) as there:
+    with connected(where) as there:
         stalled = _play(there, receiver_queue_size=1000)
         story.verdict(stalled.diagnosis)
         story.remedy()
@@ -83,8 +82,6 @@ class Act:
 
 def _play(where: Settings, receiver_queue_size: int) -> Act:
     from pulsar_doctor.consume.session import RunOptions, session
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.report.consume import story
     from pulsar_doctor.report.consume.live import LiveLines
 
@@ -111,8 +108,7 @@ def _play(where: Settings, receiver_queue_size: int) -> Act:
         else:
             running.wait(lambda: delivered("fast") >= MESSAGES - 1, PATIENCE_SECONDS)
             running.wait(lambda: running.acknowledged, 1.0)
-        causes = load()
-        diagnosis = running.diagnoses(causes, limits_of(causes))[0]
+        diagnosis = running.diagnoses(*checks())[0]
         lines.flush()
         ends = running.consumer("slow"), running.consumer("fast")
         assert ends[0] is not None

@@ -16,13 +16,14 @@ from pulsar_doctor.cli._options import (
     accept_unknown_option,
     accepted,
     argument,
+    checks,
+    connected,
     connection_options,
     fail_on_option,
     option,
     output_option,
     say,
     set_option,
-    settings,
     taking,
     told,
 )
@@ -173,17 +174,11 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
     from pulsar_doctor.checkup.in_process import InProcess
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
 
     process = InProcess(looking.told(), looking.again)
-    judge = Judge(load(), limits_of(load(), asked.changes), wires_by="capture", process=process)
+    judge = Judge(*checks(asked.changes), wires_by="capture", process=process)
     with ExitStack() as stack:
-        where = settings()
-        if where.sandbox:
-            from pulsar_doctor.sandbox.lifetime import connected
-
-            where = stack.enter_context(connected(where, say))
+        where = stack.enter_context(connected())
         if asked.capture:
             _capture(process, where, asked, stack)
         try:

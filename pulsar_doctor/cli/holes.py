@@ -11,13 +11,13 @@ import click
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import (
     argument,
+    connected,
     connection_options,
     fail_on_option,
     option,
     output_option,
     part,
     say,
-    settings,
     taking,
 )
 from pulsar_doctor.errors import DoctorError, InputError
@@ -149,7 +149,6 @@ def _found(asked: HolesRequest) -> Acknowledged:
         holes_of_topics,
     )
     from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
-    from pulsar_doctor.sandbox.lifetime import connected
 
     at_ms = None if asked.files.at is None else moment_ms(asked.files.at)
     if asked.trace_dir is not None:
@@ -163,7 +162,7 @@ def _found(asked: HolesRequest) -> Acknowledged:
         )
     if asked.files:
         return holes_of_files(replace(asked.files, named=asked.topics), asked.subscription)
-    with connected(settings(), say) as where:
+    with connected() as where:
         if asked.namespaces:
             return holes_of_namespaces(where, asked.namespaces, asked.subscription)
         return holes_of_topics(where, asked.topics, asked.subscription)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import connection_options, say, settings, taking
+from pulsar_doctor.cli._options import checks, connection_options, say, settings, taking
 from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest
 from pulsar_doctor.cli.capture.reading import source_of
 from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying, watching_of
@@ -163,10 +163,7 @@ def _check(asked: CaptureRequest) -> None:
             "it, too"
         )
     if asked.changes:
-        from pulsar_doctor.diagnosis.causes import load
-        from pulsar_doctor.diagnosis.limits import limits_of
-
-        limits_of(load(), asked.changes)
+        checks(asked.changes)
     _ = asked.clients
 
 
@@ -233,12 +230,10 @@ def _judged(asked: CaptureRequest) -> int:
     """The code of the verdicts on the trace, which are told on stderr."""
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.recorded import of_trace, read_trace
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.short_form import in_short, key_of, place
 
     read = read_trace(asked.trace_dir, say=say, say_more=say)
-    checkup = of_trace(read, (), Judge(load(), limits_of(load(), asked.changes)))
+    checkup = of_trace(read, (), Judge(*checks(asked.changes)))
     for diagnosis in checkup.examined():
         warn(f"{place(key_of(diagnosis))}: {in_short(diagnosis)}")
     return checkup.tally.exit_code(asked.fail_on)

@@ -10,6 +10,8 @@ import click
 
 from pulsar_doctor.cli._options import (
     accepted,
+    checks,
+    connected,
     connection_options,
     end_as_with_ctrl_c,
     say,
@@ -82,21 +84,15 @@ def command(asked: ConsumeRequest) -> int:
     from secrets import token_hex
 
     from pulsar_doctor.consume import planning
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
 
     end_as_with_ctrl_c()
     planning.check(asked)
-    limits_of(load(), asked.changes)  # a wrong --set is said before anything starts
+    checks(asked.changes)  # a wrong --set is said before anything starts
     where = settings()
     if asked.topic is None and "service_url" not in where.told and not where.sandbox:
         say("no broker is configured: using a real Pulsar on this machine (the sandbox)")
         where = replace(where, sandbox=True)
-    with ExitStack() as stack:
-        if where.sandbox:
-            from pulsar_doctor.sandbox.lifetime import connected
-
-            where = stack.enter_context(connected(where, say))
+    with connected(where) as where:
         fresh = f"pulsar-doctor-{token_hex(4)}"
         if asked.topic is not None:
             plans = planning.plans(asked.topic, asked.subscription or fresh, asked)
@@ -107,16 +103,13 @@ def command(asked: ConsumeRequest) -> int:
 
 
 def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.report.consume.live import LiveLines
     from pulsar_doctor.report.trace.rows import row_json
 
     with needing("consume", "attaching consumers"):
         from pulsar_doctor.consume.session import RunOptions, session
-    causes = load()
-    limits = limits_of(causes, asked.changes)
+    causes, limits = checks(asked.changes)
     visit = _visit(where, plans[0], asked)
     lines = LiveLines(tell)
     on_row = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import say, taking, talk_options
+from pulsar_doctor.cli._options import checks, say, taking, talk_options
 from pulsar_doctor.cli.simulate.options import (
     MESSAGES_MOST,
     RATE_SECONDS,
@@ -168,9 +168,6 @@ def _ns(seconds: float) -> int:
 
 
 def _verdict(simulation: Simulation) -> Any:
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose_wire
 
-    causes = load()
-    return diagnose_wire(simulation.timeline.subscriptions(), causes, limits_of(causes))[0]
+    return diagnose_wire(simulation.timeline.subscriptions(), *checks())[0]

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import connection_options, say, say_more, settings, taking, told
+from pulsar_doctor.cli._options import (
+    checks,
+    connected,
+    connection_options,
+    say,
+    say_more,
+    taking,
+    told,
+)
 from pulsar_doctor.cli.stall_check.options import StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,
@@ -137,12 +144,7 @@ def _check(asked: StallCheckRequest) -> int:
     both = judge if trace is None else replace(judge, wires=trace.wires, wires_by=trace.told_by)
     if asked.files:
         return report(_noted(_of_files(both, asked), trace), asked)
-    with ExitStack() as stack:
-        where = settings()
-        if where.sandbox:
-            from pulsar_doctor.sandbox.lifetime import connected
-
-            where = stack.enter_context(connected(where, say))
+    with connected() as where:
         if asked.watch:
             return _watch(where, judge, asked)
         if trace is not None:
@@ -158,12 +160,11 @@ def _noted(checkup: Checkup, trace: ReadTrace | None) -> Checkup:
 
 def _judge(asked: StallCheckRequest) -> Judge:
     from pulsar_doctor.checkup.judge import Judge
-    from pulsar_doctor.diagnosis.causes import load, named
-    from pulsar_doctor.diagnosis.limits import limits_of
+    from pulsar_doctor.diagnosis.causes import named
 
     left_out = {cause.code for cause in named(asked.skip)}
-    limits = limits_of(load(), asked.changes)
-    causes = [cause for cause in load() if cause.code not in left_out]
+    causes, limits = checks(asked.changes)
+    causes = [cause for cause in causes if cause.code not in left_out]
     return Judge(causes, limits, asked.subscription)
 
 

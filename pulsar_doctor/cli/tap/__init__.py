@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import accepted, connection_options, say, settings, taking, told
+from pulsar_doctor.cli._options import (
+    accepted,
+    checks,
+    connected,
+    connection_options,
+    taking,
+    told,
+)
 from pulsar_doctor.cli._screens import lines_on, screen_of
 from pulsar_doctor.cli.tap.expecting import end_plan, expectations_of, report
 from pulsar_doctor.cli.tap.options import TapRequest
@@ -107,18 +114,12 @@ def command(asked: TapRequest) -> int:
 
     What is null is not known.
     """  # fmt: skip
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.tap.own_trace import own_trace
 
-    limits_of(load(), asked.changes)  # a wrong --set is said before anything starts
+    checks(asked.changes)  # a wrong --set is said before anything starts
     limits = _limits(asked)
     with ExitStack() as stack:
-        where = settings()
-        if where.sandbox:
-            from pulsar_doctor.sandbox.lifetime import connected
-
-            where = stack.enter_context(connected(where, say))
+        where = stack.enter_context(connected())
         own = None if asked.trace_dir else stack.enter_context(own_trace(warn))
         return _tap(where, own, limits, asked)
 
@@ -247,12 +248,9 @@ def _judged(
 
 
 def _diagnoses(timeline: Timeline, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose
 
-    causes = load()
-    limits = limits_of(causes, changes)
+    causes, limits = checks(changes)
     return [diagnose(broker.beside(wire), causes, limits) for wire in timeline.subscriptions()]
 
 

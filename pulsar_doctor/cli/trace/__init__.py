@@ -12,6 +12,7 @@ import click
 from pulsar_doctor.cli._options import (
     Suggesting,
     adding,
+    checks,
     output_option,
     proven_only_option,
     say,
@@ -171,14 +172,12 @@ def compact(folder: Path, *, output: str) -> None:
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     """Incarnation -> verdict, of the consumers that `stall-check` would judge."""
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
     from pulsar_doctor.diagnosis.weighing import diagnose_wire, verdict_of
 
-    causes = load()
+    causes, limits = checks()
     verdicts: dict[int, str] = {}
     wires = timeline.subscriptions()
-    for wire, diagnosis in zip(wires, diagnose_wire(wires, causes, limits_of(causes)), strict=True):
+    for wire, diagnosis in zip(wires, diagnose_wire(wires, causes, limits), strict=True):
         verdicts |= {c.incarnation: verdict_of(diagnosis, c) for c in wire.consumers}
     return verdicts
 
