@@ -19,9 +19,9 @@ from queue import SimpleQueue
 
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused, topic_name
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.internal import InternalStats, internal_stats
+from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.capture.told import ConsumerTold, ToldSample, plain_address
 from pulsar_doctor.errors import DoctorError, InputError

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.broker.stats.internal import internal_stats
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Window

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from pulsar_doctor.broker.stats.cursors import SUBSCRIPTION, CursorOwner, owner_of
-from pulsar_doctor.broker.stats.internal import internal_stats
+from pulsar_doctor.broker.stats.reading import internal_stats
 from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
 

@@ -16,13 +16,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.broker.stats.fields import document_of, epoch_ms, snake
-from pulsar_doctor.broker.stats.internal import (
-    CursorStats,
-    InternalStats,
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.reading import (
     internal_stats,
     partitioned_internal_stats,
+    partitioned_stats,
+    topic_stats,
 )
-from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window

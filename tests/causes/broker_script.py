@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.ledger.timeline import Timeline

@@ -34,9 +34,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pulsar_doctor.broker.stats.followed import completed
-from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed, TopicWindow
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 

@@ -12,9 +12,8 @@ import pytest
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.stats.fields import snake
-from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import TopicWindow
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.judge import Judge

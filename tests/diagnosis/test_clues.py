@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.reading import internal_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window

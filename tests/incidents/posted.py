@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import Observed
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.broker.stats.window import Window

@@ -29,12 +29,13 @@ from pulsar_doctor.broker.samples.parts import (
 )
 from pulsar_doctor.broker.stats.cursors import owner_of
 from pulsar_doctor.broker.stats.followed import completed
-from pulsar_doctor.broker.stats.internal import (
-    InternalStats,
+from pulsar_doctor.broker.stats.internal import InternalStats
+from pulsar_doctor.broker.stats.reading import (
     internal_stats,
     partitioned_internal_stats,
+    partitioned_stats,
+    topic_stats,
 )
-from pulsar_doctor.broker.stats.reading import partitioned_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import (

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulsar_doctor.broker.stats.functions import function_of
-from pulsar_doctor.broker.stats.internal import internal_stats
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import split_partition

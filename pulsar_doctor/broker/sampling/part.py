@@ -10,9 +10,9 @@ from pulsar_doctor.broker.admin import AdminError, NotFound, TopicName, Unreacha
 from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling.plan import Unread
 from pulsar_doctor.broker.stats.backlog import is_empty
-from pulsar_doctor.broker.stats.internal import InternalStats, internal_stats
+from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, SHARING, ClusterLimits, TopicWindow
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.broker.stats.window import Window

@@ -13,21 +13,9 @@ Source: ManagedLedgerInternalStats of pulsar-client-admin-api.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any
-from urllib.parse import unquote_plus
+from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.fields import ROOT, Fields, Position, as_object, epoch_ms
-from pulsar_doctor.broker.stats.typed import value_of
-from pulsar_doctor.errors import InputError
-
-NUMBERS = attrgetter(
-    "pending_read_ops",
-    "messages_consumed_counter",
-    "number_of_entries_since_first_not_acked_message",
-    "cursor_ledger",
-)
+from pulsar_doctor.broker.stats.fields import Position, epoch_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,37 +115,3 @@ def _shortened(internal: InternalStats, *positions: Position) -> bool:
     if current is None or whole is None:
         return False
     return sum(entries or 0 for _, entries in ledgers) + current < whole
-
-
-def internal_stats(document: Any) -> InternalStats:
-    """The internal stats of one topic or partition, from decoded JSON.
-
-    Raises InputError where a field has a wrong type, or where no field of internal stats is there.
-    """
-    return _internal(Fields(as_object(document, ROOT)))
-
-
-def partitioned_internal_stats(document: Any) -> Mapping[str, InternalStats] | None:
-    """The internal stats of each partition, by its full name. Raises InputError likewise."""
-    return Fields(as_object(document, ROOT)).by_name("partitions", _internal)
-
-
-def _internal(fields: Fields) -> InternalStats:
-    stats = value_of(InternalStats, fields)
-    if stats == InternalStats():
-        raise InputError(f"{fields.path or ROOT} holds no field of a topic's internal stats")
-    if stats.cursors is None:
-        return stats
-    # By the names of their subscriptions: the broker writes them as in a form of the web.
-    cursors = {unquote_plus(name): _real(cursor) for name, cursor in stats.cursors.items()}
-    return replace(stats, cursors=cursors)
-
-
-def _real(cursor: CursorStats) -> CursorStats:
-    """The cursor; an empty one where every number is 0, which only a non-persistent topic writes.
-
-    A ledger of a cursor is never 0. Whoever copies a few fields leaves some of these out.
-    """
-    placed = cursor.mark_delete_position or cursor.read_position or cursor.state
-    unreal = not placed and all(number == 0 for number in NUMBERS(cursor))
-    return CursorStats() if unreal else cursor

@@ -1,4 +1,4 @@
-"""Reads the stats of a topic from a broker's JSON, and leaves out zeros that mean nothing.
+"""Reads the stats and internal stats of a topic from JSON, leaving out zeros that mean nothing.
 
 Two documents write zeros that mean nothing, and these are not told here:
 - the totals of a partitioned topic, where the broker sums the counters and leaves all else as it
@@ -10,9 +10,13 @@ Two documents write zeros that mean nothing, and these are not told here:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any
+from urllib.parse import unquote_plus
 
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.topic import (
     ConsumerStats,
     PartitionedStats,
@@ -25,6 +29,13 @@ from pulsar_doctor.errors import InputError
 
 CONSUMER_MOMENTS = ("lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp")
 SUBSCRIPTION_MOMENTS = (*CONSUMER_MOMENTS, "lastMarkDeleteAdvancedTimestamp", "lastExpireTimestamp")
+
+NUMBERS = attrgetter(
+    "pending_read_ops",
+    "messages_consumed_counter",
+    "number_of_entries_since_first_not_acked_message",
+    "cursor_ledger",
+)
 
 # What the totals of a partitioned topic do not fold.
 UNFOLDED: IgnoredFields = {
@@ -78,3 +89,37 @@ def _is_non_persistent(document: Mapping[str, Any]) -> bool:
     subscriptions = document.get("subscriptions")
     those = subscriptions.values() if isinstance(subscriptions, dict) else ()
     return any("msgDropRate" in each for each in (document, *those) if isinstance(each, dict))
+
+
+def internal_stats(document: Any) -> InternalStats:
+    """The internal stats of one topic or partition, from decoded JSON.
+
+    Raises InputError where a field has a wrong type, or where no field of internal stats is there.
+    """
+    return _internal(Fields(as_object(document, ROOT)))
+
+
+def partitioned_internal_stats(document: Any) -> Mapping[str, InternalStats] | None:
+    """The internal stats of each partition, by its full name. Raises InputError likewise."""
+    return Fields(as_object(document, ROOT)).by_name("partitions", _internal)
+
+
+def _internal(fields: Fields) -> InternalStats:
+    stats = value_of(InternalStats, fields)
+    if stats == InternalStats():
+        raise InputError(f"{fields.path or ROOT} holds no field of a topic's internal stats")
+    if stats.cursors is None:
+        return stats
+    # By the names of their subscriptions: the broker writes them as in a form of the web.
+    cursors = {unquote_plus(name): _real(cursor) for name, cursor in stats.cursors.items()}
+    return replace(stats, cursors=cursors)
+
+
+def _real(cursor: CursorStats) -> CursorStats:
+    """The cursor; an empty one where every number is 0, which only a non-persistent topic writes.
+
+    A ledger of a cursor is never 0. Whoever copies a few fields leaves some of these out.
+    """
+    placed = cursor.mark_delete_position or cursor.read_position or cursor.state
+    unreal = not placed and all(number == 0 for number in NUMBERS(cursor))
+    return CursorStats() if unreal else cursor

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.stats.internal import internal_stats
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
-from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.holes.account import Account, account
