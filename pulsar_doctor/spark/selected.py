@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pulsar_doctor.spark.aggregations import Tables
-    from pulsar_doctor.spark.verdicts import AtTheEnd
+    from pulsar_doctor.spark.at_the_end import AtTheEnd
 
 NAMED_MOST = 50
 TABLES = (

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.spark.analysis import LeftOut
+from pulsar_doctor.spark.at_the_end import AtTheEnd
 from pulsar_doctor.spark.segments import Segment
 from pulsar_doctor.spark.selection import EVER, EVERYTHING, Selection, TimeSpan
-from pulsar_doctor.spark.verdicts import NO_CONSUMER, AtTheEnd, TraceEnd, TraceVerdict
+from pulsar_doctor.spark.verdicts import NO_CONSUMER, TraceEnd, TraceVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,17 +11,18 @@ traces whose ledgers cannot be had.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, diagnose_wire
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.spark.at_the_end import AtTheEnd
 from pulsar_doctor.trace.folder import Meta, journals
 
 if TYPE_CHECKING:
@@ -39,24 +40,6 @@ NO_LEDGERS = (
 )
 NO_CONSUMER = "{} has no consumer: nothing to judge; was its client on the tap?"
 NOT_SEALED = "{}: its end is not judged, since what lies behind the last segment is not sealed"
-
-
-class AtTheEnd(NamedTuple):
-    """A consumer without permits, and the worst that is found of it; None where nothing is.
-
-    since_us: since when; closed_us: when it ended, None where it is still there; until_us: when its
-    trace was last watched. identity, numbers: as its rows have them, in the columns of a trace.
-    """
-
-    trace_id: str
-    incarnation: int
-    code: str | None
-    severity: str | None
-    since_us: int | None = None
-    closed_us: int | None = None
-    until_us: int = 0
-    identity: Mapping[str, Any] = {}
-    numbers: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)

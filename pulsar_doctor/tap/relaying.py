@@ -303,7 +303,7 @@ def _config(upstream: Upstream, trace_dir: Path, options: RelayOptions) -> Confi
     return Config(
         listen_host=host,
         listen_port=port,
-        listen_tls=own_tls(options),
+        listen_tls=own_tls(options.listen_tls_cert, options.listen_tls_key),
         upstream=upstream.brokers,
         upstream_tls=upstream_tls(upstream, options.settings or Settings()),
         allow_brokers=tuple(broker_of(text) for text in options.allow_brokers),

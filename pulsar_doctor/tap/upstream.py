@@ -16,7 +16,6 @@ from typing import Any
 from pulsar_doctor.broker.input_files import require_files
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.pinging import why_no_broker
 from pulsar_doctor.tap.relay import tls
 from pulsar_doctor.tap.relay.addresses import PORTS, Address, address_of, service_addresses
@@ -164,9 +163,8 @@ def _certificate_of_plugin(settings: Settings) -> tuple[Path, Path] | None:
     return credentials(settings).certificate
 
 
-def own_tls(options: RelayOptions) -> dict[str, str] | None:
+def own_tls(certificate: Path | None, key: Path | None) -> dict[str, str] | None:
     """The files with which the tap answers clients with TLS. Raises InputError."""
-    certificate, key = options.listen_tls_cert, options.listen_tls_key
     if certificate is None or key is None:
         return None
     require_files(certificate, key)

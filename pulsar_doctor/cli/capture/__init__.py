@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._options import checks, connection_options, say, settings, taking
+from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest
 from pulsar_doctor.cli.capture.reading import source_of
-from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying, watching_of
+from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
-from pulsar_doctor.wording.gate import tell, tell_json, warn
+from pulsar_doctor.wording.gate import stderr, tell, tell_json, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.capture.files import Packet
@@ -86,7 +87,7 @@ def command(asked: CaptureRequest) -> int:
         writer = stack.enter_context(
             TraceWriter(asked.trace_dir, {"files": names}, limits, seals=not asked.is_live)
         )
-        watching = watching_of(asked, writer, stack, ring=limits.bounded)
+        watching = _watching(asked, writer, stack, ring=limits.bounded)
         running = _running(asked, writer, stack)
         try:
             packets = source.packets(idle_of(asked, writer, running, watching))
@@ -104,6 +105,20 @@ def command(asked: CaptureRequest) -> int:
             parts = {name: told[name] for name in ("packets", "connections", "bytes")}
             writer.tell({"files": names, **parts})
     return _report(told, running.following, error, asked)
+
+
+def _watching(
+    asked: CaptureRequest, writer: TraceWriter, stack: ExitStack, *, ring: bool
+) -> Watching | None:
+    """The observer beside what comes as it passes; files seal themselves, faster than it."""
+    if not asked.is_live:
+        return None
+    from pulsar_doctor.capture.watching import Watching
+
+    screen = screen_of(stderr() if asked.output == "json" else None)
+    screen.say(f"capturing; the trace is in {asked.trace_dir}; Ctrl-C ends it")
+    watching = Watching(asked.trace_dir, writer, screen, asked.changes, ring=ring)
+    return stack.enter_context(watching)
 
 
 def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> RunningCapture:

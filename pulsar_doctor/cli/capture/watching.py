@@ -5,13 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli.capture.options import CaptureRequest
-from pulsar_doctor.wording.gate import stderr
 
 if TYPE_CHECKING:
     from pulsar_doctor.capture.running import RunningCapture
@@ -20,20 +18,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.cli.capture.reading import Idle
 
 Handlers = Mapping[int, Callable[[int, FrameType | None], None]]  # by the signal's number
-
-
-def watching_of(
-    asked: CaptureRequest, writer: TraceWriter, stack: ExitStack, *, ring: bool
-) -> Watching | None:
-    """The observer beside what comes as it passes; files seal themselves, faster than it."""
-    if not asked.is_live:
-        return None
-    from pulsar_doctor.capture.watching import Watching
-
-    screen = screen_of(stderr() if asked.output == "json" else None)
-    screen.say(f"capturing; the trace is in {asked.trace_dir}; Ctrl-C ends it")
-    watching = Watching(asked.trace_dir, writer, screen, asked.changes, ring=ring)
-    return stack.enter_context(watching)
 
 
 def idle_of(

@@ -31,7 +31,7 @@ from pulsar_doctor.spark.aggregations.timeline import timeline
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pulsar_doctor.spark.verdicts import AtTheEnd
+    from pulsar_doctor.spark.at_the_end import AtTheEnd
 
 
 @dataclass(frozen=True, slots=True)

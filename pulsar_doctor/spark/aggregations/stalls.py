@@ -27,7 +27,7 @@ from pulsar_doctor.spark.aggregations.told import told
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from pulsar_doctor.spark.verdicts import AtTheEnd
+    from pulsar_doctor.spark.at_the_end import AtTheEnd
 
 SHADOWED = ("acknowledged_least", "untold_acks")  # of a whole life: an episode has its own
 
