@@ -56,7 +56,7 @@ def _everybody(there: Sequence[ConsumerView]) -> _Everybody:
             called.setdefault(each.name, []).append(each)
     return _Everybody(
         count=len(there),
-        held=sum(most(each.held) or 0 for each in there),
+        held=sum(most(each.unacked_messages) or 0 for each in there),
         idle=[each for each in there if each.may_receive and each.holds_nothing],
         liveliest=nsmallest(2, told, key=lambda sign: sign[0].ms),
         called=called,
@@ -65,12 +65,12 @@ def _everybody(there: Sequence[ConsumerView]) -> _Everybody:
 
 def _permits(of: _Of) -> Found:
     each, name = of.consumer, "available_permits"
-    who = f"{each.label} has {each.permits} permits"
+    who = f"{each.label} has {each.available_permits} permits"
     if each.below_zero:
         yield "below_zero", name, who
     elif each.without_permits:
         yield "no_permits", name, who
-    elif (least(each.permits) or 0) > 0:
+    elif (least(each.available_permits) or 0) > 0:
         yield "has_permits", name, who
     if each.without_permits and each.holds_nothing and not each.surely_singly:
         text = f"{each.label} holds nothing and has no permits, as if its client had lost them"
@@ -81,23 +81,23 @@ def _permits(of: _Of) -> Found:
 
 def _held(of: _Of) -> Found:
     each, name = of.consumer, "unacked_messages"
-    if each.held is None:
+    if each.unacked_messages is None:
         return
-    who = f"{each.label} holds {each.held} messages"
+    who = f"{each.label} holds {each.unacked_messages} messages"
     if each.holds_nothing:
         yield "holds_nothing", name, f"{each.label} holds nothing"
-    elif (least(each.held) or 0) > IN_HAND.default:
+    elif (least(each.unacked_messages) or 0) > IN_HAND.default:
         yield "holds_many", name, who
-    elif most(each.held) == 1:
+    elif most(each.unacked_messages) == 1:
         yield "holds_one", name, who
-    elif least(each.held):
+    elif least(each.unacked_messages):
         yield "holds_some", name, who
 
 
 def _share(of: _Of) -> Found:
     each, idle, others = of.consumer, of.everybody.idle, of.everybody.count > 1
-    held = least(each.held) or 0
-    total = held + of.everybody.held - (most(each.held) or 0)
+    held = least(each.unacked_messages) or 0
+    total = held + of.everybody.held - (most(each.unacked_messages) or 0)
     if held > 1 and 2 * held >= total and idle and of.view.type == "Shared":
         more = f" and {len(idle) - 1} more have" if len(idle) > 1 else " has"
         yield (
@@ -114,38 +114,45 @@ def _share(of: _Of) -> Found:
 
 def _acks(of: _Of) -> Found:
     each, name = of.consumer, "last_acked_timestamp"
-    sent = told(each.sent) or least(each.held) or 0
+    sent = told(each.msg_out_counter) or least(each.unacked_messages) or 0
     if each.never_acked and sent > IN_HAND.default:
         text = f"{each.label} has acknowledged none of {sent} messages"
         yield "never_acked_many", name, text
     elif each.never_acked and sent > 1:
         yield "never_acked", name, f"{each.label} has acknowledged none of {sent} messages"
     elif each.never_acked is False:
-        ago = "" if each.since_ack is None else f", last {each.since_ack} ago"
+        ago = "" if each.since_last_ack is None else f", last {each.since_last_ack} ago"
         yield "has_acked", name, f"{each.label} has acknowledged before{ago}"
-    if told(each.granted) is not None and each.granted == each.queue_size and sent > 1:
+    if (
+        told(each.permits_granted) is not None
+        and each.permits_granted == each.receiver_queue_size
+        and sent > 1
+    ):
         text = f"{each.label} has sent one FLOW in its life, and no refill"
         yield "one_flow", "flows", text
 
 
 def _limit(of: _Of) -> Found:
     each, name = of.consumer, "blocked_consumer_on_unacked_msgs"
-    held = least(each.held) or 0
-    if each.blocked:
-        release = each.acks.until(acks_to_release(held, each.unacked_limit))
+    held = least(each.unacked_messages) or 0
+    if each.blocked_consumer_on_unacked_msgs:
+        release = each.acks.until(acks_to_release(held, each.max_unacked_messages_per_consumer))
         soon = each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS
         if not (soon and each.delivered):  # or it has been set free within the window
             yield "flag_blocked", name, f"the broker says that {each.label} is at its limit"
         if soon:
             text = f"{each.label} acknowledges, and is set free {release.outlook}"
             yield "release_soon", "acked", text
-    elif each.unacked_limit and held >= each.unacked_limit / 2:
-        text = f"{each.label} holds {held} of at most {each.unacked_limit}"
+    elif (
+        each.max_unacked_messages_per_consumer
+        and held >= each.max_unacked_messages_per_consumer / 2
+    ):
+        text = f"{each.label} holds {held} of at most {each.max_unacked_messages_per_consumer}"
         yield "near_limit", "unacked_messages", text
 
 
 def _silence(of: _Of) -> Found:
-    each, quiet = of.consumer, of.consumer.quiet
+    each, quiet = of.consumer, of.consumer.quiet_for
     if quiet is None:
         return
     said = f"{each.label} has shown no sign of life for {quiet}"
@@ -175,8 +182,8 @@ def _beside(of: _Of) -> Found:
 
 def _sign(each: ConsumerView) -> Age | None:
     """Since it last did something by itself: an ack or a FLOW."""
-    signs = [age for age in (each.since_ack, each.since_flow) if age is not None]
-    return min(signs, key=lambda age: age.ms, default=each.connected)
+    signs = [age for age in (each.since_last_ack, each.since_last_flow) if age is not None]
+    return min(signs, key=lambda age: age.ms, default=each.connected_for)
 
 
 def _motion(of: _Of) -> Found:
@@ -219,12 +226,13 @@ def _queue(of: _Of) -> Found:
     batch = each.largest_batch
     if batch is not None and batch > 1 and each.below_zero:
         yield "batches", "largest_batch", f"batches of {batch} messages are sent whole"
-    age = each.connected
+    age = each.connected_for
     if age is not None and age.exact and age.seconds < 2 * PAUSE_SECONDS:
         yield "young", "connected_since", f"{each.label} connected {age} ago"
-    if each.owed is not None and each.refill_threshold and (least(each.owed) or 0) > 0:
-        text = f"{each.label} owes {each.owed} permits, and asks from {each.refill_threshold} on"
-        over = (least(each.owed) or 0) > each.refill_threshold
+    owed, threshold = each.permits_owed, each.refill_threshold
+    if owed is not None and threshold and (least(owed) or 0) > 0:
+        text = f"{each.label} owes {owed} permits, and asks from {threshold} on"
+        over = (least(owed) or 0) > threshold
         yield ("owes_flow" if over else "owes_little"), "owed", text
 
 
@@ -255,7 +263,10 @@ def _namesake(of: _Of) -> Found:
     newer = [
         c
         for c in same
-        if c is not each and c.connected and each.connected and c.connected.ms < each.connected.ms
+        if c is not each
+        and c.connected_for
+        and each.connected_for
+        and c.connected_for.ms < each.connected_for.ms
     ]
     if newer:
         text = f"a newer consumer is called {each.label}, too"

@@ -5,7 +5,7 @@ A cause decides; what is told beside that is the same for every cause, so it is 
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from operator import attrgetter
 
 from pulsar_doctor.diagnosis.actions.sentence import remedy
@@ -20,7 +20,31 @@ from pulsar_doctor.wording.durations import moment_of
 LASTING = frozenset(
     {"quiet_for", "silent_for", "holds_since", "mark_delete_stood", "nobody_for", "stood_for"}
 )
-TOLD = attrgetter(*(field.name for field in fields(ToldConsumer)))
+TOLD = attrgetter(  # in the order of its fields
+    "label",
+    "name",
+    "address",
+    "client_version",
+    "connected_since",
+    "connected_for",
+    "active",
+    "receiver_queue_size",
+    "available_permits",
+    "unacked_messages",
+    "max_unacked_messages_per_consumer",
+    "blocked_consumer_on_unacked_msgs",
+    "msg_out_counter",
+    "permits_granted",
+    "flows",
+    "next_flow_after",
+    "never_acked",
+    "since_last_ack",
+    "since_last_flow",
+    "since_last_delivery",
+    "quiet_for",
+    "idle_for",
+    "msg_rate_out",
+)
 
 
 def with_context(view: SubscriptionView, finding: Finding) -> Finding:

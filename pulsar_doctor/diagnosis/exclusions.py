@@ -14,6 +14,6 @@ def holds_nothing(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 def has_permits(view: SubscriptionView, each: ConsumerView) -> str | None:
     """The broker may send to a consumer that has permits."""
-    if (least(each.permits) or 0) > 0:
-        return f"{each.label} has {each.permits} permits"
+    if (least(each.available_permits) or 0) > 0:
+        return f"{each.label} has {each.available_permits} permits"
     return None

@@ -58,8 +58,8 @@ def _kept(view: SubscriptionView, each: ConsumerView) -> int:
     Statistics do not report them for a single active consumer. All that one was sent is
     unacknowledged as long as it has never acknowledged any.
     """
-    sent = least(each.sent) if view.type in SINGLE_ACTIVE else None
-    return max(least(each.held) or 0, sent or 0)
+    sent = least(each.msg_out_counter) if view.type in SINGLE_ACTIVE else None
+    return max(least(each.unacked_messages) or 0, sent or 0)
 
 
 def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
@@ -90,9 +90,12 @@ def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[U
     """
     if STATS in view.sources or view.type in SINGLE_ACTIVE:
         return
-    within, held = limits[FIRST_ACK_WITHIN.name], sum(least(e.held) or 0 for e in view.served)
+    within, held = (
+        limits[FIRST_ACK_WITHIN.name],
+        sum(least(e.unacked_messages) or 0 for e in view.served),
+    )
     ready = [each.label for each in view.served if each.may_receive]
-    still = all(each.quiet_for(within) and not each.resting for each in view.served)
+    still = all(each.quiet_at_least(within) and not each.resting for each in view.served)
     works = any(each.works for each in view.served)
     if ready and still and not works and held > IN_HAND.default:
         yield Unknown(

@@ -106,12 +106,12 @@ def _idle(case: _Case) -> Iterator[str]:
     if view.quiet_is_fine or not _waits(case):
         return
     others = [
-        (each.label, each.idle)
+        (each.label, each.idle_for)
         for each in view.consumers or ()
         if each is not case.named
-        and each.idle is not None
+        and each.idle_for is not None
         and each.active is not False
-        and each.idle.ms >= IDLE_LEAST_MS
+        and each.idle_for.ms >= IDLE_LEAST_MS
     ]
     if not others or any(label in case.names for label, _ in others):
         return
@@ -124,7 +124,7 @@ def _waits(case: _Case) -> bool:
     """Whether there is certainly something that others could work on."""
     if case.view.backlog is not None:
         return case.view.backlog.empty is False
-    return case.named is not None and bool(least(case.named.held))
+    return case.named is not None and bool(least(case.named.unacked_messages))
 
 
 def _drain(case: _Case) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _limit(case: _Case) -> Iterator[str]:
     """How much of a limit of unacknowledged messages is used, where that is much or grows."""
     if case.view.type not in SHARING:
         return
-    if case.named is not None and not case.named.blocked:
+    if case.named is not None and not case.named.blocked_consumer_on_unacked_msgs:
         own = tuple(_limit_of_consumer(case, case.named))
         yield from own
         if own and len(case.view.consumers or ()) == 1:
@@ -148,7 +148,7 @@ def _limit(case: _Case) -> Iterator[str]:
 
 def _limit_of_consumer(case: _Case, named: ConsumerView) -> Iterator[str]:
     """Where its limit is not told, that of broker.conf, of one that never acknowledges."""
-    limit, held = named.unacked_limit, named.held
+    limit, held = named.max_unacked_messages_per_consumer, named.unacked_messages
     whose = f"its limit of {limit} unacknowledged messages"
     if limit is None and named.never_acked:
         limit = UNACKED_DEFAULTS["consumer"]
@@ -182,7 +182,7 @@ def _growth(view: SubscriptionView, named: ConsumerView) -> float | None:
 
     In the window; of one that never acknowledged any, all that it is sent.
     """
-    if told(named.held) is None:
+    if told(named.unacked_messages) is None:
         return None
     done = 0 if named.acked is False or named.never_acked else named.done
     if view.watched_seconds and named.delivered is not None and done is not None:

@@ -10,14 +10,14 @@ from pulsar_doctor.evidence.values import told
 
 CONSUMERS = "consumers"
 OF_CONSUMER: Mapping[str, Callable[[ConsumerView], object]] = {  # None: not told
-    "blocked_consumer_on_unacked_msgs": lambda each: each.blocked,
+    "blocked_consumer_on_unacked_msgs": lambda each: each.blocked_consumer_on_unacked_msgs,
     "draining_hashes": lambda each: each.draining,
     "largest_batch": lambda each: each.largest_batch,
-    "last_acked_timestamp": lambda each: each.since_ack or each.never_acked,
-    "owed": lambda each: each.owed,
+    "last_acked_timestamp": lambda each: each.since_last_ack or each.never_acked,
+    "owed": lambda each: each.permits_owed,
     "pace": lambda each: each.pace,
-    "quiet_for": lambda each: each.quiet,
-    "receiver_queue_size": lambda each: told(each.queue_size),
+    "quiet_for": lambda each: each.quiet_for,
+    "receiver_queue_size": lambda each: told(each.receiver_queue_size),
 }
 OF_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionView], object]] = {
     "acknowledged_ranges": lambda view: view.ranges,

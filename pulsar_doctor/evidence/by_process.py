@@ -130,11 +130,11 @@ def _view(threads: _Threads, one: _One, number: int) -> ConsumerView:
         number=number,
         name=now.name,
         address=None if now.local_address is None else "/{}:{}".format(*now.local_address),
-        queue_size=exactly(size),
+        receiver_queue_size=exactly(size),
         refill_threshold=inside.refills_at,
         one_by_one=size in (0, 1),
         queued=Count(0, None) if inside.waiting is None else at_least(inside.waiting),
-        until_flow=exactly(until),
+        next_flow_after=exactly(until),
         inside=inside,
     )
 
@@ -295,20 +295,23 @@ def _joined(consumer: ConsumerView, inside: Sequence[ConsumerView], *, alone: bo
     told, own = found[0], found[0].inside
     return replace(
         consumer,
-        queue_size=told.queue_size or consumer.queue_size,
+        receiver_queue_size=told.receiver_queue_size or consumer.receiver_queue_size,
         refill_threshold=told.refill_threshold or consumer.refill_threshold,
-        one_by_one=consumer.one_by_one if told.queue_size is None else told.one_by_one,
-        all_in_hand=consumer.all_in_hand if told.queue_size is None else told.one_by_one,
+        one_by_one=consumer.one_by_one if told.receiver_queue_size is None else told.one_by_one,
+        all_in_hand=consumer.all_in_hand if told.receiver_queue_size is None else told.one_by_one,
         queued=consumer.queued if own.waiting is None else told.queued,
-        until_flow=told.until_flow or consumer.until_flow,
-        until_sending=_until_sending(consumer, own) or consumer.until_sending,
+        next_flow_after=told.next_flow_after or consumer.next_flow_after,
+        sending_after=_until_sending(consumer, own) or consumer.sending_after,
         inside=own,
     )
 
 
 def _until_sending(consumer: ConsumerView, own: Inside) -> Count | None:
     """How many it has to take before the broker may send: below zero one FLOW is not enough."""
-    permits, first = consumer.permits.exact if consumer.permits else None, own.until_flow
+    permits, first = (
+        consumer.available_permits.exact if consumer.available_permits else None,
+        own.until_flow,
+    )
     if permits is None or permits > 0 or first is None or not own.refills_at:
         return None
     more = max(0, -permits // own.refills_at) * own.refills_at

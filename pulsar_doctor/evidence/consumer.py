@@ -102,24 +102,24 @@ class ConsumerView:
     function: FunctionInstance | None = None
     active: bool | None = None
 
-    connected: Age | None = None
+    connected_for: Age | None = None
     connected_since: str | None = None
 
-    permits: Count | None = None
-    held: Count | None = None
-    held_entries: Count | None = None
+    available_permits: Count | None = None
+    unacked_messages: Count | None = None
+    unacked_entries: Count | None = None
     queued: Count = field(default=Count(0, None))
-    sent: Count | None = None
-    granted: Count | None = None
-    refilled: Count | None = None
-    owed: Count | None = None
-    blocked: bool | None = None
-    parked: Count | None = None
-    unacked_limit: int | None = None
+    msg_out_counter: Count | None = None
+    permits_granted: Count | None = None
+    permits_refilled: Count | None = None
+    permits_owed: Count | None = None
+    blocked_consumer_on_unacked_msgs: bool | None = None
+    parked_permits: Count | None = None
+    max_unacked_messages_per_consumer: int | None = None
     blocked_throughout: bool = False
     acks: Acks = NOTHING_TOLD
 
-    queue_size: Count | None = None
+    receiver_queue_size: Count | None = None
     refill_threshold: int | None = None
     one_by_one: bool = False
     all_in_hand: bool = False
@@ -128,8 +128,8 @@ class ConsumerView:
     closed_on_batch: bool = False
     flows: int | None = None
 
-    until_flow: Count | None = None
-    until_sending: Count | None = None
+    next_flow_after: Count | None = None
+    sending_after: Count | None = None
     pace: Pace | None = None
     pace_most: float | None = None
     works: bool | None = None
@@ -141,10 +141,10 @@ class ConsumerView:
     never_acked: bool | None = None
     holds_since: Age | None = None
     drain_seconds: float | None = None
-    quiet: Age | None = None
-    since_delivery: Age | None = None
-    since_flow: Age | None = None
-    since_ack: Age | None = None
+    quiet_for: Age | None = None
+    since_last_delivery: Age | None = None
+    since_last_flow: Age | None = None
+    since_last_ack: Age | None = None
     since_work: Age | None = None
     last_sign: Age | None = None
     connection_sign: Age | None = None
@@ -152,7 +152,7 @@ class ConsumerView:
     asked: bool = False
     keys_wait: bool = False
     passed_over: PassedOver | None = None
-    idle: Age | None = None
+    idle_for: Age | None = None
     watched: bool = True
     moved: bool | None = None
     delivered: int | None = None
@@ -162,7 +162,7 @@ class ConsumerView:
 
     may_receive_throughout: bool | None = None
     since_request: Age | None = None
-    sent_bytes: Count | None = None
+    bytes_out_counter: Count | None = None
     msg_rate_out: float | None = None
     draining: Draining | None = None
     in_hand: InHand | None = None
@@ -172,7 +172,7 @@ class ConsumerView:
     @property
     def whereabouts(self) -> Whereabouts | None:
         """Where it is; None where nothing of that is told."""
-        known = self.address, self.client_version, self.connected_since, self.connected
+        known = self.address, self.client_version, self.connected_since, self.connected_for
         return Whereabouts(*known) if any(part is not None for part in known) else None
 
     @property
@@ -183,39 +183,54 @@ class ConsumerView:
     @property
     def without_permits(self) -> bool:
         """Whether the broker may certainly not send to it."""
-        return self.permits is not None and self.permits.most is not None and self.permits.most <= 0
+        return (
+            self.available_permits is not None
+            and self.available_permits.most is not None
+            and self.available_permits.most <= 0
+        )
 
     @property
     def below_zero(self) -> bool:
         """Whether permits are certainly below zero, which is ordinary after batches."""
-        return self.permits is not None and self.permits.most is not None and self.permits.most < 0
+        return (
+            self.available_permits is not None
+            and self.available_permits.most is not None
+            and self.available_permits.most < 0
+        )
 
     @property
     def may_receive(self) -> bool:
         """Whether it certainly has permits, and no limit of unacknowledged messages holds it."""
-        least = self.permits.least if self.permits else None
-        return least is not None and least > 0 and not self.blocked
+        least = self.available_permits.least if self.available_permits else None
+        return least is not None and least > 0 and not self.blocked_consumer_on_unacked_msgs
 
     @property
     def tells_something(self) -> bool:
         """Whether anything is told of it; nothing is of one that stands for who is left out."""
-        told_of = (self.name, self.address, self.permits, self.held, self.sent, self.msg_rate_out)
+        told_of = (
+            self.name,
+            self.address,
+            self.available_permits,
+            self.unacked_messages,
+            self.msg_out_counter,
+            self.msg_rate_out,
+        )
         return any(each is not None for each in told_of)
 
     @property
     def holds_nothing(self) -> bool:
         """Whether all that was sent to it is acknowledged."""
-        return self.held is not None and self.held.most == 0
+        return self.unacked_messages is not None and self.unacked_messages.most == 0
 
     @property
     def zero_queue(self) -> bool:
         """Whether its RQS is known to be 0: it asks when the application does."""
-        return self.queue_size is not None and self.queue_size.most == 0
+        return self.receiver_queue_size is not None and self.receiver_queue_size.most == 0
 
     @property
     def surely_singly(self) -> bool:
         """Whether its RQS is known to be 0 or 1."""
-        size = most(self.queue_size)
+        size = most(self.receiver_queue_size)
         return size is not None and size <= 1
 
     @property
@@ -226,14 +241,14 @@ class ConsumerView:
     @property
     def never_asked(self) -> bool:
         """Whether no FLOW ever came."""
-        return self.granted is not None and self.granted.most == 0
+        return self.permits_granted is not None and self.permits_granted.most == 0
 
     @property
     def asked_again(self) -> bool:
         """Whether it has sent a FLOW beyond its first, which comes as it connects."""
         if self.flows is not None:
             return self.flows > 1
-        there, flow = self.connected, self.since_flow
+        there, flow = self.connected_for, self.since_last_flow
         return bool(self.flow_told and there and flow and there.ms - flow.ms > FIRST_FLOW_MOST_MS)
 
     @property
@@ -242,19 +257,24 @@ class ConsumerView:
 
         All its life it has looked as it does now, so that no clock is needed to see it.
         """
-        held, granted = max(least(self.held) or 0, least(self.sent) or 0), least(self.granted)
-        full = self.without_permits and not (self.moved or self.blocked or self.resting)
+        held, granted = (
+            max(least(self.unacked_messages) or 0, least(self.msg_out_counter) or 0),
+            least(self.permits_granted),
+        )
+        full = self.without_permits and not (
+            self.moved or self.blocked_consumer_on_unacked_msgs or self.resting
+        )
         never = self.never_acked is True and not self.asked_again
         return full and never and min(held, granted or 0) > 2
 
-    def quiet_for(self, seconds: float) -> bool:
+    def quiet_at_least(self, seconds: float) -> bool:
         """Whether it has certainly been quiet for so long."""
-        return self.quiet is not None and self.quiet.ms >= seconds * 1000
+        return self.quiet_for is not None and self.quiet_for.ms >= seconds * 1000
 
     @property
     def seconds_until_flow(self) -> float | None:
         """Until the next FLOW, at most, at its pace; None where nothing tells."""
-        return self._seconds(self.until_flow)
+        return self._seconds(self.next_flow_after)
 
     @property
     def seconds_until_sending(self) -> float | None:
@@ -268,7 +288,7 @@ class ConsumerView:
         Without permits its queue has not been empty since the last delivery, and what it took since
         then is no more than was ever granted.
         """
-        granted, since = told(self.granted), self.since_delivery
+        granted, since = told(self.permits_granted), self.since_last_delivery
         if not self.without_permits or not granted or granted < 1 or since is None:
             return None
         return since.seconds / granted
@@ -276,7 +296,7 @@ class ConsumerView:
     @property
     def seconds_until_sending_least(self) -> float:
         """The same, at least: 0 where nothing tells. The message in hand may be done any moment."""
-        return max(0, (least(self.until_sending) or 0) - 1) * (self.pace_least or 0)
+        return max(0, (least(self.sending_after) or 0) - 1) * (self.pace_least or 0)
 
     @property
     def seconds_until_sending_most(self) -> float | None:
@@ -303,13 +323,13 @@ class ConsumerView:
         Without permits nothing can have been sent since the last delivery. Below zero FLOWs that
         are not enough come meanwhile, which is ordinary after batches.
         """
-        full = self.since_delivery
+        full = self.since_last_delivery
         return full.seconds if full and self.without_permits and not self.below_zero else 0.0
 
     @property
     def holds_about(self) -> bool:
         """Whether it is told, by and large, how many messages it holds."""
-        fewest, at_most = least(self.held), most(self.held)
+        fewest, at_most = least(self.unacked_messages), most(self.unacked_messages)
         return at_most is not None and at_most <= ABOUT * (fewest or 0)
 
     @property
@@ -318,19 +338,19 @@ class ConsumerView:
 
         Where no clock tells what is over: fewer than it holds were taken since the last FLOW.
         """
-        left, pace, full = self.seconds_until_sending_most, self.pace_most, self.since_delivery
+        left, pace, full = self.seconds_until_sending_most, self.pace_most, self.since_last_delivery
         if left is None or pace is None:
             return None
         if full is None or full.exact or self.below_zero:
             return self._whole(left, pace)
-        return max(left, (most(self.held) or 0) * pace)
+        return max(left, (most(self.unacked_messages) or 0) * pace)
 
     def _whole(self, left: float, pace: float) -> float:
         """With what is over, but no more than a whole threshold takes at that pace.
 
         Without a clock what is left is not told apart from it: it is as long as either, at least.
         """
-        full, size = self.since_delivery, told(self.queue_size)
+        full, size = self.since_last_delivery, told(self.receiver_queue_size)
         if full is None or self.below_zero or not self.without_permits:
             return left
         threshold = self.refill_threshold if size is None else max(1, size // 2)
@@ -340,7 +360,7 @@ class ConsumerView:
     @property
     def _until_sending(self) -> Count | None:
         """Above zero it is sent more with its next FLOW."""
-        return self.until_flow if most(self.until_sending) is None else self.until_sending
+        return self.next_flow_after if most(self.sending_after) is None else self.sending_after
 
     def _seconds(self, until: Count | None) -> float | None:
         if self.pace is None or until is None or until.most is None:
@@ -353,24 +373,24 @@ class ConsumerView:
 
     def sized(self, size: int) -> ConsumerView:
         """The same with an RQS that somebody knows."""
-        held, permits = self.held, self.permits
-        until = self.until_flow
+        held, permits = self.unacked_messages, self.available_permits
+        until = self.next_flow_after
         if held is not None and held.most is not None and permits is not None:
             taken = max(0, size - (permits.most or 0) - held.most)
             until = at_most(max(1, size // 2 - taken))
         return replace(
             self,
-            queue_size=exactly(size),
+            receiver_queue_size=exactly(size),
             one_by_one=size == 0,
             all_in_hand=size == 0,
-            until_flow=until,
-            until_sending=None,
+            next_flow_after=until,
+            sending_after=None,
         )
 
     @property
     def outlook(self) -> str:
         """When its next FLOW comes, as a person says it, and when the broker sends after more."""
-        until, sending = self.until_flow, self.until_sending
+        until, sending = self.next_flow_after, self.sending_after
         if until is None or until.most is None:
             return "no FLOW yet" if self.flows == 0 else "nothing tells when it asks again"
         text = f"{next_flow(until)}{self._when}"
@@ -388,25 +408,25 @@ class ConsumerView:
 
     def measures(self) -> tuple[Measure, ...]:
         """The numbers of a consumer that waits for its next FLOW."""
-        pace, quiet = self.pace, self.quiet
+        pace, quiet = self.pace, self.quiet_for
         zero_or_one = Measure("receiver_queue_size", "0 or 1", "messages")
         return (
-            measured("available_permits", self.permits, "permits"),
-            measured("unacked_messages", self.held, "messages"),
-            Measure("held_entries_most", most(self.held_entries), "entries"),
+            measured("available_permits", self.available_permits, "permits"),
+            measured("unacked_messages", self.unacked_messages, "messages"),
+            Measure("held_entries_most", most(self.unacked_entries), "entries"),
             Measure("queued_min", self.queued.least, "messages"),
             zero_or_one
-            if self.queue_size == Count(0, 1)
-            else measured("receiver_queue_size", self.queue_size, "messages"),
+            if self.receiver_queue_size == Count(0, 1)
+            else measured("receiver_queue_size", self.receiver_queue_size, "messages"),
             Measure("flows", self.flows, "commands"),
-            measured("msg_out_counter", self.sent, "messages"),
-            measured("next_flow_after", self.until_flow, "messages"),
+            measured("msg_out_counter", self.msg_out_counter, "messages"),
+            measured("next_flow_after", self.next_flow_after, "messages"),
             Measure("next_flow_in", rounded(self.seconds_until_flow), "seconds"),
-            measured("permits_after", self.until_sending, "messages"),
+            measured("permits_after", self.sending_after, "messages"),
             Measure("pace", pace.seconds if pace else None, "seconds/message"),
             Measure("pace_source", pace.source if pace else "cannot tell", ""),
             Measure("quiet_for", quiet.ms / 1000 if quiet else None, "seconds"),
-            Measure("since_last_flow", rounded(seconds(self.since_flow)), "seconds"),
+            Measure("since_last_flow", rounded(seconds(self.since_last_flow)), "seconds"),
         )
 
 
@@ -444,7 +464,7 @@ def since_last_request(consumers: Iterable[ConsumerView]) -> Age | None:
 
 def since_last_delivery(consumers: Iterable[ConsumerView]) -> Age | None:
     """Since anything was sent to one of them, or tried to; None where nothing tells."""
-    return _latest(consumer.since_delivery for consumer in consumers)
+    return _latest(consumer.since_last_delivery for consumer in consumers)
 
 
 def _latest(ages: Iterable[Age | None]) -> Age | None:

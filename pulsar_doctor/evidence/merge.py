@@ -30,18 +30,26 @@ SETTLED_MS = 2000  # on the way between both, and the steps of the broker's cloc
 SAME_CONNECTION_MS = 5000
 # Known by whoever saw each FLOW; one side's are taken together.
 ASKING = (
-    "queue_size", "refill_threshold", "one_by_one", "all_in_hand", "largest_batch",
-    "batch_for_one", "closed_on_batch", "flows", "refilled", "owed", "queued", "until_flow",
-    "until_sending", "pace", "pace_most", "works", "asked_lately", "resting",
+    "receiver_queue_size", "refill_threshold", "one_by_one", "all_in_hand", "largest_batch",
+    "batch_for_one", "closed_on_batch", "flows", "permits_refilled", "permits_owed", "queued",
+    "next_flow_after", "sending_after", "pace", "pace_most", "works", "asked_lately", "resting",
     "drain_seconds", "passed_over", "in_hand",
 )  # fmt: skip
 # Of these, what time does not change.
-LASTING = ("queue_size", "refill_threshold", "one_by_one", "largest_batch")
+LASTING = ("receiver_queue_size", "refill_threshold", "one_by_one", "largest_batch")
 # Of these, what either may bound where neither saw each FLOW; the first at any time.
-BOUNDED = ("queue_size", "owed", "queued", "until_flow", "until_sending")
-COUNTED = ("permits", "held", "held_entries", "sent", "granted", "parked")
+BOUNDED = ("receiver_queue_size", "permits_owed", "queued", "next_flow_after", "sending_after")
+COUNTED = (
+    "available_permits",
+    "unacked_messages",
+    "unacked_entries",
+    "msg_out_counter",
+    "permits_granted",
+    "parked_permits",
+)
 AGES = (
-    "quiet", "since_ack", "since_flow", "since_work", "since_delivery", "since_request",
+    "quiet_for", "since_last_ack", "since_last_flow", "since_work", "since_last_delivery",
+    "since_request",
     "last_sign", "connection_sign", "holds_since",
 )  # fmt: skip
 
@@ -96,7 +104,9 @@ def _told(newer: SubscriptionView, older: SubscriptionView, name: str) -> Any:
 def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) -> Count | None:
     """Where one consumer is sent all: the backlog less what is held, if both are told."""
     left, entries = joined.left, joined.backlog.entries if joined.backlog else None
-    held = [each.held_entries.exact if each.held_entries else None for each in consumers or ()]
+    held = [
+        each.unacked_entries.exact if each.unacked_entries else None for each in consumers or ()
+    ]
     known = [each for each in held if each is not None]
     if left is None or entries is None or joined.type not in SINGLE_ACTIVE:
         return left
@@ -165,11 +175,11 @@ def _alone(consumers: Sequence[ConsumerView]) -> list[ConsumerView]:
 def _one_connection(
     one: ConsumerView, same: ConsumerView, apart: int | None, one_is_newer: bool
 ) -> bool:
-    if one.connected is None or same.connected is None or apart is None:
+    if one.connected_for is None or same.connected_for is None or apart is None:
         return True
-    if not (one.connected.exact and same.connected.exact):
+    if not (one.connected_for.exact and same.connected_for.exact):
         return True
-    difference = one.connected.ms - same.connected.ms - (apart if one_is_newer else -apart)
+    difference = one.connected_for.ms - same.connected_for.ms - (apart if one_is_newer else -apart)
     return abs(difference) <= SAME_CONNECTION_MS
 
 
@@ -194,21 +204,23 @@ def _consumer(
         values[name] = getattr(newer, name)
         if still:
             values[name], contradicts = _narrowed(getattr(newer, name), getattr(older, name))
-            contradicts &= not values["blocked"]  # by the limit: FLOWs are set aside
-            if contradicts and name == "permits" and _stood_still(older, SETTLED_MS):
+            contradicts &= not values[
+                "blocked_consumer_on_unacked_msgs"
+            ]  # by the limit: FLOWs are set aside
+            if contradicts and name == "available_permits" and _stood_still(older, SETTLED_MS):
                 told = (str(getattr(newer, name)), str(getattr(older, name)))
                 differ.append(Disagreement(newer.label, *told))
     for name in AGES:
         values[name] = _younger(getattr(newer, name), getattr(older, name), apart)
-    if values["blocked"]:
-        values["acks"] = newer.acks if newer.blocked else older.acks
+    if values["blocked_consumer_on_unacked_msgs"]:
+        values["acks"] = newer.acks if newer.blocked_consumer_on_unacked_msgs else older.acks
     values["watched"] = newer.watched or older.watched
     return ConsumerView(**values), differ
 
 
 def _stood_still(newer: ConsumerView, apart: int) -> bool:
     """Whether nothing of it has moved since the older view."""
-    return newer.quiet is not None and newer.quiet.ms >= apart + SETTLED_MS
+    return newer.quiet_for is not None and newer.quiet_for.ms >= apart + SETTLED_MS
 
 
 def _of_two(newer: ConsumerView, older: ConsumerView, name: str, not_told: Any) -> Any:

@@ -135,10 +135,10 @@ def with_process(view: SubscriptionView, told: dict[str, dict[str, Any]]) -> Sub
             label=name,
             name=name,
             address=fields.get("address"),
-            queue_size=exactly(inside.queue_size),
+            receiver_queue_size=exactly(inside.queue_size),
             refill_threshold=inside.refills_at,
             one_by_one=inside.queue_size in (0, 1),
-            until_flow=exactly(inside.until_flow),
+            next_flow_after=exactly(inside.until_flow),
             inside=inside,
         )
         for name, fields in told.items()

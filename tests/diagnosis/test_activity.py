@@ -25,21 +25,21 @@ ONE = ConsumerView(
     label="worker-1",
     address="/10.0.3.7:51494",
     client_version="Pulsar-Java-v4.0.8",
-    permits=exactly(0),
-    held=exactly(10),
-    sent=exactly(10),
-    quiet=Age(420_000, exact=True),
+    available_permits=exactly(0),
+    unacked_messages=exactly(10),
+    msg_out_counter=exactly(10),
+    quiet_for=Age(420_000, exact=True),
     never_acked=True,
     works=False,
 )
 TAKER = replace(
     ONE,
-    permits=exactly(567),
-    held=exactly(18_567),
-    sent=exactly(18_567),
-    quiet=Age(100, exact=True),
-    connected=Age(120_000, exact=True),
-    since_flow=Age(1_000, exact=True),
+    available_permits=exactly(567),
+    unacked_messages=exactly(18_567),
+    msg_out_counter=exactly(18_567),
+    quiet_for=Age(100, exact=True),
+    connected_for=Age(120_000, exact=True),
+    since_last_flow=Age(1_000, exact=True),
 )
 
 
@@ -48,14 +48,17 @@ TAKER = replace(
     [
         (replace(ONE, works=True), "slow"),
         (replace(ONE, acked=True), "slow"),
-        (replace(ONE, quiet=Age(12_000, exact=True), pace=Pace(30.0, "measured")), "slow"),
+        (replace(ONE, quiet_for=Age(12_000, exact=True), pace=Pace(30.0, "measured")), "slow"),
         (ONE, "hangs"),
-        (replace(ONE, quiet=Age(20_000, exact=True)), "unclear"),
+        (replace(ONE, quiet_for=Age(20_000, exact=True)), "unclear"),
         (TAKER, "keeps"),
         (replace(TAKER, works=True), "keeps"),
-        (replace(TAKER, since_flow=None, asked=True), "keeps"),
-        (replace(TAKER, permits=exactly(-3), blocked=True), "keeps"),
-        (replace(TAKER, since_flow=None, refilled=exactly(500)), "keeps"),
+        (replace(TAKER, since_last_flow=None, asked=True), "keeps"),
+        (
+            replace(TAKER, available_permits=exactly(-3), blocked_consumer_on_unacked_msgs=True),
+            "keeps",
+        ),
+        (replace(TAKER, since_last_flow=None, permits_refilled=exactly(500)), "keeps"),
     ],
 )
 def test_each_is_told_from_the_others(consumer: ConsumerView, how: str) -> None:
@@ -65,11 +68,11 @@ def test_each_is_told_from_the_others(consumer: ConsumerView, how: str) -> None:
 @pytest.mark.parametrize(
     "no_taker",
     [
-        replace(TAKER, held=exactly(12)),  # it may work on so many
+        replace(TAKER, unacked_messages=exactly(12)),  # it may work on so many
         replace(TAKER, never_acked=False),
-        replace(TAKER, since_flow=Age(119_900, exact=True)),  # the first one
-        replace(TAKER, permits=exactly(0)),  # its queue is full: it takes no more
-        replace(TAKER, permits=exactly(40_000)),  # half of its queue was never sent to it
+        replace(TAKER, since_last_flow=Age(119_900, exact=True)),  # the first one
+        replace(TAKER, available_permits=exactly(0)),  # its queue is full: it takes no more
+        replace(TAKER, available_permits=exactly(40_000)),  # half of its queue was never sent to it
     ],
 )
 def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: ConsumerView) -> None:
@@ -85,13 +88,13 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
             "it hangs or is paused",
         ),
         (
-            replace(ONE, quiet=Age(20_000, exact=False)),
+            replace(ONE, quiet_for=Age(20_000, exact=False)),
             "has acknowledged none of its 10 messages for at least 20 s: it hangs, or one message "
             "takes it longer; the next ack tells",
         ),
-        (replace(ONE, acked=True, since_ack=Age(12_000, exact=True)),
+        (replace(ONE, acked=True, since_last_ack=Age(12_000, exact=True)),
          "works on its 10 messages slowly (last ack 12 s ago)"),
-        (replace(ONE, held=Count(3, None), quiet=None),
+        (replace(ONE, unacked_messages=Count(3, None), quiet_for=None),
          "has acknowledged none of at least 3 messages: it hangs, or one message takes it longer; "
          "the next ack tells"),
         (TAKER,
@@ -116,11 +119,11 @@ def test_one_that_keeps_all_is_first_looked_at_in_the_application(advised: Advis
 
 def test_only_one_with_room_in_its_queue_may_have_taken_all_and_forgotten_to_acknowledge() -> None:
     assert "forgets" not in verdict(ONE)
-    assert "forgets to acknowledge" in verdict(replace(ONE, permits=exactly(5)))
-    young = replace(ONE, quiet=Age(20_000, exact=True))
+    assert "forgets to acknowledge" in verdict(replace(ONE, available_permits=exactly(5)))
+    young = replace(ONE, quiet_for=Age(20_000, exact=True))
     assert "forgets" not in verdict(young)
-    assert "forgets to acknowledge" in verdict(replace(young, permits=exactly(5)))
-    assert "forgets" not in verdict(replace(ONE, permits=exactly(5), never_acked=False))
+    assert "forgets to acknowledge" in verdict(replace(young, available_permits=exactly(5)))
+    assert "forgets" not in verdict(replace(ONE, available_permits=exactly(5), never_acked=False))
 
 
 def test_one_sentence_has_the_address_and_what_helps_and_nothing_else() -> None:
@@ -131,7 +134,7 @@ def test_one_sentence_has_the_address_and_what_helps_and_nothing_else() -> None:
     slow = remedy(view(), replace(ONE, works=True))
     assert slow.startswith("Give it a receiver queue of 1 (.receiverQueueSize(1) (Java))")
     assert "restart" not in slow
-    unclear = remedy(view(), replace(ONE, quiet=Age(20_000, exact=True)))
+    unclear = remedy(view(), replace(ONE, quiet_for=Age(20_000, exact=True)))
     assert "if it hangs, restart it" in unclear
     assert "if it is only slow, give it a receiver queue of 1" in unclear
     assert "acknowledges each message" in remedy(view(), TAKER)
@@ -146,7 +149,9 @@ def test_where_nobody_else_is_there_nobody_takes_over() -> None:
         assert "come again" not in remedy(both, ONE)
 
 
-OTHER = ConsumerView(label="ks-ok", permits=exactly(10), held=exactly(0), works=True)
+OTHER = ConsumerView(
+    label="ks-ok", available_permits=exactly(10), unacked_messages=exactly(0), works=True
+)
 
 
 def keyed(*consumers: ConsumerView, replay: int | None, left: int = 0) -> SubscriptionView:
@@ -174,7 +179,7 @@ def keyed(*consumers: ConsumerView, replay: int | None, left: int = 0) -> Subscr
             "7 entries of its keys and those of others without permits wait, while ks-ok goes on",
         ),
         (
-            keyed(ONE, replace(OTHER, permits=exactly(0)), replay=615, left=900),
+            keyed(ONE, replace(OTHER, available_permits=exactly(0)), replay=615, left=900),
             "up to 615 entries of its keys wait, while ks-ok goes on",
         ),
         (

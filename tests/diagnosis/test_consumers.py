@@ -22,7 +22,7 @@ ONE = ConsumerView(
     label="worker-1",
     address="/10.0.3.7:51494",
     client_version="Pulsar-Java-v4.0.8",
-    quiet=Age(120_000, exact=True),
+    quiet_for=Age(120_000, exact=True),
     works=False,
 )
 CHARGE, WRITE = "com.acme.Billing.charge (Billing.java:88)", "com.acme.Ledger.write (Ledger.java:9)"
@@ -42,7 +42,7 @@ def texts(actions: tuple[Action, ...]) -> str:
         (ONE, "hangs"),
         (replace(ONE, works=None), "unclear"),
         (replace(ONE, works=None, never_acked=True), "hangs"),
-        (replace(ONE, quiet=Age(20_000, exact=True), never_acked=True), "unclear"),
+        (replace(ONE, quiet_for=Age(20_000, exact=True), never_acked=True), "unclear"),
         (replace(ONE, asked=True), "unclear"),
         (replace(ONE, never_acked=True, pace=Pace(100.0, "as told")), "slow"),
         (replace(ONE, never_acked=True, pace=Pace(10.0, "as told")), "hangs"),
@@ -81,8 +81,8 @@ def test_where_nobody_can_tell_the_dump_comes_first_and_decides() -> None:
 @pytest.mark.parametrize(
     "no_smaller",
     [
-        replace(ONE, queue_size=exactly(1)),
-        replace(ONE, queue_size=exactly(0)),
+        replace(ONE, receiver_queue_size=exactly(1)),
+        replace(ONE, receiver_queue_size=exactly(0)),
         replace(ONE, one_by_one=True),
     ],
 )

@@ -39,11 +39,11 @@ WORKER = ConsumerView(
     address="/10.0.3.7:51494",
     client_version="Pulsar-Java-v4.0.8",
     connected_since="2026-05-01T10:00:00Z",
-    connected=TWO_HOURS,
-    held=exactly(10),
-    unacked_limit=50_000,
+    connected_for=TWO_HOURS,
+    unacked_messages=exactly(10),
+    max_unacked_messages_per_consumer=50_000,
 )
-IDLE = ConsumerView(label="idle-1", idle=Age(12_000, True))
+IDLE = ConsumerView(label="idle-1", idle_for=Age(12_000, True))
 
 
 def view(*consumers: ConsumerView, **told: Any) -> SubscriptionView:
@@ -147,7 +147,7 @@ def test_a_digit_in_a_name_is_no_number_that_was_said() -> None:
 
 
 def test_those_that_are_idle_are_named_with_the_time_that_holds_of_all() -> None:
-    other = replace(IDLE, label="idle-2", idle=Age(5000, False))
+    other = replace(IDLE, label="idle-2", idle_for=Age(5000, False))
     says = impact(view(WORKER, IDLE, other))
     assert says is not None
     assert says.endswith("; idle-1 and idle-2 have had nothing to do for at least 5 s")
@@ -157,10 +157,10 @@ def test_those_that_are_idle_are_named_with_the_time_that_holds_of_all() -> None
     "of",
     [
         view(WORKER, replace(IDLE, active=False)),
-        view(WORKER, replace(IDLE, idle=Age(300, True))),
+        view(WORKER, replace(IDLE, idle_for=Age(300, True))),
         view(WORKER, IDLE, quiet_is_fine=True),
-        view(replace(WORKER, held=None), IDLE, backlog=None),
-        view(replace(WORKER, idle=Age(9000, True))),
+        view(replace(WORKER, unacked_messages=None), IDLE, backlog=None),
+        view(replace(WORKER, idle_for=Age(9000, True))),
     ],
     ids=("a standby", "a moment", "nothing needs to move", "nothing is known to wait", "itself"),
 )
@@ -179,28 +179,29 @@ HALF = "it has used 50% of its limit of 50000 unacknowledged messages"
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ({"held": exactly(25_000)}, HALF),
-        ({"held": at_least(5_000)},
+        ({"unacked_messages": exactly(25_000)}, HALF),
+        ({"unacked_messages": at_least(5_000)},
          "it has used at least 10% of its limit of 50000 unacknowledged messages"),
-        ({"held": exactly(25_000), "delivered": 100, "done": 50},
+        ({"unacked_messages": exactly(25_000), "delivered": 100, "done": 50},
          f"{HALF}, full in about 83 min at this rate"),
-        ({"held": exactly(25_000), "delivered": 100, "acked": False},
+        ({"unacked_messages": exactly(25_000), "delivered": 100, "acked": False},
          f"{HALF}, full in about 42 min at this rate"),
-        ({"held": exactly(25_000), "delivered": 50, "done": 50},
+        ({"unacked_messages": exactly(25_000), "delivered": 50, "done": 50},
          HALF),
-        ({"held": exactly(4000)}, None),
-        ({"held": exactly(4000), "delivered": 100, "acked": False},
+        ({"unacked_messages": exactly(4000)}, None),
+        ({"unacked_messages": exactly(4000), "delivered": 100, "acked": False},
          "it has used 8% of its limit of 50000 unacknowledged messages, full in about 77 min at "
          "this rate"),
-        ({"held": exactly(400), "delivered": 100, "acked": False}, None),
-        ({"held": exactly(25_000), "unacked_limit": None, "never_acked": True},
+        ({"unacked_messages": exactly(400), "delivered": 100, "acked": False}, None),
+        ({"unacked_messages": exactly(25_000), "max_unacked_messages_per_consumer": None,
+          "never_acked": True},
          "it has used 50% of the 50000 unacknowledged messages that brokers allow a consumer by "
          "default"),
-        ({"held": exactly(25_000), "never_acked": True, "msg_rate_out": 50.0},
+        ({"unacked_messages": exactly(25_000), "never_acked": True, "msg_rate_out": 50.0},
          f"{HALF}, full in about 8.33 min at this rate"),
-        ({"held": exactly(25_000), "blocked": True}, None),
-        ({"held": exactly(25_000), "unacked_limit": 0}, None),
-        ({"held": exactly(25_000), "unacked_limit": None}, None),
+        ({"unacked_messages": exactly(25_000), "blocked_consumer_on_unacked_msgs": True}, None),
+        ({"unacked_messages": exactly(25_000), "max_unacked_messages_per_consumer": 0}, None),
+        ({"unacked_messages": exactly(25_000), "max_unacked_messages_per_consumer": None}, None),
         ({"drain_seconds": 400}, "what it holds takes it at least 6.67 min at its pace of now"),
     ],
 )  # fmt: skip
@@ -234,7 +235,7 @@ def test_what_all_of_them_use_of_the_limit_of_the_subscription_is_told(
 def test_one_alone_comes_to_its_own_limit_first() -> None:
     acks = Acks(0, False, 10_000, None)
     limit = UnackedLimit(False, 200_000, acks, 20, flows=True, watched=True)
-    one = replace(WORKER, held=exactly(25_000), delivered=20, acked=False)
+    one = replace(WORKER, unacked_messages=exactly(25_000), delivered=20, acked=False)
     alone = view(one, backlog=None, watched_seconds=10.0, delivered=20)
     alone = replace(alone, unacked=exactly(25_000), unacked_limit=limit)
     assert impact(alone) == f"{HALF}, full in about 3.47 h at this rate"
@@ -243,7 +244,7 @@ def test_one_alone_comes_to_its_own_limit_first() -> None:
 
 
 def test_a_limit_that_the_broker_does_not_enforce_is_not_told() -> None:
-    held = replace(WORKER, held=exactly(25_000))
+    held = replace(WORKER, unacked_messages=exactly(25_000))
     assert impact(view(held, backlog=None, type="Failover")) is None
 
 
@@ -255,7 +256,11 @@ def test_every_consumer_is_told_with_the_numbers_of_the_view() -> None:
     told = consumers_of(view(IDLE, WORKER))
     assert told is not None
     assert [each.label for each in told] == ["idle-1", "worker-3"]
-    assert (told[1].held, told[1].connected, told[0].idle) == (exactly(10), TWO_HOURS, IDLE.idle)
+    assert (told[1].held, told[1].connected, told[0].idle) == (
+        exactly(10),
+        TWO_HOURS,
+        IDLE.idle_for,
+    )
     assert consumers_of(replace(view(), consumers=None)) is None
 
 

@@ -55,31 +55,53 @@ NAMED = {"name": "w"}, {"name": "v"}
 EXCLUDED = {
     "permits-exhausted, asked and holds nothing": (
         "permits-exhausted",
-        beside(*[{"held": NONE, "granted": SOME}] * 2),
-        {"granted", "held"},
+        beside(*[{"unacked_messages": NONE, "permits_granted": SOME}] * 2),
+        {"permits_granted", "unacked_messages"},
     ),
     "permits-exhausted, permits": (
         "permits-exhausted",
-        beside(*[{"permits": SOME}] * 2),
-        {"permits"},
+        beside(*[{"available_permits": SOME}] * 2),
+        {"available_permits"},
     ),
-    "slow": ("slow-but-progressing", beside(*[{"held": NONE}] * 2), {"held"}),
-    "below zero": ("negative-permits", beside(*[{"permits": SOME}] * 2), {"permits"}),
-    "leak": ("permit-leak", beside(*[{"owed": SOME, "refill_threshold": 9}] * 2), {"owed"}),
+    "slow": (
+        "slow-but-progressing",
+        beside(*[{"unacked_messages": NONE}] * 2),
+        {"unacked_messages"},
+    ),
+    "below zero": (
+        "negative-permits",
+        beside(*[{"available_permits": SOME}] * 2),
+        {"available_permits"},
+    ),
+    "leak": (
+        "permit-leak",
+        beside(*[{"permits_owed": SOME, "refill_threshold": 9}] * 2),
+        {"permits_owed"},
+    ),
     "zero queue": (
         "zero-queue-unsupported",
-        beside(*[{"granted": SOME, "held": SOME, "permits": NONE}] * 2),
-        {"granted", "held"},
+        beside(
+            *[{"permits_granted": SOME, "unacked_messages": SOME, "available_permits": NONE}] * 2
+        ),
+        {"permits_granted", "unacked_messages"},
     ),
-    "flag": ("blocked-on-unacked-consumer", beside(*[{"blocked": False}] * 2), {"blocked"}),
+    "flag": (
+        "blocked-on-unacked-consumer",
+        beside(*[{"blocked_consumer_on_unacked_msgs": False}] * 2),
+        {"blocked_consumer_on_unacked_msgs"},
+    ),
     "acks": ("not-acknowledging", beside(*[{"acked": True}] * 2), {"acked"}),
     "hogging, nobody could receive": (
         "prefetch-hogging",
-        beside(*[{"permits": NONE, "held": SOME}] * 2),
-        {"permits"},
+        beside(*[{"available_permits": NONE, "unacked_messages": SOME}] * 2),
+        {"available_permits"},
     ),
-    "keys": ("key-shared-blocked", beside(*[{"held": NONE}] * 2), {"held"}),
-    "standby": ("inactive-failover", beside(*[{"permits": SOME}] * 2), {"permits"}),
+    "keys": ("key-shared-blocked", beside(*[{"unacked_messages": NONE}] * 2), {"unacked_messages"}),
+    "standby": (
+        "inactive-failover",
+        beside(*[{"available_permits": SOME}] * 2),
+        {"available_permits"},
+    ),
     "names": ("exclusive-zombie", beside(*NAMED), {"name"}),
 }
 OF_ALL = {
@@ -90,7 +112,7 @@ OF_ALL = {
     "dispatch-throttled": {"throttling": Throttling(0, (), 0.0)},
     "redelivery-storm": {
         "circulation": Circulation(ever_sent=0),
-        "consumers": tuple(replace(each, connected=Age(300_000, True)) for each in (A, B)),
+        "consumers": tuple(replace(each, connected_for=Age(300_000, True)) for each in (A, B)),
     },
     "delayed-messages": {"delayed": NONE, "attended": True},
     "backlog-counter-wrong": {"backlog": Backlog(5, 5)},

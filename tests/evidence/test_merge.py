@@ -30,7 +30,7 @@ def seconds(number: float, *, exact: bool = True) -> Age:
 
 
 def consumer(name: str | None = "w", **told: Any) -> ConsumerView:
-    return ConsumerView(**{"label": name or "?", "name": name, "quiet": LONG} | told)
+    return ConsumerView(**{"label": name or "?", "name": name, "quiet_for": LONG} | told)
 
 
 def of_wire(*consumers: ConsumerView, ago: float = 0, **told: Any) -> SubscriptionView:
@@ -59,7 +59,17 @@ def one_of(both: SubscriptionView) -> ConsumerView:
 # Numbers of a consumer: the newer view is the stats', the other is a minute older.
 
 
-@pytest.mark.parametrize("name", ["permits", "held", "held_entries", "sent", "granted", "parked"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "available_permits",
+        "unacked_messages",
+        "unacked_entries",
+        "msg_out_counter",
+        "permits_granted",
+        "parked_permits",
+    ],
+)
 @pytest.mark.parametrize(
     ("newer", "older", "quiet", "both"),
     [
@@ -78,7 +88,7 @@ def one_of(both: SubscriptionView) -> ConsumerView:
 def test_an_older_count_holds_if_nothing_moved_since(
     name: str, newer: Count | None, older: Count | None, quiet: Age | None, both: Count | None
 ) -> None:
-    stats = of_stats(consumer(quiet=quiet, **{name: newer}))
+    stats = of_stats(consumer(quiet_for=quiet, **{name: newer}))
     wire = of_wire(consumer(**{name: older}), ago=60)
     assert getattr(one_of(merged(stats, wire)), name) == both
     assert getattr(one_of(merged(wire, stats)), name) == both
@@ -99,22 +109,25 @@ def test_an_older_count_holds_if_nothing_moved_since(
 def test_of_two_signs_the_later_one_counts(
     newer: Age | None, older: Age | None, both: Age | None
 ) -> None:
-    stats = of_stats(consumer(since_flow=newer))
-    assert one_of(merged(stats, of_wire(consumer(since_flow=older), ago=60))).since_flow == both
+    stats = of_stats(consumer(since_last_flow=newer))
+    assert (
+        one_of(merged(stats, of_wire(consumer(since_last_flow=older), ago=60))).since_last_flow
+        == both
+    )
 
 
 def test_without_a_clock_an_older_sign_is_of_no_use() -> None:
-    stats = of_stats(consumer(since_flow=seconds(30)))
-    wire = replace(of_wire(consumer(since_flow=seconds(1))), moment_ms=None)
-    assert one_of(merged(stats, wire)).since_flow == seconds(30)
+    stats = of_stats(consumer(since_last_flow=seconds(30)))
+    wire = replace(of_wire(consumer(since_last_flow=seconds(1))), moment_ms=None)
+    assert one_of(merged(stats, wire)).since_last_flow == seconds(30)
 
 
 @pytest.mark.parametrize(
     ("name", "newer", "older", "both"),
     [
-        ("blocked", False, None, False),  # False is told
-        ("blocked", None, True, True),
-        ("blocked", False, True, False),
+        ("blocked_consumer_on_unacked_msgs", False, None, False),  # False is told
+        ("blocked_consumer_on_unacked_msgs", None, True, True),
+        ("blocked_consumer_on_unacked_msgs", False, True, False),
         ("acked", False, None, False),
         ("active", None, False, False),
         ("keys_wait", False, True, True),  # nobody tells that they do not
@@ -123,7 +136,7 @@ def test_without_a_clock_an_older_sign_is_of_no_use() -> None:
         ("flow_told", True, False, True),
         ("address", None, "10.0.0.7:1", "10.0.0.7:1"),
         ("address", "10.0.0.8:1", "10.0.0.7:1", "10.0.0.8:1"),
-        ("unacked_limit", None, 20, 20),
+        ("max_unacked_messages_per_consumer", None, 20, 20),
         ("watched", False, True, True),
         ("watched", False, False, False),
     ],
@@ -137,27 +150,27 @@ def test_told_beats_not_told(name: str, newer: Any, older: Any, both: Any) -> No
 
 def test_how_a_blocked_one_acknowledges_is_told_by_who_says_that_it_is() -> None:
     first, second = Acks(1, None, None, None), Acks(2, None, None, None)
-    stats = of_stats(consumer(blocked=None, acks=first))
-    wire = of_wire(consumer(blocked=True, acks=second), ago=60)
+    stats = of_stats(consumer(blocked_consumer_on_unacked_msgs=None, acks=first))
+    wire = of_wire(consumer(blocked_consumer_on_unacked_msgs=True, acks=second), ago=60)
     assert one_of(merged(stats, wire)).acks == second
-    blocked = of_stats(consumer(blocked=True, acks=first))
+    blocked = of_stats(consumer(blocked_consumer_on_unacked_msgs=True, acks=first))
     assert one_of(merged(blocked, wire)).acks == first
 
 
 def test_a_newer_trace_beats_what_the_broker_said_before() -> None:
-    wire = of_wire(consumer(permits=exactly(1), quiet=JUST_NOW))
-    stats = of_stats(consumer(permits=exactly(5)), ago=60)
-    assert one_of(merged(stats, wire)).permits == exactly(1)
+    wire = of_wire(consumer(available_permits=exactly(1), quiet_for=JUST_NOW))
+    stats = of_stats(consumer(available_permits=exactly(5)), ago=60)
+    assert one_of(merged(stats, wire)).available_permits == exactly(1)
 
 
 # How it asks: whoever saw each FLOW knows.
 
 SEEN = {
-    "flows": 3, "queue_size": exactly(10), "refill_threshold": 5, "largest_batch": 1,
-    "queued": at_least(6), "until_flow": exactly(2), "pace": PACE, "works": True,
+    "flows": 3, "receiver_queue_size": exactly(10), "refill_threshold": 5, "largest_batch": 1,
+    "queued": at_least(6), "next_flow_after": exactly(2), "pace": PACE, "works": True,
 }  # fmt: skip
-GUESSED = {"queue_size": None, "until_flow": at_most(5), "queued": at_least(1)}
-LASTS = {"queue_size": exactly(10), "refill_threshold": 5, "largest_batch": 1}
+GUESSED = {"receiver_queue_size": None, "next_flow_after": at_most(5), "queued": at_least(1)}
+LASTS = {"receiver_queue_size": exactly(10), "refill_threshold": 5, "largest_batch": 1}
 
 
 def asking(found: ConsumerView) -> dict[str, Any]:
@@ -175,12 +188,12 @@ def asking(found: ConsumerView) -> dict[str, Any]:
     ],
 )
 def test_what_the_flows_show_beats_what_the_counters_do(quiet: Age | None, ago: float) -> None:
-    stats = of_stats(consumer(quiet=quiet, **GUESSED))
+    stats = of_stats(consumer(quiet_for=quiet, **GUESSED))
     assert asking(one_of(merged(stats, of_wire(consumer(**SEEN), ago=ago)))) == SEEN
 
 
 def test_what_the_flows_showed_is_over_when_it_has_moved_since() -> None:
-    stats = of_stats(consumer(quiet=JUST_NOW, **GUESSED))
+    stats = of_stats(consumer(quiet_for=JUST_NOW, **GUESSED))
     found = asking(one_of(merged(stats, of_wire(consumer(**SEEN), ago=3))))
     untold = {"flows": None, "pace": None, "works": None}
     assert found == GUESSED | untold | LASTS
@@ -189,31 +202,35 @@ def test_what_the_flows_showed_is_over_when_it_has_moved_since() -> None:
 def test_without_a_clock_so_it_is() -> None:
     stats = of_stats(consumer(**GUESSED))
     wire = replace(of_wire(consumer(**SEEN)), moment_ms=None)
-    assert asking(one_of(merged(stats, wire)))["until_flow"] == at_most(5)
+    assert asking(one_of(merged(stats, wire)))["next_flow_after"] == at_most(5)
 
 
 def test_newer_flows_beat_older_counters() -> None:
-    wire = of_wire(consumer(quiet=JUST_NOW, **SEEN))
+    wire = of_wire(consumer(quiet_for=JUST_NOW, **SEEN))
     assert asking(one_of(merged(wire, of_stats(consumer(**GUESSED), ago=60)))) == SEEN
 
 
 def test_where_nobody_saw_a_flow_the_newer_one_counts() -> None:
-    stats = of_stats(consumer(queue_size=exactly(10), until_flow=at_most(5)))
-    other = of_wire(consumer(queue_size=exactly(20), until_flow=at_most(9)), ago=60)
+    stats = of_stats(consumer(receiver_queue_size=exactly(10), next_flow_after=at_most(5)))
+    other = of_wire(consumer(receiver_queue_size=exactly(20), next_flow_after=at_most(9)), ago=60)
     found = one_of(merged(stats, other))
-    assert (found.queue_size, found.until_flow) == (exactly(10), at_most(5))
+    assert (found.receiver_queue_size, found.next_flow_after) == (exactly(10), at_most(5))
 
 
 def test_where_nobody_saw_each_flow_the_bounds_of_both_hold_while_it_stands_still() -> None:
-    stats = consumer(quiet=seconds(62), queue_size=at_most(30), until_flow=at_most(5))
-    capture = of_wire(consumer(until_flow=Count(2, 8), queued=at_least(6)), ago=60)
+    stats = consumer(
+        quiet_for=seconds(62), receiver_queue_size=at_most(30), next_flow_after=at_most(5)
+    )
+    capture = of_wire(consumer(next_flow_after=Count(2, 8), queued=at_least(6)), ago=60)
     found = one_of(merged(of_stats(stats), capture))
-    assert (found.queue_size, found.until_flow) == (at_most(30), Count(2, 5))
+    assert (found.receiver_queue_size, found.next_flow_after) == (at_most(30), Count(2, 5))
     assert found.queued == at_least(6)
-    moved = of_stats(replace(stats, quiet=seconds(61), queue_size=None))
-    capture = of_wire(consumer(queue_size=at_most(30), until_flow=Count(2, 8)), ago=60)
+    moved = of_stats(replace(stats, quiet_for=seconds(61), receiver_queue_size=None))
+    capture = of_wire(
+        consumer(receiver_queue_size=at_most(30), next_flow_after=Count(2, 8)), ago=60
+    )
     found = one_of(merged(moved, capture))
-    assert (found.queue_size, found.until_flow) == (at_most(30), at_most(5))
+    assert (found.receiver_queue_size, found.next_flow_after) == (at_most(30), at_most(5))
     assert found.queued == Count(0, None)
 
 
@@ -232,15 +249,25 @@ def is_same(stats: ConsumerView, wire: ConsumerView, ago: float = 0) -> bool:
         (consumer("w"), consumer("w"), 0, True),
         (consumer("w"), consumer("x"), 0, False),
         (consumer(None), consumer(None), 0, False),
-        (consumer(connected=seconds(600)), consumer(connected=seconds(605)), 0, True),
-        (consumer(connected=seconds(600)), consumer(connected=seconds(606)), 0, False),
-        (consumer(connected=seconds(600)), consumer(connected=seconds(594)), 0, False),
-        (consumer(connected=seconds(600)), consumer(connected=seconds(540)), 60, True),
-        (consumer(connected=seconds(600)), consumer(connected=seconds(600)), 60, False),
-        (consumer(connected=seconds(600)), consumer(connected=None), 0, True),
-        (consumer(connected=None), consumer(connected=seconds(10)), 0, True),
-        (consumer(connected=seconds(9, exact=False)), consumer(connected=seconds(600)), 0, True),
-        (consumer(connected=seconds(600)), consumer(connected=seconds(9, exact=False)), 0, True),
+        (consumer(connected_for=seconds(600)), consumer(connected_for=seconds(605)), 0, True),
+        (consumer(connected_for=seconds(600)), consumer(connected_for=seconds(606)), 0, False),
+        (consumer(connected_for=seconds(600)), consumer(connected_for=seconds(594)), 0, False),
+        (consumer(connected_for=seconds(600)), consumer(connected_for=seconds(540)), 60, True),
+        (consumer(connected_for=seconds(600)), consumer(connected_for=seconds(600)), 60, False),
+        (consumer(connected_for=seconds(600)), consumer(connected_for=None), 0, True),
+        (consumer(connected_for=None), consumer(connected_for=seconds(10)), 0, True),
+        (
+            consumer(connected_for=seconds(9, exact=False)),
+            consumer(connected_for=seconds(600)),
+            0,
+            True,
+        ),
+        (
+            consumer(connected_for=seconds(600)),
+            consumer(connected_for=seconds(9, exact=False)),
+            0,
+            True,
+        ),
     ],
 )
 def test_the_same_has_the_same_name_and_came_at_the_same_moment(
@@ -250,9 +277,9 @@ def test_the_same_has_the_same_name_and_came_at_the_same_moment(
 
 
 def test_an_older_view_of_the_broker_counts_the_time_in_between_the_other_way() -> None:
-    wire = of_wire(consumer(connected=seconds(600), flows=3))
+    wire = of_wire(consumer(connected_for=seconds(600), flows=3))
     for connected, flows in ((540, 3), (600, None)):
-        stats = of_stats(consumer(connected=seconds(connected)), ago=60)
+        stats = of_stats(consumer(connected_for=seconds(connected)), ago=60)
         assert one_of(merged(wire, stats)).flows == flows
 
 
@@ -308,15 +335,18 @@ def test_whose_consumers_are_not_told_takes_those_of_the_other() -> None:
 def test_permits_that_differ_while_nothing_moves_are_kept(
     newer: Count, older: Count | None, quiet: Age, earlier_quiet: Age, told: Any
 ) -> None:
-    stats = of_stats(consumer(permits=newer, quiet=quiet))
-    wire = of_wire(consumer(permits=older, quiet=earlier_quiet), ago=60)
+    stats = of_stats(consumer(available_permits=newer, quiet_for=quiet))
+    wire = of_wire(consumer(available_permits=older, quiet_for=earlier_quiet), ago=60)
     both = merged(stats, wire)
     assert both.disagreements == (() if told is None else (Disagreement("w", *told),))
-    assert one_of(both).permits == newer
+    assert one_of(both).available_permits == newer
 
 
 def test_other_counts_that_differ_are_no_disagreement() -> None:
-    both = merged(of_stats(consumer(held=exactly(1))), of_wire(consumer(held=exactly(2))))
+    both = merged(
+        of_stats(consumer(unacked_messages=exactly(1))),
+        of_wire(consumer(unacked_messages=exactly(2))),
+    )
     assert both.disagreements == ()
 
 
@@ -351,8 +381,10 @@ def test_quiet_is_fine_where_either_says_so(one: bool, other: bool) -> None:
 
 @pytest.mark.parametrize("why", ["gap", "refused"])
 def test_a_side_whose_numbers_are_not_known_says_nothing(why: str) -> None:
-    stats = of_stats(consumer(permits=exactly(5)))
-    wire = of_wire(consumer(permits=exactly(9), flows=3), delayed=exactly(4), **{why: "so it is"})
+    stats = of_stats(consumer(available_permits=exactly(5)))
+    wire = of_wire(
+        consumer(available_permits=exactly(9), flows=3), delayed=exactly(4), **{why: "so it is"}
+    )
     for both in (merged(stats, wire), merged(wire, stats), merged(wire, replace(stats))):
         assert both == replace(stats, sources=WIRE | STATS)
 
@@ -428,8 +460,8 @@ def test_the_active_one_is_one(
 def test_what_is_left_is_what_waits_less_what_is_held(
     type_: str, left: Count | None, held: Count | None, backlog: Backlog, both: Count | None
 ) -> None:
-    stats = of_stats(consumer(held_entries=None), type=type_, left=left, backlog=backlog)
-    wire = of_wire(consumer(held_entries=held), type=type_)
+    stats = of_stats(consumer(unacked_entries=None), type=type_, left=left, backlog=backlog)
+    wire = of_wire(consumer(unacked_entries=held), type=type_)
     assert merged(stats, wire).left == both
 
 
@@ -437,7 +469,7 @@ def test_what_is_left_is_what_waits_less_what_is_held(
 def test_what_is_left_is_not_told_where_somebody_elses_share_is_not(names: str) -> None:
     told = {"type": "Failover", "left": Count(0, 60)}
     stats = of_stats(*map(consumer, names), **told)
-    wire = of_wire(consumer("a", held_entries=exactly(50)), type="Failover")
+    wire = of_wire(consumer("a", unacked_entries=exactly(50)), type="Failover")
     assert merged(stats, wire).left == Count(0, 60)
 
 

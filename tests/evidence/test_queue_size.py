@@ -37,19 +37,22 @@ def by(consumer: dict[str, Any], subscription: dict[str, Any] | None = None) -> 
 def test_all_that_was_granted_is_the_queue_where_the_first_flow_is_the_last(
     flow: str | None, size: Count
 ) -> None:
-    assert by({"lastConsumedFlowTimestamp": flow}).queue_size == size
+    assert by({"lastConsumedFlowTimestamp": flow}).receiver_queue_size == size
 
 
 def test_the_first_flow_may_be_told_itself() -> None:
     late = {"lastConsumedFlowTimestamp": "3595s ago"}
-    assert by(late | {"firstConsumedFlowTimestamp": "3595s ago"}).queue_size == exactly(48)
-    assert by(late | {"firstConsumedFlowTimestamp": "3596s ago"}).queue_size == at_most(48)
+    assert by(late | {"firstConsumedFlowTimestamp": "3595s ago"}).receiver_queue_size == exactly(48)
+    assert by(late | {"firstConsumedFlowTimestamp": "3596s ago"}).receiver_queue_size == at_most(48)
 
 
 def test_of_one_that_is_alone_the_subscription_tells() -> None:
     alone = by({"lastConsumedFlowTimestamp": None}, {"lastConsumedFlowTimestamp": "3600s ago"})
-    assert alone.queue_size == exactly(48)
+    assert alone.receiver_queue_size == exactly(48)
 
 
 def test_what_was_granted_in_a_long_life_says_nothing() -> None:
-    assert by({"msgOutCounter": 90000, "lastConsumedFlowTimestamp": "1s ago"}).queue_size is None
+    assert (
+        by({"msgOutCounter": 90000, "lastConsumedFlowTimestamp": "1s ago"}).receiver_queue_size
+        is None
+    )

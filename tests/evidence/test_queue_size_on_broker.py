@@ -35,7 +35,7 @@ def sent(admin_url: str, topic: str, messages: int) -> ConsumerView:
         )
         view = by_stats.subscription_view(Observed(topic, None, "s", Window((Sample(None, told),))))
         [consumer] = view.consumers or (None,)
-        there = consumer is not None and consumer.sent == exactly(messages)
+        there = consumer is not None and consumer.msg_out_counter == exactly(messages)
         return consumer if there else None
 
     return eventually(found)
@@ -47,7 +47,7 @@ def test_who_has_asked_once_tells_its_queue(broker, client, topic) -> None:
     def exact() -> Count | None:
         """Again where the machine was too busy for its FLOW to come at once."""
         consumer = subscribed(client, topic)
-        size = sent(broker.admin_url, topic, 8).queue_size
+        size = sent(broker.admin_url, topic, 8).receiver_queue_size
         consumer.close()
         return None if size == at_most(8) else size
 
@@ -60,4 +60,4 @@ def test_who_takes_and_never_acknowledges_has_asked_again(broker, client, topic)
     sent(broker.admin_url, topic, 8)
     for _ in range(40):
         consumer.receive(10_000)
-    assert sent(broker.admin_url, topic, 48).queue_size == at_most(48)
+    assert sent(broker.admin_url, topic, 48).receiver_queue_size == at_most(48)

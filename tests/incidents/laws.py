@@ -233,15 +233,15 @@ def _bounded(asked: Asked, finding: Finding, measure: Measure) -> bool:
 
 # A measure, and the view's count that it tells.
 COUNTS = {
-    "available_permits": "permits",
-    "unacked_messages": "held",
-    "receiver_queue_size": "queue_size",
-    "msg_out_counter": "sent",
-    "next_flow_after": "until_flow",
-    "permits_after": "until_sending",
-    "permits_granted": "granted",
-    "parked_permits": "parked",
-    "permits_refilled": "refilled",
+    "available_permits": "available_permits",
+    "unacked_messages": "unacked_messages",
+    "receiver_queue_size": "receiver_queue_size",
+    "msg_out_counter": "msg_out_counter",
+    "next_flow_after": "next_flow_after",
+    "permits_after": "sending_after",
+    "permits_granted": "permits_granted",
+    "parked_permits": "parked_permits",
+    "permits_refilled": "permits_refilled",
 }
 
 

@@ -136,7 +136,7 @@ def _by_age(those: list[tuple[Moment, Asked]]) -> bool:
     worst = max((asked.status for _, asked in those), key=WORSE.index)
     for _, asked in those:
         served = [each for each in asked.seen.served if each.without_permits]
-        ages_ms = [each.since_delivery.ms for each in served if each.since_delivery]
+        ages_ms = [each.since_last_delivery.ms for each in served if each.since_last_delivery]
         told = any(each.seconds_of_waiting is not None for each in served)
         if (told and asked.status != worst) or not ages_ms:
             return False

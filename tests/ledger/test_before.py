@@ -49,7 +49,12 @@ def test_what_is_not_known_of_a_consumer_is_no_number_of_its_view() -> None:
     for each in (opened(), stats(7, 3, messages=6), row(UNPARSED)):
         timeline.apply(each)
     view = consumer_view(*timeline.living, timeline.now_ns)
-    assert (view.permits, view.held, view.held_entries, view.granted) == (None, None, None, None)
+    assert (
+        view.available_permits,
+        view.unacked_messages,
+        view.unacked_entries,
+        view.permits_granted,
+    ) == (None, None, None, None)
     assert (view.never_acked, view.flows) == (None, None)
 
 

@@ -61,7 +61,7 @@ def test_how_far_it_is_to_the_next_flow_is_exact():
     (view,) = subscription_views(looked([ONE]))
     (consumer,) = view.consumers or ()
     assert (view.topic, view.subscription, view.type) == (ORDERS, "s", "Shared")
-    assert (consumer.until_flow, consumer.queue_size) == (Count(2, 2), Count(10, 10))
+    assert (consumer.next_flow_after, consumer.receiver_queue_size) == (Count(2, 2), Count(10, 10))
     assert (consumer.refill_threshold, consumer.address) == (5, "/10.0.0.7:5000")
 
 
@@ -121,10 +121,14 @@ def broker(*consumers: ConsumerView) -> SubscriptionView:
 def test_both_ledgers_stand_in_one_view():
     (view,) = subscription_views(looked([ONE]))
     there = ConsumerView(
-        label="w", name="w", address="/10.0.0.7:5000", permits=exactly(0), until_flow=at_most(5)
+        label="w",
+        name="w",
+        address="/10.0.0.7:5000",
+        available_permits=exactly(0),
+        next_flow_after=at_most(5),
     )
     (joined,) = looked_into(broker(there), view).consumers or ()
-    assert (joined.permits, joined.until_flow, joined.until_sending) == (
+    assert (joined.available_permits, joined.next_flow_after, joined.sending_after) == (
         Count(0, 0), Count(2, 2), Count(2, 2),
     )  # fmt: skip
 
@@ -132,9 +136,11 @@ def test_both_ledgers_stand_in_one_view():
 @pytest.mark.parametrize(("permits", "until"), [(0, 2), (-4, 2), (-5, 7), (-9, 7), (-10, 12)])
 def test_below_zero_it_takes_several_flows_until_the_broker_may_send(permits, until):
     (view,) = subscription_views(looked([ONE]))
-    there = ConsumerView(label="w", name="w", address="/10.0.0.7:5000", permits=exactly(permits))
+    there = ConsumerView(
+        label="w", name="w", address="/10.0.0.7:5000", available_permits=exactly(permits)
+    )
     (joined,) = looked_into(broker(there), view).consumers or ()
-    assert joined.until_sending == Count(until, until)
+    assert joined.sending_after == Count(until, until)
 
 
 def test_of_two_of_one_name_the_address_decides():

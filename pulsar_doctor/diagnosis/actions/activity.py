@@ -24,7 +24,7 @@ def activity_of(consumer: ConsumerView) -> Activity:
         return "keeps"
     if consumer.works or consumer.acked or _in_its_rhythm(consumer):
         return "slow"
-    silent = consumer.quiet_for(HANGS_AFTER_SECONDS) and not consumer.asked
+    silent = consumer.quiet_at_least(HANGS_AFTER_SECONDS) and not consumer.asked
     if silent and (consumer.never_acked or consumer.works is False):
         return "hangs"
     return "unclear"
@@ -32,7 +32,7 @@ def activity_of(consumer: ConsumerView) -> Activity:
 
 def _in_its_rhythm(consumer: ConsumerView) -> bool:
     """Whether its pace is known, and its silence is no longer than two of its messages take."""
-    pace, quiet = consumer.pace, consumer.quiet
+    pace, quiet = consumer.pace, consumer.quiet_for
     return pace is not None and quiet is not None and quiet.seconds <= 2 * pace.seconds
 
 
@@ -42,13 +42,15 @@ def _keeps(consumer: ConsumerView) -> bool:
     One that goes on taking has permits, unless a limit holds it. They are no more than its queue,
     of which half has to be taken before it asks again.
     """
-    if not consumer.never_acked or (least(consumer.held) or 0) < FORGETS_FROM:
+    if not consumer.never_acked or (least(consumer.unacked_messages) or 0) < FORGETS_FROM:
         return False
-    if consumer.asked or least(consumer.refilled):
+    if consumer.asked or least(consumer.permits_refilled):
         return True
-    if consumer.without_permits and not consumer.blocked:
+    if consumer.without_permits and not consumer.blocked_consumer_on_unacked_msgs:
         return False
-    half_taken = 2 * (most(consumer.sent) or 0) >= (least(consumer.permits) or 0)
+    half_taken = 2 * (most(consumer.msg_out_counter) or 0) >= (
+        least(consumer.available_permits) or 0
+    )
     return half_taken and consumer.asked_again
 
 
@@ -113,7 +115,7 @@ def _none(consumer: ConsumerView) -> str:
 
 def _number(consumer: ConsumerView) -> str:
     """`its 10 messages`, with bounds; empty where nothing tells how many."""
-    held = consumer.held
+    held = consumer.unacked_messages
     if held is None or held.most == 0 or (held.exact is None and not held.least):
         return ""
     if held.exact is None:
@@ -127,13 +129,13 @@ def _on(consumer: ConsumerView) -> str:
 
 
 def _silence(consumer: ConsumerView) -> str:
-    quiet = consumer.quiet
+    quiet = consumer.quiet_for
     return "" if quiet is None or quiet.says_nothing else f" for {quiet}"
 
 
 def _last_ack(consumer: ConsumerView) -> str:
     """By which number it is known to go on: acks of the window, or the last one."""
-    acks, since = consumer.acks, consumer.since_ack
+    acks, since = consumer.acks, consumer.since_last_ack
     if acks.acknowledged and acks.span_ms:
         return f" ({acks.acknowledged} acknowledged in {acks.span_ms / 1000:.0f} s)"
     if since is not None and since.ms >= JUST_NOW_MS:

@@ -27,7 +27,9 @@ def _entries(view: SubscriptionView, consumer: ConsumerView) -> str:
     if not replay:
         return "what comes for its keys waits for it"
     others = [each for each in view.consumers or () if each.label != consumer.label]
-    full = [each for each in others if each.without_permits or each.blocked]
+    full = [
+        each for each in others if each.without_permits or each.blocked_consumer_on_unacked_msgs
+    ]
     whose, bound = "its keys", "at least " if left > replay else ""
     if not all(map(_goes_on, full)):
         whose = "its keys and those of others without permits"

@@ -26,7 +26,7 @@ GONE = "no such finding any more"
 
 def numbers(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
     """Both ledgers, and what waits between them."""
-    permits = consumer.permits.exact if consumer.permits else None
+    permits = consumer.available_permits.exact if consumer.available_permits else None
     return (
         Measure("available_permits", permits, "permits"),
         Measure("unsent_permits", own.unsent, "permits"),
@@ -39,7 +39,7 @@ def numbers(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
 
 def lasted(consumer: ConsumerView, own: Inside) -> float:
     """For how many seconds it has taken nothing, at least: by its threads, or by any sign of it."""
-    quiet = consumer.quiet.seconds if consumer.quiet and not consumer.moved else 0.0
+    quiet = consumer.quiet_for.seconds if consumer.quiet_for and not consumer.moved else 0.0
     return max(own.stood, quiet)
 
 
@@ -75,7 +75,7 @@ def _waiting(threads: Sequence[Sitting]) -> Iterator[Measure]:
 
 def both_ledgers(consumer: ConsumerView, own: Inside) -> str:
     """The broker's number and the client's, in one clause."""
-    permits = consumer.permits.exact if consumer.permits else None
+    permits = consumer.available_permits.exact if consumer.available_permits else None
     if permits is None:
         return own.ledger
     return f"the broker may send it {max(0, permits)}, and {own.ledger}"

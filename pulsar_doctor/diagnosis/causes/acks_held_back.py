@@ -50,7 +50,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _heard(consumer: ConsumerView, own: Inside) -> bool:
     """Whether the broker has had an ack of it since the first look."""
-    since = consumer.since_ack
+    since = consumer.since_last_ack
     return bool(consumer.acked) or (since is not None and since.seconds < own.seconds)
 
 

@@ -61,10 +61,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
-    held, limit = told(consumer.held), consumer.unacked_limit
-    if consumer.blocked is None and held != 0 and not consumer.delivered:
+    held, limit = told(consumer.unacked_messages), consumer.max_unacked_messages_per_consumer
+    if consumer.blocked_consumer_on_unacked_msgs is None and held != 0 and not consumer.delivered:
         yield _not_told(view, consumer)
-    if not consumer.blocked:
+    if not consumer.blocked_consumer_on_unacked_msgs:
         return
     if held is None:
         yield _unknown(consumer, "it is said to be blocked, its unacked_messages are not told")
@@ -89,7 +89,7 @@ def _not_told(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotRe
 
 def _flows(consumer: ConsumerView, limits: Limits) -> bool:
     """Whether messages reach it although every sample says that it is blocked."""
-    quiet = consumer.quiet
+    quiet = consumer.quiet_for
     lately = quiet is None or quiet.seconds < limits["refill_wait"]
     return bool(consumer.delivered) and consumer.blocked_throughout and lately
 
@@ -98,7 +98,7 @@ def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Answers
     """Of a flag that does not fit what the consumer holds."""
     if view.left is not None and view.left.most == 0:
         return
-    limit = consumer.unacked_limit
+    limit = consumer.max_unacked_messages_per_consumer
     of = "" if limit is None else f" of a limit of {limit or 'none'}"
     yield _unknown(
         consumer,
@@ -114,7 +114,7 @@ def _unknown(consumer: ConsumerView, why: str) -> Unknown:
 def _finding(
     view: SubscriptionView, consumer: ConsumerView, wait: AckWait, severity: Severity
 ) -> Finding:
-    quiet, held = wait.acks.quiet, told(consumer.held)
+    quiet, held = wait.acks.quiet, told(consumer.unacked_messages)
     at, link = ("", ", and") if wait.seconds is None else (" most of the time", ",")
     more = f"it goes on after at most {wait.needed} more acks{link} {wait.outlook}"
     return Finding(
@@ -128,19 +128,23 @@ def _finding(
         ),
         evidence=(
             Measure("unacked_messages", held, "messages"),
-            Measure("max_unacked_messages_per_consumer", consumer.unacked_limit, "messages"),
+            Measure(
+                "max_unacked_messages_per_consumer",
+                consumer.max_unacked_messages_per_consumer,
+                "messages",
+            ),
             Measure("release_after", wait.needed, "acks"),
             Measure("release_in", wait.seconds, "seconds"),
             Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
             Measure("blocked_consumer_on_unacked_msgs", "true", ""),
-            measured("available_permits", consumer.permits, "permits"),
-            measured("parked_permits", consumer.parked, "permits"),
+            measured("available_permits", consumer.available_permits, "permits"),
+            measured("parked_permits", consumer.parked_permits, "permits"),
             Measure("acknowledged", wait.acks.acknowledged, "messages"),
         ),
         remedy=f"{remedy(view, consumer).removesuffix('.')}; raise the limit {ONLY_IF}.",
         actions=(
             *freeing(view, consumer),
-            raised_limit(view, "consumer", consumer.unacked_limit, held),
+            raised_limit(view, "consumer", consumer.max_unacked_messages_per_consumer, held),
             more_workers(view),
         ),
     )
@@ -149,7 +153,9 @@ def _finding(
 def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     """The broker's own flag."""
     return (
-        f"the broker says that {each.label} is not at its limit" if each.blocked is False else None
+        f"the broker says that {each.label} is not at its limit"
+        if each.blocked_consumer_on_unacked_msgs is False
+        else None
     )
 
 

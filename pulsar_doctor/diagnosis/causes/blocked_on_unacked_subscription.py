@@ -88,7 +88,7 @@ def _by_wire(view: SubscriptionView, held: int, limits: Limits) -> Answers:
     """Where nobody tells whether the limit is reached, which holds for consumers that share."""
     if view.type not in SHARING or not held:
         return
-    serving, quiet = view.served, [each.quiet for each in view.served if each.quiet]
+    serving, quiet = view.served, [each.quiet_for for each in view.served if each.quiet_for]
     still = all(each.may_receive and not each.works for each in serving)
     shortest = min(quiet, key=lambda age: age.ms, default=None)
     lasts = shortest is not None and shortest.seconds >= limits["slow_wait"]
@@ -163,7 +163,7 @@ def _remedy(view: SubscriptionView) -> str:
 
 
 def _holds(consumer: ConsumerView) -> int:
-    return least(consumer.held) or 0
+    return least(consumer.unacked_messages) or 0
 
 
 def _most_first(view: SubscriptionView) -> list[ConsumerView]:

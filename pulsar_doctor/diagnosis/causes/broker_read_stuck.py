@@ -79,7 +79,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if reads is None or _moves(view, reads) or _held_back(view):
         return
     active = view.served
-    nobody_told = view.consumers is None or (active and all(c.permits is None for c in active))
+    nobody_told = view.consumers is None or (
+        active and all(c.available_permits is None for c in active)
+    )
     if nobody_told and not view.quiet_is_fine:  # nobody waits for what a reader leaves
         yield Unknown(f"{_stands(view)}, and who could receive is not told")
     ready = tuple(consumer for consumer in active if consumer.may_receive)
@@ -181,7 +183,10 @@ def _too_few(case: Case) -> str | None:
 
 def _not_told(case: Case) -> str | None:
     limit = case.view.unacked_limit
-    blocked = [limit and limit.blocked, *(consumer.blocked for consumer in case.ready)]
+    blocked = [
+        limit and limit.blocked,
+        *(consumer.blocked_consumer_on_unacked_msgs for consumer in case.ready),
+    ]
     if any(_left_not_told(case, state) for state in case.reads.states):
         return "what is left to send is not told"
     if case.view.type not in SINGLE_ACTIVE and None in blocked:
@@ -284,7 +289,7 @@ def _deaf_client(case: Case) -> str | None:
     """On Exclusive and Failover the next read waits until the last messages are on the wire."""
     if case.view.type not in SINGLE_ACTIVE or case.reads.face is not Face.NONE_PENDING:
         return None
-    sent = [told(consumer.sent_bytes) for consumer in case.ready]
+    sent = [told(consumer.bytes_out_counter) for consumer in case.ready]
     much = any(count is None or count > SOCKET_BYTES for count in sent)
     if not much or case.stands >= case.limits["retried_within"]:
         return None
@@ -317,7 +322,7 @@ def _who(ready: Sequence[ConsumerView]) -> str:
 
 
 def _permits(ready: Sequence[ConsumerView]) -> int:
-    return sum(told(consumer.permits) or 0 for consumer in ready)
+    return sum(told(consumer.available_permits) or 0 for consumer in ready)
 
 
 def _sure(case: Case) -> float:

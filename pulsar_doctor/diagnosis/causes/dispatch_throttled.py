@@ -73,7 +73,7 @@ def _left_least(view: SubscriptionView) -> int:
     if left is None:
         return 0
     least = left.least or 0
-    sent = [told(consumer.sent) for consumer in view.consumers or ()]
+    sent = [told(consumer.msg_out_counter) for consumer in view.consumers or ()]
     if view.type not in SINGLE_ACTIVE or left.exact is not None or None in sent:
         return least
     return max(least, (left.most or 0) - sum(count or 0 for count in sent))
@@ -81,7 +81,8 @@ def _left_least(view: SubscriptionView) -> int:
 
 def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Answers:
     asking = any(
-        consumer.permits and (consumer.permits.least or 0) > 0 for consumer in view.consumers or ()
+        consumer.available_permits and (consumer.available_permits.least or 0) > 0
+        for consumer in view.consumers or ()
     )
     if throttling.reads > 0 and asking and not view.just_delivered and _left_least(view) > 0:
         yield Unknown(

@@ -66,11 +66,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _successors(older: ConsumerView, namesakes: Sequence[ConsumerView]) -> Iterator[ConsumerView]:
     """The next consumer of the same name that connected later, on another connection."""
-    since = older.connected
+    since = older.connected_for
     later = [
-        (-each.connected.ms, each.number, each)
+        (-each.connected_for.ms, each.number, each)
         for each in namesakes
-        if since is not None and each.connected is not None and each.connected.ms < since.ms
+        if since is not None and each.connected_for is not None and each.connected_for.ms < since.ms
     ]
     if later:
         yield min(later)[2]
@@ -79,7 +79,7 @@ def _successors(older: ConsumerView, namesakes: Sequence[ConsumerView]) -> Itera
 def _judge(
     view: SubscriptionView, older: ConsumerView, newer: ConsumerView, limits: Limits
 ) -> Answers:
-    silence, came, last = older.since_work, newer.connected, older.last_sign
+    silence, came, last = older.since_work, newer.connected_for, older.last_sign
     if came is None or last is None or last.ms <= came.ms or older.asked:
         return
     if not _holds(view, older, newer) or _connection_works(older, came.ms):
@@ -104,18 +104,22 @@ def _holds(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> 
     """Whether messages are kept for the older one."""
     if view.type == "Failover":
         return _is_active(older, newer) and _something_is_held(view, older)
-    return (least(older.held) or 0) > 0
+    return (least(older.unacked_messages) or 0) > 0
 
 
 def _is_active(older: ConsumerView, newer: ConsumerView) -> bool:
     """Of two of one name only one is active: the one that messages were sent to."""
-    return bool(older.active) and (least(older.sent) or 0) > 0 and most(newer.sent) == 0
+    return (
+        bool(older.active)
+        and (least(older.msg_out_counter) or 0) > 0
+        and most(newer.msg_out_counter) == 0
+    )
 
 
 def _something_is_held(view: SubscriptionView, older: ConsumerView) -> bool:
     if view.backlog is not None and view.backlog.empty is not False:
         return False
-    return most(older.held_entries) != 0 and not older.holds_nothing
+    return most(older.unacked_entries) != 0 and not older.holds_nothing
 
 
 def _connection_works(older: ConsumerView, since_ms: int) -> bool:
@@ -126,17 +130,17 @@ def _connection_works(older: ConsumerView, since_ms: int) -> bool:
 
 def _stands_in_the_way(view: SubscriptionView, older: ConsumerView) -> bool:
     if view.type == "Failover":
-        return (most(older.permits) or 0) <= 0
+        return (most(older.available_permits) or 0) <= 0
     return older.keys_wait
 
 
 def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> Finding:
     blocks, silence = _stands_in_the_way(view, older), older.since_work
     assert silence is not None
-    assert older.connected is not None
-    assert newer.connected is not None
-    after = older.connected.seconds - newer.connected.seconds
-    held = told(older.held)
+    assert older.connected_for is not None
+    assert newer.connected_for is not None
+    after = older.connected_for.seconds - newer.connected_for.seconds
+    held = told(older.unacked_messages)
     holds = f"holds {held} unacknowledged messages"
     if view.type == "Failover":
         holds = "is the active one"
@@ -155,7 +159,7 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
             Measure("address", older.address, ""),
             Measure("connected_since", older.connected_since, ""),
             Measure("successor_connected_since", newer.connected_since, ""),
-            measured("available_permits", older.permits, "permits"),
+            measured("available_permits", older.available_permits, "permits"),
             Measure("unacked_messages", held, "messages"),
             backlog_measure(view),
             Measure("silent_for", silence.seconds, "seconds"),

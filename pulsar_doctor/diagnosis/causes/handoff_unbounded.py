@@ -58,7 +58,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     for consumer in view.consumers or ():
         own = consumer.in_hand
-        if own is None or consumer.never_acked is not False or consumer.blocked:
+        if (
+            own is None
+            or consumer.never_acked is not False
+            or consumer.blocked_consumer_on_unacked_msgs
+        ):
             continue
         if own.messages < limits["at_once"] or own.messages < FAR_SLOWER * own.finished:
             continue
@@ -70,7 +74,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _lasts(consumer: ConsumerView, own: InHand, limits: Limits) -> bool:
     """By the stats the oldest is only known to be no younger: then its life has to do."""
-    age = own.oldest if own.oldest.exact or consumer.connected is None else consumer.connected
+    age = (
+        own.oldest if own.oldest.exact or consumer.connected_for is None else consumer.connected_for
+    )
     seconds = own.seconds
     lasts = max(age.seconds, own.oldest.seconds) >= limits["lasting"]
     return lasts and seconds is not None and seconds >= limits["held_for"]
@@ -95,14 +101,14 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
         summary=_summary(own, consumer, reached),
         evidence=(
             Measure("in_hand", own.messages, "messages", "at least"),
-            measured("unacked_messages", consumer.held, "messages"),
+            measured("unacked_messages", consumer.unacked_messages, "messages"),
             Measure("oldest_unacked", round(own.oldest.seconds, 3), "seconds ago"),
             Measure("finished_meanwhile", own.finished, "messages", "at most"),
             Measure("pace", _rounded(own.pace), "seconds/message"),
             Measure("work_held", _rounded(own.seconds), "seconds"),
             Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
             Measure("limit_reached_in", reached, "seconds"),
-            measured("available_permits", consumer.permits, "permits"),
+            measured("available_permits", consumer.available_permits, "permits"),
         ),
         remedy=REMEDY,
         actions=tuple(_actions(view, consumer)),
@@ -124,7 +130,7 @@ def _of_limit(
     view: SubscriptionView, consumer: ConsumerView, own: InHand
 ) -> tuple[float | None, float | None]:
     """How much of its limit it holds, and when it has reached it as things go."""
-    limit, held = consumer.unacked_limit, least(consumer.held)
+    limit, held = consumer.max_unacked_messages_per_consumer, least(consumer.unacked_messages)
     if limit is None:
         limit = UNACKED_DEFAULTS["consumer"]
     if view.type not in ("Shared", "Key_Shared") or not limit or held is None:
@@ -153,7 +159,7 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
 
 def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     """Fewer messages than a pool works on at once."""
-    held = most(each.held)
+    held = most(each.unacked_messages)
     few = held is not None and held < AT_ONCE.default
     return f"{each.label} holds {held} messages, as a pool may at once" if few else None
 

@@ -69,7 +69,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _judge(view: SubscriptionView, consumers: Sequence[ConsumerView], limits: Limits) -> Answers:
     patience = limits["refill_wait"]
-    if any(each.delivered and not each.quiet_for(patience) for each in consumers):
+    if any(each.delivered and not each.quiet_at_least(patience) for each in consumers):
         return
     if view.gone is not None:
         yield from _gone(view, view.gone, limits)
@@ -81,7 +81,7 @@ def _judge(view: SubscriptionView, consumers: Sequence[ConsumerView], limits: Li
 
 def _gone(view: SubscriptionView, gone: Gone, limits: Limits) -> Answers:
     left, lasted = view.left, gone.seconds
-    permits = [most(c.permits) for c in view.consumers or ()]
+    permits = [most(c.available_permits) for c in view.consumers or ()]
     known = [each for each in permits if each is not None]
     if (left is not None and left.most == 0) or (known and max(known) <= 0):
         return
@@ -94,13 +94,13 @@ def _gone(view: SubscriptionView, gone: Gone, limits: Limits) -> Answers:
 
 
 def _stuck(view: SubscriptionView, active: ConsumerView, limits: Limits) -> Answers:
-    long = active.quiet_for(limits["refill_wait"])
-    quiet, works = active.quiet, (active.moved or active.works) and not long
-    if active.permits is None and not works:
+    long = active.quiet_at_least(limits["refill_wait"])
+    quiet, works = active.quiet_for, (active.moved or active.works) and not long
+    if active.available_permits is None and not works:
         yield Unknown(f"available_permits of {active.label} is not told", active.label)
     if not active.without_permits or works or active.resting:
         return
-    if most(active.held_entries or active.held) == 0:
+    if most(active.unacked_entries or active.unacked_messages) == 0:
         return
     if quiet is None:
         yield Unknown(f"since when {active.label} is silent is not told", active.label)
@@ -120,8 +120,8 @@ def _stuck(view: SubscriptionView, active: ConsumerView, limits: Limits) -> Answ
 
 def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | Unknown:
     """With no permits and no sign for refill_wait."""
-    several = (least(active.held_entries) or 0) > 1
-    never_acked = active.never_acked and (least(active.sent) or 0) > 1
+    several = (least(active.unacked_entries) or 0) > 1
+    never_acked = active.never_acked and (least(active.msg_out_counter) or 0) > 1
     # With a queue of 0 or 1 it may work on the first message of the one batch that it has.
     queued = not active.all_in_hand and (never_acked or active.below_zero)
     certain = several or queued
@@ -129,7 +129,7 @@ def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | 
         sure = 0.8 if certain else 0.6
         return _stuck_finding(view, active, "stalled", active.sure(sure))
     return Unknown(
-        f"{active.label} has been silent for {active.quiet} and may have one message in "
+        f"{active.label} has been silent for {active.quiet_for} and may have one message in "
         "hand: the read position (--internal-stats) tells how many it holds",
         active.label,
     )
@@ -143,7 +143,7 @@ def _stuck_finding(
     view: SubscriptionView, active: ConsumerView, severity: Severity, confidence: float
 ) -> Finding:
     others = [each.label for each in view.consumers or () if each.number != active.number]
-    holds, quiet = told(active.held_entries), active.quiet
+    holds, quiet = told(active.unacked_entries), active.quiet_for
     entries = "" if holds is None else f" of the {holds} entries that it holds"
     silent = "" if quiet is None or quiet.says_nothing else f" for {quiet}"
     return Finding(
@@ -154,11 +154,11 @@ def _stuck_finding(
         summary=(
             f"the active consumer {active.label} has acknowledged nothing{entries}{silent}: "
             f"{verdict(active)}; {len(others)} standby ({', '.join(others[:3])}) takes over only "
-            f"when it disconnects; {active.permits} permits{_backlog(view)}"
+            f"when it disconnects; {active.available_permits} permits{_backlog(view)}"
         ),
         evidence=(
             Measure("active_consumer_name", active.label, ""),
-            measured("available_permits", active.permits, "permits"),
+            measured("available_permits", active.available_permits, "permits"),
             backlog_measure(view),
             Measure("held", holds, "entries"),
             Measure("standbys", len(others), "consumers"),
@@ -212,7 +212,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 
 def _holds(consumer: ConsumerView) -> bool:
-    return (least(consumer.held) or 0) > 0
+    return (least(consumer.unacked_messages) or 0) > 0
 
 
 HYPOTHESIS = Hypothesis(

@@ -96,7 +96,7 @@ def _judge(
     told_by: tuple[str, tuple[Measure, ...]],
 ) -> Answers:
     """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers."""
-    held = told(consumer.held)
+    held = told(consumer.unacked_messages)
     if held is None:
         yield Unknown(f"unacked_messages of {consumer.label} is not told", consumer.label)
         return
@@ -130,9 +130,13 @@ def _by_joining(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answe
 
 def _is_held_back(consumer: ConsumerView) -> bool:
     """Whether it could be sent messages but for the position at which it joined."""
-    if consumer.waits_from is None or consumer.delivered or consumer.blocked:
+    if (
+        consumer.waits_from is None
+        or consumer.delivered
+        or consumer.blocked_consumer_on_unacked_msgs
+    ):
         return False
-    permits = least(consumer.permits)
+    permits = least(consumer.available_permits)
     return permits is None or permits > 0
 
 
@@ -178,8 +182,8 @@ def _joining_summary(culprit: ConsumerView, waiting: Sequence[ConsumerView]) -> 
     names = listed([consumer.label for consumer in waiting], NAMED_MOST)
     return (
         f"{names} {'gets' if len(waiting) == 1 else 'get'} nothing until what {culprit.label} held "
-        f"before is acknowledged (it holds {told(culprit.held)} messages; mark-delete has to reach "
-        f"{waiting[0].waits_from})"
+        f"before is acknowledged (it holds {told(culprit.unacked_messages)} messages; mark-delete "
+        f"has to reach {waiting[0].waits_from})"
     )
 
 
@@ -211,7 +215,7 @@ def _finding(
         summary=f"{summary}; {end}",
         evidence=(
             *numbers,
-            measured("unacked_messages", consumer.held, "messages"),
+            measured("unacked_messages", consumer.unacked_messages, "messages"),
             Measure("msg_in_replay", told(view.replay), "entries"),
             backlog_measure(view),
             Measure("done_in", wait.seconds, "seconds"),

@@ -45,13 +45,13 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     for consumer in starving(view, limits):
         if not consumer.below_zero or consumer.moved or not _beyond_help(consumer):
             continue
-        quiet = consumer.quiet
+        quiet = consumer.quiet_for
         if quiet is not None and quiet.seconds >= limits["refill_wait"]:
             yield _finding(view, consumer, quiet.seconds)
         elif quiet is not None and not quiet.exact:
             yield Unknown(
-                f"{consumer.label} stands at {consumer.permits} permits and holds too little to "
-                "bring them back; for how long needs the broker's clock (see --at)",
+                f"{consumer.label} stands at {consumer.available_permits} permits and holds too "
+                "little to bring them back; for how long needs the broker's clock (see --at)",
                 consumer.label,
             )
 
@@ -63,12 +63,17 @@ def _beyond_help(consumer: ConsumerView) -> bool:
     unacknowledged messages are never below zero together unless the two sides counted differently
     (or FLOWs are set aside, while it is blocked on unacknowledged messages).
     """
-    held, permits = consumer.held, consumer.permits
-    if consumer.zero_queue or (consumer.queue_size == ZERO_OR_ONE):
+    held, permits = consumer.unacked_messages, consumer.available_permits
+    if consumer.zero_queue or (consumer.receiver_queue_size == ZERO_OR_ONE):
         return False
     if consumer.holds_nothing or consumer.queued.most == 0:
         return True
-    if held is None or held.exact is None or permits is None or consumer.blocked:
+    if (
+        held is None
+        or held.exact is None
+        or permits is None
+        or consumer.blocked_consumer_on_unacked_msgs
+    ):
         return False
     return held.exact + (permits.most or 0) < 0
 
@@ -76,7 +81,7 @@ def _beyond_help(consumer: ConsumerView) -> bool:
 def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> Finding:
     left = least(view.left)
     wait = "" if left is None else f", while at least {left} entries wait"
-    granted, spent = told(consumer.granted), _spent(consumer)
+    granted, spent = told(consumer.permits_granted), _spent(consumer)
     counted = "" if spent is None else f": it was granted {granted} and spent {spent}"
     return Finding(
         code="negative-permits",
@@ -85,7 +90,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
         consumer=consumer.label,
         summary=(
             f"{consumer.label} was sent more than it asked for, and what it holds does not make it "
-            f"ask for as much again: it stands at {consumer.permits} permits and "
+            f"ask for as much again: it stands at {consumer.available_permits} permits and "
             f"{_holds(consumer)}; no FLOW and no message for {duration(silent)}{wait}{counted}"
         ),
         evidence=(
@@ -101,7 +106,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
 
 
 def _spent(consumer: ConsumerView) -> int | None:
-    granted, left = told(consumer.granted), told(consumer.permits)
+    granted, left = told(consumer.permits_granted), told(consumer.available_permits)
     return None if granted is None or left is None else granted - left
 
 
@@ -110,13 +115,17 @@ def _holds(consumer: ConsumerView) -> str:
         return "holds nothing that it could take"
     if consumer.queued.most == 0:
         return "has nothing left to take"
-    return f"holds {consumer.held} messages, too few to bring them back"
+    return f"holds {consumer.unacked_messages} messages, too few to bring them back"
 
 
 def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     """Permits that are told, and are not negative."""
-    permits = least(each.permits)
-    return None if permits is None or permits < 0 else f"{each.label} has {each.permits} permits"
+    permits = least(each.available_permits)
+    return (
+        None
+        if permits is None or permits < 0
+        else f"{each.label} has {each.available_permits} permits"
+    )
 
 
 HYPOTHESIS = Hypothesis(

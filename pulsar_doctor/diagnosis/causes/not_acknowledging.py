@@ -50,19 +50,19 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     nothing_left = _nothing_left(view)
     for consumer in view.consumers or ():
-        silent = consumer.quiet_for(limits["silent_for"]) and not consumer.works
+        silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
         rests, full = nothing_left and _holds_with_permits(consumer), consumer.never_gave_back
         if rests and silent:
             yield _finding(view, consumer)
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
-        elif rests and consumer.quiet and not consumer.quiet.exact:
+        elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
 
 
 def _since_when(consumer: ConsumerView) -> Unknown:
     return Unknown(
-        f"{consumer.label} holds {consumer.held} messages and has "
+        f"{consumer.label} holds {consumer.unacked_messages} messages and has "
         f"{'never acknowledged any' if consumer.never_acked else 'not moved'}; "
         f"since when is not told: {consumer.unseen or 'take a longer window'}",
         consumer.label,
@@ -77,13 +77,13 @@ def _never_acks(view: SubscriptionView, consumer: ConsumerView) -> bool:
 
 def _kept(view: SubscriptionView, consumer: ConsumerView) -> int:
     """Messages without an ack, at least: of a single active consumer all that it was sent."""
-    sent = least(consumer.sent) if view.type in SINGLE_ACTIVE else None
-    return max(least(consumer.held) or 0, sent or 0)
+    sent = least(consumer.msg_out_counter) if view.type in SINGLE_ACTIVE else None
+    return max(least(consumer.unacked_messages) or 0, sent or 0)
 
 
 def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
     """Of one that has never acknowledged any of many."""
-    since, there = consumer.holds_since, consumer.connected
+    since, there = consumer.holds_since, consumer.connected_for
     first_ack = limits["first_ack"]
     if since is not None and since.seconds >= 2 * limits["silent_for"]:
         yield _never_finding(view, consumer, since)
@@ -114,7 +114,7 @@ def _nothing_left(view: SubscriptionView) -> bool:
 
 
 def _holds_with_permits(consumer: ConsumerView) -> bool:
-    permits, held = least(consumer.permits), least(consumer.held)
+    permits, held = least(consumer.available_permits), least(consumer.unacked_messages)
     if not held or permits is None or permits <= 0 or consumer.active is False:
         return False
     return not (consumer.moved or consumer.works or consumer.resting)
@@ -124,7 +124,7 @@ def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -
     kept = _kept(view, consumer)
     share, seconds = _of_limit(view, consumer, kept)
     evidence = (
-        measured("available_permits", consumer.permits, "permits"),
+        measured("available_permits", consumer.available_permits, "permits"),
         Measure("held_least", kept, "messages"),
         Measure("holds_since", round(since.seconds, 3), "seconds ago"),
         Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
@@ -141,20 +141,20 @@ def _of_limit(
     view: SubscriptionView, consumer: ConsumerView, kept: int
 ) -> tuple[float | None, float | None]:
     """How much of its limit of unacknowledged messages it holds, and when it has reached it."""
-    limit = consumer.unacked_limit
+    limit = consumer.max_unacked_messages_per_consumer
     if limit is None:
         limit = UNACKED_DEFAULTS["consumer"]
     if view.type in SINGLE_ACTIVE or not limit:
         return None, None
-    life = consumer.connected
+    life = consumer.connected_for
     pace = life.seconds / kept if life is not None and life.exact else None
     left = max(0, limit - kept)
     return round(kept / limit, 3), None if pace is None else round(left * pace, 1)
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
-    silent = consumer.quiet.seconds if consumer.quiet else 0.0
-    held, permits = least(consumer.held), least(consumer.permits)
+    silent = consumer.quiet_for.seconds if consumer.quiet_for else 0.0
+    held, permits = least(consumer.unacked_messages), least(consumer.available_permits)
     evidence = (
         Measure("available_permits", permits, "permits"),
         Measure("held_least", held, "messages"),
@@ -189,7 +189,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     """Nothing to acknowledge, or acknowledgements that come."""
     if each.holds_nothing:
         return holds_nothing(view, each)
-    lately = each.since_ack is None or each.since_ack.seconds < PAUSE_SECONDS
+    lately = each.since_last_ack is None or each.since_last_ack.seconds < PAUSE_SECONDS
     return f"acknowledgements of {each.label} come" if each.acked and lately else None
 
 

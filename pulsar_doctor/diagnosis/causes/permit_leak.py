@@ -56,7 +56,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _judge(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
-    owed, threshold, since = least(consumer.owed), consumer.refill_threshold, consumer.since_flow
+    owed, threshold, since = (
+        least(consumer.permits_owed),
+        consumer.refill_threshold,
+        consumer.since_last_flow,
+    )
     if owed is None or threshold is None or owed <= threshold or since is None:
         return
     if since.seconds < limits["overdue"]:
@@ -79,14 +83,17 @@ def _may_pause(consumer: ConsumerView) -> bool:
 
 
 def _severity(consumer: ConsumerView, limits: Limits) -> Severity:
-    still = consumer.without_permits and consumer.quiet_for(limits["overdue"])
+    still = consumer.without_permits and consumer.quiet_at_least(limits["overdue"])
     return "stalled" if still else "warning"
 
 
 def _finding(
     view: SubscriptionView, consumer: ConsumerView, severity: Severity, confidence: float
 ) -> Finding:
-    owed, waited = least(consumer.owed), consumer.since_flow.seconds if consumer.since_flow else 0.0
+    owed, waited = (
+        least(consumer.permits_owed),
+        consumer.since_last_flow.seconds if consumer.since_last_flow else 0.0,
+    )
     return Finding(
         code="permit-leak",
         severity=severity,
@@ -95,12 +102,12 @@ def _finding(
         summary=(
             f"{consumer.label} has taken {owed} messages or more and has not asked for others in "
             f"their place: a FLOW was due at {consumer.refill_threshold} and none has come for "
-            f"{duration(waited)}; {most(consumer.permits)} permits are left"
+            f"{duration(waited)}; {most(consumer.available_permits)} permits are left"
         ),
         evidence=(
             Measure("missing_permits_least", owed, "permits"),
             Measure("refill_threshold", consumer.refill_threshold, "permits"),
-            measured("permits_refilled", consumer.refilled, "permits"),
+            measured("permits_refilled", consumer.permits_refilled, "permits"),
             Measure("last_flow_ago", round(waited, 3), "seconds"),
             *consumer.measures(),
         ),
@@ -111,7 +118,7 @@ def _finding(
 
 def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     """Fewer permits are owed than a client gives back at once, or it has some."""
-    owed = told(each.owed)
+    owed = told(each.permits_owed)
     if owed is not None and each.refill_threshold and owed < each.refill_threshold:
         return f"{each.label} owes {owed} permits, fewer than it asks for at once"
     return has_permits(view, each)

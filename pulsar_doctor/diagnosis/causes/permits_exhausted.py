@@ -68,7 +68,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.consumers is None:
         yield Unknown("the subscription's consumers are not told")
     for consumer in view.consumers or ():
-        if consumer.permits is None and consumer.active is not False and not consumer.moved:
+        if (
+            consumer.available_permits is None
+            and consumer.active is not False
+            and not consumer.moved
+        ):
             yield Unknown(f"available_permits of {consumer.label} is not told", consumer.label)
     for consumer in starving(view, limits):
         if (consumer.zero_queue and not consumer.never_asked) or consumer.resting:
@@ -106,8 +110,8 @@ def _waiting(
     view: SubscriptionView, consumer: ConsumerView, limits: Limits
 ) -> Finding | Unknown | None:
     """Of a consumer that may hold messages."""
-    patience, quiet = limits["refill_wait"], consumer.quiet
-    long = consumer.quiet_for(patience)
+    patience, quiet = limits["refill_wait"], consumer.quiet_for
+    long = consumer.quiet_at_least(patience)
     if consumer.seconds_until_sending_least > patience:
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and consumer.asks_singly:
@@ -126,7 +130,7 @@ def _waiting(
         return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
     if quiet.seconds >= limits["quiet_after"]:
         return _finding(view, consumer, "warning", 0.6)
-    asked = consumer.since_flow
+    asked = consumer.since_last_flow
     lately = asked is not None and asked.exact and asked.seconds < limits["quiet_after"]
     if not quiet.exact and consumer.never_gave_back and not lately:
         return _finding(view, consumer, "warning", 0.5)
@@ -137,14 +141,14 @@ def _waiting(
 
 def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
     """Of a consumer that shows signs of life: clear, unless its next FLOW may be far away."""
-    soon, full = consumer.seconds_until_sending_most, consumer.since_delivery
+    soon, full = consumer.seconds_until_sending_most, consumer.since_last_delivery
     whole = consumer.seconds_of_waiting_most
     if consumer.seconds_until_sending is not None or consumer.asks_singly:
         return None
     filled = full is not None and full.exact and full.seconds < limits["quiet_after"]
     if filled and not (whole is None and consumer.asked_again):
         return None  # its queue has just been filled, as every queue is
-    asked = consumer.since_flow.seconds if consumer.since_flow else 0.0
+    asked = consumer.since_last_flow.seconds if consumer.since_last_flow else 0.0
     as_ever = soon is not None and asked <= 2 * soon + limits["quiet_after"]
     if whole is not None and whole <= limits["refill_wait"] and as_ever:
         return None
@@ -153,7 +157,7 @@ def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
 
 def _in_its_time(consumer: ConsumerView) -> bool:
     """Whether the message in hand has not taken much longer than each one before it."""
-    pace, sent = consumer.pace, consumer.since_delivery
+    pace, sent = consumer.pace, consumer.since_last_delivery
     return pace is not None and sent is not None and sent.seconds <= ABOUT * pace.seconds
 
 
@@ -162,7 +166,11 @@ def _wait(consumer: ConsumerView) -> float:
 
     That tells of several messages only once one was acknowledged after the delivery.
     """
-    whole, acked, sent = consumer.seconds_of_waiting, consumer.since_ack, consumer.since_delivery
+    whole, acked, sent = (
+        consumer.seconds_of_waiting,
+        consumer.since_last_ack,
+        consumer.since_last_delivery,
+    )
     if whole is not None:
         return whole
     several = acked is not None and sent is not None and acked.ms < sent.ms
@@ -171,7 +179,7 @@ def _wait(consumer: ConsumerView) -> float:
 
 def _sure_of_flow(consumer: ConsumerView) -> float:
     """By how exactly it is known when the next FLOW comes."""
-    until = consumer.until_sending
+    until = consumer.sending_after
     if until is None:
         return 0.7
     return 0.8 if until.exact is None else 0.95
@@ -179,7 +187,7 @@ def _sure_of_flow(consumer: ConsumerView) -> float:
 
 def _certainly_holds(consumer: ConsumerView) -> bool:
     """Whether several messages are with it for sure, so that its queue is not 0 or 1."""
-    held, permits = least(consumer.held), most(consumer.permits)
+    held, permits = least(consumer.unacked_messages), most(consumer.available_permits)
     if consumer.one_by_one or held is None or permits is None:
         return False
     return held + permits > 2
@@ -189,11 +197,11 @@ def _idle(
     view: SubscriptionView, consumer: ConsumerView, limits: Limits
 ) -> Finding | Unknown | None:
     """Of a consumer that holds nothing and asks for nothing, while messages wait for it alone."""
-    others = any((most(other.permits) or 0) > 0 for other in view.served)
+    others = any((most(other.available_permits) or 0) > 0 for other in view.served)
     left = view.left
     if others or consumer.below_zero or (left is not None and left.most == 0):
         return None
-    if not consumer.quiet_for(limits["refill_wait"]):
+    if not consumer.quiet_at_least(limits["refill_wait"]):
         return _just_begun(view, consumer)
     if view.backlog is None and not consumer.never_asked:
         return None
@@ -206,7 +214,7 @@ def _idle(
 
 def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | None:
     """Of one that asks for nothing, where nothing tells for how long."""
-    if consumer.quiet and consumer.quiet.exact:
+    if consumer.quiet_for and consumer.quiet_for.exact:
         return None
     if consumer.never_asked:
         return _cannot_tell(consumer, "it has never asked for a message; see --at for how long")
@@ -215,9 +223,11 @@ def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | Non
 
 
 def _cannot_tell(consumer: ConsumerView, why: str) -> Unknown:
-    quiet = consumer.quiet
+    quiet = consumer.quiet_for
     since = "" if quiet is None else f", quiet for {quiet}"
-    return Unknown(f"{consumer.label} has {consumer.permits} permits{since}: {why}", consumer.label)
+    return Unknown(
+        f"{consumer.label} has {consumer.available_permits} permits{since}: {why}", consumer.label
+    )
 
 
 def _finding(
@@ -237,11 +247,12 @@ def _finding(
 
 def _summary(view: SubscriptionView, consumer: ConsumerView) -> str:
     """What it does, then who waits for its keys, then the numbers of its permits."""
-    quiet, said = consumer.quiet, state(consumer)
+    quiet, said = consumer.quiet_for, state(consumer)
     if consumer.never_asked:
         since = "" if quiet is None else f" in {quiet}"
         said = f"has never asked for a message{since}: it is paused, or not told to receive"
-    may = f"the broker may not send it more ({consumer.permits} permits), {consumer.outlook}"
+    permits = consumer.available_permits
+    may = f"the broker may not send it more ({permits} permits), {consumer.outlook}"
     parts = (f"{consumer.label} {said}", waiting_for(view, consumer), may)
     return "; ".join(part for part in parts if part)
 
@@ -267,7 +278,11 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 def _has_asked(each: ConsumerView) -> bool:
     """Whether it is known that a FLOW came."""
-    return (least(each.granted) or 0) > 0 or (least(each.sent) or 0) > 0 or bool(each.flows)
+    return (
+        (least(each.permits_granted) or 0) > 0
+        or (least(each.msg_out_counter) or 0) > 0
+        or bool(each.flows)
+    )
 
 
 HYPOTHESIS = Hypothesis(

@@ -64,7 +64,7 @@ class Hoard:
     @property
     def quiet(self) -> Age | None:
         """For how long it has done nothing while others could have."""
-        silence = self.hog.quiet
+        silence = self.hog.quiet_for
         return silence and min(silence, self.idle_for, key=lambda age: age.ms)
 
     def drain_by_life(self, in_hand: float) -> float | None:
@@ -72,7 +72,7 @@ class Hoard:
 
         With the first ack several workers may be as far. None where it never acknowledged.
         """
-        since, done = self.hog.since_delivery, self.hog.done_in_life
+        since, done = self.hog.since_last_delivery, self.hog.done_in_life
         if self.hog.never_acked is not False or since is None or not done or done < 0:
             return None
         ahead = 1 if done >= PACE_NEEDS else in_hand
@@ -95,27 +95,34 @@ def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
     everyone = view.consumers or ()
     idle = tuple(each for each in everyone if _idles(each, limits["idle_after"]))
     total = max(sum(map(_held, everyone)), least(view.unacked) or 0)
-    longest = max((each.idle for each in idle if each.idle), key=lambda age: age.ms, default=None)
+    longest = max(
+        (each.idle_for for each in idle if each.idle_for), key=lambda age: age.ms, default=None
+    )
     if longest is None:
         return
     for hog in everyone:
         held = _held(hog)
         # One that is blocked on unacknowledged messages has a cause of its own.
-        if held < 2 or held < limits["share"] * total or hog.blocked or hog.resting:
+        if (
+            held < 2
+            or held < limits["share"] * total
+            or hog.blocked_consumer_on_unacked_msgs
+            or hog.resting
+        ):
             continue
         if hog.queued.most == 0:
             continue
-        if 1 in (told(hog.held_entries), view.backlog and view.backlog.entries):
+        if 1 in (told(hog.unacked_entries), view.backlog and view.backlog.entries):
             continue  # one batch: it goes to one consumer, or to another
         yield Hoard(hog, held, total, idle, longest)
 
 
 def _held(consumer: ConsumerView) -> int:
-    return max(0, least(consumer.held) or 0)
+    return max(0, least(consumer.unacked_messages) or 0)
 
 
 def _idles(consumer: ConsumerView, seconds: float) -> bool:
-    idle = consumer.idle
+    idle = consumer.idle_for
     return idle is not None and (idle.seconds >= seconds or not idle.exact)
 
 
@@ -136,7 +143,7 @@ def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
         yield _finding(view, hoard, wait, limits)
     elif wait >= limits["refill_wait"]:
         yield Unknown(
-            f"{hog.label} holds {hoard.held} messages with {hog.permits} permits "
+            f"{hog.label} holds {hoard.held} messages with {hog.available_permits} permits "
             "left: workers may have all of them in hand; a dump of its threads tells",
             hog.label,
         )
@@ -154,11 +161,11 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
     if life is not None and life > limits["slow_wait"]:
         return life
     quiet = hoard.quiet
-    if quiet is None or hog.quiet is None:
+    if quiet is None or hog.quiet_for is None:
         return "and nothing tells since when"
-    just_now = hog.quiet.exact and hog.quiet.seconds < limits["idle_after"]
+    just_now = hog.quiet_for.exact and hog.quiet_for.seconds < limits["idle_after"]
     if hog.acked or (hog.acked is None and just_now):
-        no_clock = not (hoard.idle_for.exact or hog.quiet.exact)
+        no_clock = not (hoard.idle_for.exact or hog.quiet_for.exact)
         unsure = no_clock or hoard.idle_for.seconds >= limits["slow_wait"]
         return "and its pace is not known: take a longer window" if unsure else None
     # At one message in each such silence it would be done before anybody need wait.
@@ -180,7 +187,10 @@ def _drain(hoard: Hoard, limits: Limits) -> float | None:
 
 
 def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) -> Finding:
-    hog, permits = hoard.hog, sum(least(neighbour.permits) or 0 for neighbour in hoard.idle)
+    hog, permits = (
+        hoard.hog,
+        sum(least(neighbour.available_permits) or 0 for neighbour in hoard.idle),
+    )
     worst: Severity = "warning" if hog.asks_singly or hoard.held <= 2 else "stalled"
     confidence = 0.9 if hog.queued.least else 0.7
     confidence -= (0.1 if _drain(hoard, limits) is None else 0) + (0 if hog.watched else 0.1)
@@ -191,7 +201,7 @@ def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) 
         consumer=hog.label,
         summary=_summary(hoard, wait, permits),
         evidence=(
-            *replace(hog, quiet=hoard.quiet).measures(),
+            *replace(hog, quiet_for=hoard.quiet).measures(),
             *_neighbours(hoard, limits, permits),
         ),
         remedy=_remedy(view, hog),
@@ -212,7 +222,7 @@ def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
     return (
         f"{hog.label} holds {hoard.held} of the {hoard.total} unacknowledged messages{queued}, and "
         f"{lasts}, while {_names(hoard.idle)} had nothing to do for {hoard.idle_for}: "
-        f"{verdict(hog)}; {hog.permits} permits here, {idle_permits} there, {hog.outlook}"
+        f"{verdict(hog)}; {hog.available_permits} permits here, {idle_permits} there, {hog.outlook}"
     )
 
 
@@ -256,7 +266,9 @@ def _excluded(view: SubscriptionView) -> str | None:
         return "there is no neighbour"
     if view.left is not None and (view.left.least or 0) > 0:
         return f"{view.left} entries are left to send, also to the neighbours"
-    if view.consumers and all(each.without_permits or each.blocked for each in view.consumers):
+    if view.consumers and all(
+        each.without_permits or each.blocked_consumer_on_unacked_msgs for each in view.consumers
+    ):
         return "no neighbour has permits"
     return None
 

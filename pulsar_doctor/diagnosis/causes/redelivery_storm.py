@@ -235,7 +235,9 @@ LONGEST_DELAY = 120.0  # seconds: what is given back comes again after 60 as a r
 def _excluded(view: SubscriptionView) -> str | None:
     """For longer than it takes to come again nothing was sent at all."""
     circulation, there = view.circulation, view.consumers or ()
-    for_long = all(each.connected and each.connected.seconds > LONGEST_DELAY for each in there)
+    for_long = all(
+        each.connected_for and each.connected_for.seconds > LONGEST_DELAY for each in there
+    )
     if there and for_long and circulation is not None and circulation.ever_sent == 0:
         return "nothing was ever sent to those that are there"
     if view.delivered == 0 and (view.watched_seconds or 0) > LONGEST_DELAY:

@@ -43,9 +43,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
     if consumer.holds_nothing or consumer.zero_queue or consumer.all_in_hand:
         return False
-    if consumer.held is not None and consumer.held.most == 1:
+    if consumer.unacked_messages is not None and consumer.unacked_messages.most == 1:
         return False
-    wait, since_flow = consumer.seconds_of_waiting, consumer.since_flow
+    wait, since_flow = consumer.seconds_of_waiting, consumer.since_last_flow
     asked = consumer.asked_lately
     if wait is None and consumer.seconds_of_waiting_over > slow_wait:
         return True
@@ -57,14 +57,14 @@ def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
-    pace, held = consumer.pace, consumer.held
+    pace, held = consumer.pace, consumer.unacked_messages
     each = None if pace is None else pace.seconds
     drain = None if each is None or held is None or held.most is None else held.most * each
     exact = None if held is None else held.exact
     holds = "messages" if exact is None else f"{exact} messages"
     rate = "" if each is None else f" at one in {duration(each)}"
     alone = rate if drain is None else f"{rate}, all in about {duration(drain)},"
-    sure = 0.5 if each is None else 0.7 if consumer.until_sending is None else 0.8
+    sure = 0.5 if each is None else 0.7 if consumer.sending_after is None else 0.8
     return Finding(
         code="slow-but-progressing",
         severity="warning",
@@ -72,7 +72,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
         consumer=consumer.label,
         summary=(
             f"{consumer.label} works off {holds}{alone} and is sent nothing meanwhile "
-            f"({consumer.permits} permits); {consumer.outlook}"
+            f"({consumer.available_permits} permits); {consumer.outlook}"
         ),
         evidence=(
             *consumer.measures(),

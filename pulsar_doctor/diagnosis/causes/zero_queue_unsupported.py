@@ -70,7 +70,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _by_silence(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
-    quiet = consumer.quiet
+    quiet = consumer.quiet_for
     if quiet is None or (quiet.exact and quiet.seconds < limits["quiet_after"]):
         return
     if quiet.seconds >= limits["refill_wait"] and consumer.below_zero:
@@ -86,7 +86,11 @@ def _by_silence(view: SubscriptionView, consumer: ConsumerView, limits: Limits) 
 def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) -> Finding:
     batch = consumer.largest_batch
     of = "" if batch is None else f" of {batch}"
-    held = "" if consumer.held is None else f", {consumer.held} messages delivered"
+    held = (
+        ""
+        if consumer.unacked_messages is None
+        else f", {consumer.unacked_messages} messages delivered"
+    )
     return Finding(
         code="zero-queue-unsupported",
         severity="stalled",
@@ -95,7 +99,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) 
         summary=(
             f"{consumer.label} asks for one message at a time, and a client with such a zero queue "
             f"cannot hand out the rest of a batch: it was sent a batch{of}: "
-            f"{consumer.permits} permits{held}, quiet for {consumer.quiet}"
+            f"{consumer.available_permits} permits{held}, quiet for {consumer.quiet_for}"
         ),
         evidence=(Measure("largest_batch", batch, "messages"), *consumer.measures()),
         remedy=REMEDY,
@@ -117,14 +121,14 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
 
 def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     """A queue that is larger, or a life in which no batch came for one permit."""
-    size = least(each.queue_size)
+    size = least(each.receiver_queue_size)
     if size is not None and size > 1:
-        return f"{each.label} has a receiver queue of {each.queue_size}"
-    granted = told(each.granted)
-    permits = told(each.permits)
+        return f"{each.label} has a receiver queue of {each.receiver_queue_size}"
+    granted = told(each.permits_granted)
+    permits = told(each.available_permits)
     if permits is not None and permits > 1:
         return f"{each.label} has {permits} permits"
-    if each.batch_for_one or granted is None or each.held is None:
+    if each.batch_for_one or granted is None or each.unacked_messages is None:
         return None
     return f"{each.label} was sent no batch for one permit" if not each.one_by_one else None
 
