@@ -86,7 +86,7 @@ def test_the_base_explains_its_rules_without_any_extra():
 
 def test_the_base_simulates_without_any_extra():
     run = without(EXTRAS, "simulate", "--rate", "5/s", "--duration", "10s", "-o", "json")
-    assert json.loads(run.stdout)["schema"] == "pulsar-doctor/simulate/1", run.stderr
+    assert json.loads(run.stdout)["schema"] == "pulsar-doctor/simulate/2", run.stderr
 
 
 def test_the_base_judges_files_and_asks_brokers_without_any_extra(tmp_path):

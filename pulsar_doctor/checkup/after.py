@@ -145,10 +145,10 @@ def _became(
 ) -> ConsumerAfter:
     began = earlier if same else None  # where counters began again, they began at 0
     permits = earlier.available_permits if earlier else None
-    shifts = [Shift("permits", permits, now.available_permits)]
+    shifts = [Shift("available_permits", permits, now.available_permits)]
     if counted:
         held = earlier.unacked_messages if earlier else None
-        shifts.append(Shift("holds", held, now.unacked_messages))
+        shifts.append(Shift("unacked_messages", held, now.unacked_messages))
     became: Became = "same" if same else "reconnected" if earlier else "new"
     returned = _returned(began, now) if counted else None
     return ConsumerAfter(_label(now), became, tuple(shifts), returned, _acked(began, now))

@@ -355,6 +355,18 @@ def output_option(*formats: str) -> Any:
     )  # fmt: skip
 
 
+def _json_version(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        os.environ["PULSAR_DOCTOR_JSON_VERSION"] = value  # what the report looks at
+
+
+json_version_option = click.option(
+    "--json-version", type=click.Choice(["2", "3"]), expose_value=False, callback=_json_version,
+    envvar="PULSAR_DOCTOR_JSON_VERSION", show_envvar=True,
+    help="Names in JSON: 3, or 2 as before 0.2.0; goes with 0.3.0.",
+)  # fmt: skip
+
+
 # Fields that several requests have.
 set_option = partial(
     option, "--set", metavar="RULE.THRESHOLD=VALUE", multiple=True,

@@ -20,6 +20,7 @@ from pulsar_doctor.cli._options import (
     connected,
     connection_options,
     fail_on_option,
+    json_version_option,
     option,
     output_option,
     say,
@@ -94,6 +95,7 @@ class ExamineRequest:
 
 @click.command()
 @taking(ExamineRequest)
+@json_version_option
 @connection_options
 def command(asked: ExamineRequest) -> int:
     """Says of a running process what its consumers wait for, without a restart.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.evidence.told import Whereabouts
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 
 Severity = Literal["stalled", "warning", "info"]
 Urgency = Literal["now", "today", "later"]

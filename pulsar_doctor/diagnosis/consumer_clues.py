@@ -113,7 +113,7 @@ def _share(of: _Of) -> Found:
 
 
 def _acks(of: _Of) -> Found:
-    each, name = of.consumer, "last_acked_timestamp"
+    each, name = of.consumer, "since_last_ack"
     sent = told(each.msg_out_counter) or least(each.unacked_messages) or 0
     if each.never_acked and sent > IN_HAND.default:
         text = f"{each.label} has acknowledged none of {sent} messages"
@@ -233,14 +233,14 @@ def _queue(of: _Of) -> Found:
     if owed is not None and threshold and (least(owed) or 0) > 0:
         text = f"{each.label} owes {owed} permits, and asks from {threshold} on"
         over = (least(owed) or 0) > threshold
-        yield ("owes_flow" if over else "owes_little"), "owed", text
+        yield ("owes_flow" if over else "owes_little"), "permits_owed", text
 
 
 def _in_hand(of: _Of) -> Found:
     own, each = of.consumer.in_hand, of.consumer
     if own is not None and own.messages > max(IN_HAND.default, own.finished):
         text = f"{each.label} has taken {own.messages} messages or more that it has not finished"
-        yield "in_hand", "granted", text
+        yield "in_hand", "permits_granted", text
 
 
 def _keys(of: _Of) -> Found:
@@ -248,7 +248,7 @@ def _keys(of: _Of) -> Found:
     if view.type != "Key_Shared":
         return
     replay = told(view.replay) or 0
-    if each.keys_wait or (each.draining is not None and each.draining.hashes):
+    if each.keys_wait or (each.draining_hashes is not None and each.draining_hashes.hashes):
         text = f"keys that {each.label} had wait for its acknowledgements"
         yield "keys_drain", "draining_hashes", text
     elif replay and not each.holds_nothing and not each.may_receive:

@@ -12,39 +12,15 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.impact import impact_of
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.numbers import REPORTED, ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.wording.durations import moment_of
 
 # Measures of a finding that are the age of its trouble.
 LASTING = frozenset(
-    {"quiet_for", "silent_for", "holds_since", "mark_delete_stood", "nobody_for", "stood_for"}
+    {"quiet_for", "since_work", "holds_since", "mark_delete_stood", "nobody_for", "stood_for"}
 )
-TOLD = attrgetter(  # in the order of its fields
-    "label",
-    "name",
-    "address",
-    "client_version",
-    "connected_since",
-    "connected_for",
-    "active",
-    "receiver_queue_size",
-    "available_permits",
-    "unacked_messages",
-    "max_unacked_messages_per_consumer",
-    "blocked_consumer_on_unacked_msgs",
-    "msg_out_counter",
-    "permits_granted",
-    "flows",
-    "next_flow_after",
-    "never_acked",
-    "since_last_ack",
-    "since_last_flow",
-    "since_last_delivery",
-    "quiet_for",
-    "idle_for",
-    "msg_rate_out",
-)
+VALUES = attrgetter(*(each.name for each in REPORTED))
 
 
 def with_context(view: SubscriptionView, finding: Finding) -> Finding:
@@ -58,11 +34,11 @@ def with_context(view: SubscriptionView, finding: Finding) -> Finding:
     )
 
 
-def consumers_of(view: SubscriptionView) -> tuple[ToldConsumer, ...] | None:
+def consumers_of(view: SubscriptionView) -> tuple[ReportedConsumer, ...] | None:
     """Every consumer with its numbers; None where they are not told."""
     if view.consumers is None:
         return None
-    return tuple(ToldConsumer(*TOLD(each)) for each in view.consumers)
+    return tuple(ReportedConsumer(*VALUES(each)) for each in view.consumers)
 
 
 def remedy_of(view: SubscriptionView, suspect: Suspect, general: str | None) -> str | None:

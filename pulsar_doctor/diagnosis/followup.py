@@ -22,7 +22,7 @@ class Shift:
     now: int | None
 
     def __str__(self) -> str:
-        """`permits 0 -> 100`, or `permits still 0`."""
+        """`available permits 0 -> 100`, or `… still 0`."""
         name = self.name.replace("_", " ")
         return f"{name} still {self.now}" if self.before == self.now else (
             f"{name} {_told(self.before)} -> {_told(self.now)}"
@@ -53,6 +53,16 @@ class ConsumerAfter:
             since = "" if self.became == "same" else " it connected"
             parts.append(f"{self.returned} acknowledged or given back since{since}")
         return f"{self.consumer} {is_[self.became]}{': ' if parts else ''}{', '.join(parts)}"
+
+    def document(self) -> dict[str, object]:
+        """As every JSON has it."""
+        return {
+            "consumer": self.consumer,
+            "became": self.became,
+            "returned": self.returned,
+            "acknowledged": self.acked,
+            "moved": [asdict(shift) for shift in self.shifts],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +95,7 @@ class After:
             "before": self.before,
             "seconds": self.seconds,
             "moved": [asdict(shift) for shift in self.shifts],
-            "consumers": [
-                {
-                    "consumer": each.consumer,
-                    "became": each.became,
-                    "returned": each.returned,
-                    "acknowledged": each.acked,
-                    "moved": [asdict(shift) for shift in each.shifts],
-                }
-                for each in self.consumers
-            ],
+            "consumers": [each.document() for each in self.consumers],
         }
 
 

@@ -9,16 +9,6 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
 
 CONSUMERS = "consumers"
-OF_CONSUMER: Mapping[str, Callable[[ConsumerView], object]] = {  # None: not told
-    "blocked_consumer_on_unacked_msgs": lambda each: each.blocked_consumer_on_unacked_msgs,
-    "draining_hashes": lambda each: each.draining,
-    "largest_batch": lambda each: each.largest_batch,
-    "last_acked_timestamp": lambda each: each.since_last_ack or each.never_acked,
-    "owed": lambda each: each.permits_owed,
-    "pace": lambda each: each.pace,
-    "quiet_for": lambda each: each.quiet_for,
-    "receiver_queue_size": lambda each: told(each.receiver_queue_size),
-}
 OF_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionView], object]] = {
     "acknowledged_ranges": lambda view: view.ranges,
     "backlog_by_positions": lambda view: view.backlog and view.backlog.positions,
@@ -48,4 +38,12 @@ def _missing(name: str, view: SubscriptionView, each: ConsumerView | None) -> st
         return name if OF_SUBSCRIPTION[name](view) is None else None
     if each is None:
         return CONSUMERS if view.consumers is None else None
-    return name if OF_CONSUMER[name](each) is None else None
+    return None if _is_reported(name, each) else name
+
+
+def _is_reported(name: str, of: ConsumerView) -> bool:
+    """Of a queue size a bound does not tell which cause it is."""
+    value = getattr(of, name)
+    if name == "receiver_queue_size":
+        value = told(value)
+    return value is not None or (name == "since_last_ack" and of.never_acked is not None)

@@ -39,8 +39,8 @@ from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import PROCESS
+from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.told import ToldConsumer
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 
 ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
@@ -80,7 +80,7 @@ class Diagnosis:
     incarnations: frozenset[int] = frozenset()
     backlog: int | None = None
     backlog_change: int | None = None
-    consumers: tuple[ToldConsumer, ...] | None = None
+    consumers: tuple[ReportedConsumer, ...] | None = None
     suspects: tuple[Suspect, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     sources: tuple[ReportedBy, ...] = ()

@@ -173,7 +173,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         since_request=_since_request(standing),
         bytes_out_counter=exactly(now.bytes_out_counter),
         msg_rate_out=_rate_out(standing),
-        draining=draining_of(standing),
+        draining_hashes=draining_of(standing),
         in_hand=in_hand.by_stats(standing),
         waits_from=waits_from(standing),
     )

@@ -17,9 +17,10 @@ from pulsar_doctor.evidence import in_hand
 from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.closed import closed_of
-from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import WIRE
+from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
 from pulsar_doctor.evidence.wire_pace import pace

@@ -1,7 +1,6 @@
-"""One consumer as the checks see it: what the broker may send it, what it holds, whether it works.
+"""One consumer as the checks see it: its numbers, and what follows from them.
 
-Whoever tells a number, it has this name. What a source does not tell is None, what it tells from
-one side only is a Count with one bound. Some rules of counting hold for all sources:
+Some rules of counting hold for all sources:
 
 *The queue*: permits, queued and unsent messages together are the receiver queue size (RQS), and
 fewer than half of it are unsent. So without permits more than half of a queue is queued, and the
@@ -14,18 +13,13 @@ as one message takes, and no smaller queue would do better.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.broker.stats.functions import FunctionInstance
-from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
-from pulsar_doctor.evidence.in_hand import InHand
-from pulsar_doctor.evidence.inside import Inside
-from pulsar_doctor.evidence.keys import Draining
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.evidence.told import Whereabouts
+from pulsar_doctor.evidence.numbers import ConsumerNumbers, measured
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
-from pulsar_doctor.ledger.balance import Pace
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.wording.durations import duration
 
 JUST_NOW_MS = 5000
@@ -34,140 +28,8 @@ FIRST_FLOW_MOST_MS = 2000  # after the connection, on a busy machine; a later on
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
-    """Entries that came in an older epoch only, while later ones have come since.
-
-    first, behind: positions. settled_seconds: since that changed last. late_entries: of an older
-    epoch, after the last REDELIVER.
-    """
-
-    entries: int
-    messages: int
-    first: str
-    behind: str
-    epoch: int | None
-    late_entries: int
-    settled_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerView:
-    """What is known of one consumer now. Counts are messages unless they say otherwise.
-
-    closed: whether it has ended since; then this is how it stood at its end.
-    function: of Pulsar's own framework, where it is an instance of one.
-    active: False for a standby; None where that is not told. permits: available ones. held: sent to
-    it and not acknowledged. held_entries: the same in entries. queued: of these, in its client's
-    queue. sent, granted: messages and permits since it connected; refilled: permits of all FLOWs
-    but the first. owed: permits of messages that it took for sure and that no FLOW has given back.
-
-    blocked: on its limit of unacknowledged messages, throughout: in every sample; parked: permits
-    that are set aside meanwhile. acks: how they come.
-
-    pace_most: seconds for a message, by all its life or the last minute, idle times included.
-
-    queue_size: its RQS. one_by_one: whether that may be 0 or 1. all_in_hand: whether all that it
-    holds may be what its application works on just now, with such a queue. batch_for_one: whether
-    it was sent a batch with such a queue. closed_on_batch: whether it was closed upon that.
-
-    until_flow: messages to take until its next FLOW. until_sending: until the broker may send.
-    asked_lately: since a FLOW that came within the window. works: whether it goes on as it did;
-    None where nothing tells. resting: it holds back what it has, for as long as it was told to.
-
-    quiet: since the last sign of life: an ack, a FLOW, a delivery, a message taken. idle: since it
-    has had permits and nothing to work on; None where it has, or nothing tells. watched: whether
-    there was time to see it move. moved, delivered (messages), acked: within that time; None
-    where that is not told. delivered_again: in more than one step of it, so that none takes long.
-    done, done_in_life: messages that it finished in that time, and since it connected.
-    asked: for more. since_work: since its last ack or FLOW, or its connection; last_sign: the same
-    without what the window adds; connection_sign: of anybody on its connection. flow_told: whether
-    its own last FLOW is told. keys_wait: whether others wait for keys of what it holds.
-    holds_since: since it was sent the first of what it holds. drain_seconds: for all that it holds,
-    at least, at the pace of now. unseen: why `quiet` is only a bound.
-
-    may_receive_throughout: whether the broker could send to it in every sample. since_request:
-    since its last FLOW, or since it connected if none came later. sent_bytes: since it connected.
-    msg_rate_out: messages a second that it was sent, in the window or a full minute.
-    draining: hashes of keys that wait for its acks. waits_from: the position at which it joined,
-    where it is sent nothing before mark-delete is there. in_hand: what its application has taken
-    and not finished, where that is more than nothing. inside: what its own process tells.
-    """
-
-    label: str
-    number: int = 0
-    closed: bool = False
-    name: str | None = None
-    address: str | None = None
-    client_version: str | None = None
-    function: FunctionInstance | None = None
-    active: bool | None = None
-
-    connected_for: Age | None = None
-    connected_since: str | None = None
-
-    available_permits: Count | None = None
-    unacked_messages: Count | None = None
-    unacked_entries: Count | None = None
-    queued: Count = field(default=Count(0, None))
-    msg_out_counter: Count | None = None
-    permits_granted: Count | None = None
-    permits_refilled: Count | None = None
-    permits_owed: Count | None = None
-    blocked_consumer_on_unacked_msgs: bool | None = None
-    parked_permits: Count | None = None
-    max_unacked_messages_per_consumer: int | None = None
-    blocked_throughout: bool = False
-    acks: Acks = NOTHING_TOLD
-
-    receiver_queue_size: Count | None = None
-    refill_threshold: int | None = None
-    one_by_one: bool = False
-    all_in_hand: bool = False
-    largest_batch: int | None = None
-    batch_for_one: bool = False
-    closed_on_batch: bool = False
-    flows: int | None = None
-
-    next_flow_after: Count | None = None
-    sending_after: Count | None = None
-    pace: Pace | None = None
-    pace_most: float | None = None
-    works: bool | None = None
-    asked_lately: Age | None = None
-    resting: bool = False
-
-    done: int | None = None
-    done_in_life: int | None = None
-    never_acked: bool | None = None
-    holds_since: Age | None = None
-    drain_seconds: float | None = None
-    quiet_for: Age | None = None
-    since_last_delivery: Age | None = None
-    since_last_flow: Age | None = None
-    since_last_ack: Age | None = None
-    since_work: Age | None = None
-    last_sign: Age | None = None
-    connection_sign: Age | None = None
-    flow_told: bool = True
-    asked: bool = False
-    keys_wait: bool = False
-    passed_over: PassedOver | None = None
-    idle_for: Age | None = None
-    watched: bool = True
-    moved: bool | None = None
-    delivered: int | None = None
-    delivered_again: bool = False
-    acked: bool | None = None
-    unseen: str | None = None
-
-    may_receive_throughout: bool | None = None
-    since_request: Age | None = None
-    bytes_out_counter: Count | None = None
-    msg_rate_out: float | None = None
-    draining: Draining | None = None
-    in_hand: InHand | None = None
-    waits_from: str | None = None
-    inside: Inside | None = None
+class ConsumerView(ConsumerNumbers):
+    """What is known of one consumer now, and what follows from it."""
 
     @property
     def whereabouts(self) -> Whereabouts | None:
@@ -406,27 +268,22 @@ class ConsumerView:
         each = duration(self.pace.seconds)
         return f", in about {duration(self.seconds_until_flow)} at {each} each{told}"
 
+    def measure(self, *names: str) -> tuple[Measure, ...]:
+        """Some of its numbers as a finding reports them."""
+        return tuple(measured(name, getattr(self, name)) for name in names)
+
     def measures(self) -> tuple[Measure, ...]:
         """The numbers of a consumer that waits for its next FLOW."""
-        pace, quiet = self.pace, self.quiet_for
-        zero_or_one = Measure("receiver_queue_size", "0 or 1", "messages")
+        zero_or_one = (Measure("receiver_queue_size", "0 or 1", "messages"),)
+        size = self.receiver_queue_size
         return (
-            measured("available_permits", self.available_permits, "permits"),
-            measured("unacked_messages", self.unacked_messages, "messages"),
-            Measure("held_entries_most", most(self.unacked_entries), "entries"),
-            Measure("queued_min", self.queued.least, "messages"),
-            zero_or_one
-            if self.receiver_queue_size == Count(0, 1)
-            else measured("receiver_queue_size", self.receiver_queue_size, "messages"),
-            Measure("flows", self.flows, "commands"),
-            measured("msg_out_counter", self.msg_out_counter, "messages"),
-            measured("next_flow_after", self.next_flow_after, "messages"),
+            *self.measure("available_permits", "unacked_messages", "unacked_entries", "queued"),
+            *(zero_or_one if size == Count(0, 1) else self.measure("receiver_queue_size")),
+            *self.measure("flows", "msg_out_counter", "next_flow_after"),
             Measure("next_flow_in", rounded(self.seconds_until_flow), "seconds"),
-            measured("permits_after", self.sending_after, "messages"),
-            Measure("pace", pace.seconds if pace else None, "seconds/message"),
-            Measure("pace_source", pace.source if pace else "cannot tell", ""),
-            Measure("quiet_for", quiet.ms / 1000 if quiet else None, "seconds"),
-            Measure("since_last_flow", rounded(seconds(self.since_last_flow)), "seconds"),
+            *self.measure("sending_after", "pace"),
+            Measure("pace_source", self.pace.source if self.pace else "cannot tell", ""),
+            *self.measure("quiet_for", "since_last_flow"),
         )
 
 
@@ -436,20 +293,6 @@ def next_flow(until: Count) -> str:
     return (
         f"next FLOW after {bound}{until.most} more {'message' if until.most == 1 else 'messages'}"
     )
-
-
-def measured(name: str, count: Count | None, unit: str) -> Measure:
-    """A count in a finding: exact, or its one bound (the upper one where both are known)."""
-    if count is None or count.exact is not None:
-        return Measure(name, told(count), unit)
-    if count.most is not None:
-        return Measure(name, count.most, unit, "at most")
-    return Measure(name, count.least, unit, "at least")
-
-
-def seconds(age: Age | None) -> float | None:
-    """An age in seconds."""
-    return None if age is None else age.ms / 1000
 
 
 def rounded(number: float | None) -> float | None:

@@ -23,35 +23,18 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.numbers import Merge, merged_by
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, narrowed
 
 SETTLED_MS = 2000  # on the way between both, and the steps of the broker's clock
 SAME_CONNECTION_MS = 5000
-# Known by whoever saw each FLOW; one side's are taken together.
-ASKING = (
-    "receiver_queue_size", "refill_threshold", "one_by_one", "all_in_hand", "largest_batch",
-    "batch_for_one", "closed_on_batch", "flows", "permits_refilled", "permits_owed", "queued",
-    "next_flow_after", "sending_after", "pace", "pace_most", "works", "asked_lately", "resting",
-    "drain_seconds", "passed_over", "in_hand",
-)  # fmt: skip
-# Of these, what time does not change.
-LASTING = ("receiver_queue_size", "refill_threshold", "one_by_one", "largest_batch")
-# Of these, what either may bound where neither saw each FLOW; the first at any time.
-BOUNDED = ("receiver_queue_size", "permits_owed", "queued", "next_flow_after", "sending_after")
-COUNTED = (
-    "available_permits",
-    "unacked_messages",
-    "unacked_entries",
-    "msg_out_counter",
-    "permits_granted",
-    "parked_permits",
-)
-AGES = (
-    "quiet_for", "since_last_ack", "since_last_flow", "since_work", "since_last_delivery",
-    "since_request",
-    "last_sign", "connection_sign", "holds_since",
-)  # fmt: skip
+BY_FLOWS = merged_by(Merge.FLOWS, Merge.FLOWS_BOUND, Merge.QUEUE, Merge.QUEUE_BOUND)
+LASTING = merged_by(Merge.QUEUE, Merge.QUEUE_BOUND)
+BOUNDED_ALWAYS = merged_by(Merge.QUEUE_BOUND)
+BOUNDED = (*BOUNDED_ALWAYS, *merged_by(Merge.FLOWS_BOUND))
+COUNTED = merged_by(Merge.COUNT)
+AGES = merged_by(Merge.AGE)
 
 
 def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
@@ -192,12 +175,12 @@ def _consumer(
     values = {f.name: _of_two(newer, older, f.name, f.default) for f in fields(newer)}
     asking = older if newer.flows is None and older.flows is not None else newer
     if asking is newer or still or at_once:
-        values |= {name: getattr(asking, name) for name in ASKING}
+        values |= {name: getattr(asking, name) for name in BY_FLOWS}
     else:
-        values |= {name: getattr(newer, name) for name in ASKING}
+        values |= {name: getattr(newer, name) for name in BY_FLOWS}
         values |= {name: getattr(older, name) for name in LASTING}
     if newer.flows is None and older.flows is None:
-        for name in BOUNDED if still else BOUNDED[:1]:
+        for name in BOUNDED if still else BOUNDED_ALWAYS:
             values[name], _ = _narrowed(getattr(newer, name), getattr(older, name))
     differ: list[Disagreement] = []
     for name in COUNTED:

@@ -16,7 +16,7 @@ from pulsar_doctor.wording.printable import printable
 
 NOISE = frozenset(  # what a sentence tells in its own words, or what only leads to a number
     {"address", "blocked_consumer_on_unacked_msgs", "blocked_subscription_on_unacked_msgs",
-     "connected_since", "consumer_epoch", "msg_out_counter", "pace_source", "permits_after",
+     "connected_since", "consumer_epoch", "msg_out_counter", "pace_source", "sending_after",
      "release_after", "samples"}
 )  # fmt: skip
 MOMENT_SECONDS = 1.0  # no age of anything that stands still is shorter

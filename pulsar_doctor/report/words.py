@@ -11,7 +11,7 @@ from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.told import Whereabouts
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import listed, printable
 

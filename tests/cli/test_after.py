@@ -87,7 +87,7 @@ def test_it_has_worked(check: Check, kept: str, later: Callable[[Change], str]) 
         assert consumer["returned"] == 30
     assert told["text"].startswith("worked: stalled permits-exhausted of ")
     assert "-> healthy" in told["text"]
-    assert f"holds {HELD} -> 0" in told["text"]
+    assert f"unacked messages {HELD} -> 0" in told["text"]
 
 
 def test_one_that_connected_anew_began_again(
@@ -109,7 +109,8 @@ def test_not_yet_and_who_has_gone(check: Check, kept: str, later: Callable[[Chan
     still = after(check, kept, later(lambda stats: stats.update(msgInCounter=10**6)))
     assert still["outcome"] == "not yet"
     assert still["text"].startswith("not yet: still stalled permits-exhausted of ")
-    assert "worker-1 is the same one: permits still 0, holds still 10" in still["text"]
+    still_there = "worker-1 is the same one: available permits still 0, unacked messages still 10"
+    assert still_there in still["text"]
     assert "nothing acknowledged since" in still["text"]
     alone = after(check, kept, later(leave))
     assert alone["outcome"] == "not yet"

@@ -53,7 +53,7 @@ def analyze(capsys: pytest.CaptureFixture[str]) -> Analyze:
 
 def document(out: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(out)
-    assert found["schema"] == "pulsar-doctor/analyze/1"
+    assert found["schema"] == "pulsar-doctor/analyze/2"
     return found
 
 

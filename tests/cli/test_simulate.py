@@ -20,7 +20,7 @@ def simulate(*arguments: str) -> dict:
     run = answered("simulate", *arguments, "-o", "json")
     assert run.returncode == 0, run.stderr
     document = json.loads(run.stdout)
-    assert document["schema"] == "pulsar-doctor/simulate/1"
+    assert document["schema"] == "pulsar-doctor/simulate/2"
     return document
 
 

@@ -115,14 +115,14 @@ HOGGING = {
     "evidence": [
         {"name": "available_permits", "value": 0, "unit": "permits"},
         {"name": "unacked_messages", "value": 1000, "unit": "messages"},
-        {"name": "held_entries_most", "value": 1000, "unit": "entries"},
-        {"name": "queued_min", "value": 501, "unit": "messages"},
+        {"name": "unacked_entries", "value": 1000, "unit": "entries"},
+        {"name": "queued", "value": 501, "unit": "messages", "bound": "at least"},
         {"name": "receiver_queue_size", "value": 1000, "unit": "messages"},
         {"name": "flows", "value": 1, "unit": "commands"},
         {"name": "msg_out_counter", "value": 1000, "unit": "messages"},
         {"name": "next_flow_after", "value": 500, "unit": "messages", "bound": "at most"},
         {"name": "next_flow_in", "value": 300_000, "unit": "seconds"},
-        {"name": "permits_after", "value": 500, "unit": "messages", "bound": "at most"},
+        {"name": "sending_after", "value": 500, "unit": "messages", "bound": "at most"},
         {"name": "pace", "value": 600, "unit": "seconds/message"},
         {"name": "pace_source", "value": "as told", "unit": ""},
         {"name": "quiet_for", "value": 60.005, "unit": "seconds"},
@@ -149,7 +149,7 @@ HOGGING = {
 }  # fmt: skip
 EVERYBODY = [["slow", "fast"], ["auditor"]]
 WHOLE = {
-    "schema": "pulsar-doctor/stall-check/2",
+    "schema": "pulsar-doctor/stall-check/3",
     "checked_at": MOMENT,
     "source": "trace",
     "sources": ["trace"],

@@ -17,7 +17,7 @@ from tests.support.documented import NUMBER, WHOLE, Like
 
 OURS = Like("persistent://public/default/pulsar-doctor-[0-9a-f]{8}")
 EIGHT = {  # of a queue of 4, all of them taken and acknowledged
-    "schema": "pulsar-doctor/consume/1",
+    "schema": "pulsar-doctor/consume/2",
     "topic": OURS,
     "subscription": "pulsar-doctor",
     "consumers": [

@@ -23,8 +23,8 @@ from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit
-from pulsar_doctor.evidence.told import Whereabouts
 from pulsar_doctor.evidence.values import Count, at_least, exactly
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
 
@@ -256,11 +256,8 @@ def test_every_consumer_is_told_with_the_numbers_of_the_view() -> None:
     told = consumers_of(view(IDLE, WORKER))
     assert told is not None
     assert [each.label for each in told] == ["idle-1", "worker-3"]
-    assert (told[1].held, told[1].connected, told[0].idle) == (
-        exactly(10),
-        TWO_HOURS,
-        IDLE.idle_for,
-    )
+    numbers = (told[1].unacked_messages, told[1].connected_for, told[0].idle_for)
+    assert numbers == (exactly(10), TWO_HOURS, IDLE.idle_for)
     assert consumers_of(replace(view(), consumers=None)) is None
 
 
@@ -283,10 +280,10 @@ def test_of_a_real_state_who_works_has_its_last_ack_its_pace_and_the_backlog_its
     [verdict] = Judge(load(), limits_of(load())).verdicts(window)
     assert verdict.consumers is not None
     active, standby = verdict.consumers
-    assert active.since_ack == Age(1, True)
+    assert active.since_last_ack == Age(1, True)
     assert active.msg_rate_out is not None
     assert active.msg_rate_out > 1
-    assert (standby.since_ack, standby.never_acked, standby.msg_rate_out) == (None, True, 0)
+    assert (standby.since_last_ack, standby.never_acked, standby.msg_rate_out) == (None, True, 0)
     assert verdict.backlog_change == -72
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.missing import OF_CONSUMER, OF_SUBSCRIPTION, missing_of
+from pulsar_doctor.diagnosis.missing import OF_SUBSCRIPTION, missing_of
 from pulsar_doctor.diagnosis.ranking import suspects_of
+from pulsar_doctor.evidence.numbers import NUMBERS
 from tests.diagnosis.test_rates import view_of
 from tests.incidents.asking import HYPOTHESES
 
 
 def test_each_number_that_would_tell_can_be_asked_for() -> None:
     assert {name for each in HYPOTHESES for name in each.missing} <= {
-        *OF_CONSUMER,
+        *NUMBERS,
         *OF_SUBSCRIPTION,
     }
 

@@ -13,7 +13,7 @@ from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckHole
-from pulsar_doctor.evidence.merge import ASKING, merged
+from pulsar_doctor.evidence.merge import BY_FLOWS, merged
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
@@ -174,7 +174,7 @@ LASTS = {"receiver_queue_size": exactly(10), "refill_threshold": 5, "largest_bat
 
 
 def asking(found: ConsumerView) -> dict[str, Any]:
-    assert set(SEEN) <= set(ASKING)
+    assert set(SEEN) <= set(BY_FLOWS)
     return {name: getattr(found, name) for name in SEEN}
 
 

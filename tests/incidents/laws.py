@@ -238,7 +238,7 @@ COUNTS = {
     "receiver_queue_size": "receiver_queue_size",
     "msg_out_counter": "msg_out_counter",
     "next_flow_after": "next_flow_after",
-    "permits_after": "sending_after",
+    "sending_after": "sending_after",
     "permits_granted": "permits_granted",
     "parked_permits": "parked_permits",
     "permits_refilled": "permits_refilled",

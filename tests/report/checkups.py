@@ -28,8 +28,9 @@ from pulsar_doctor.diagnosis.answers import (
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.evidence.told import ToldConsumer, Whereabouts
+from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from tests.support import schemas
@@ -200,7 +201,9 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         Suspect, names, told, st.floats(0, 1), texts, told_clues, told_clues, told_names,
         st.none() | st.builds(Probe, texts, told, st.none() | st.floats(0, 1e6), st.booleans()),
     )  # fmt: skip
-    there = st.builds(ToldConsumer, names, told, told, told, told, ages, held=counts)
+    there = st.builds(
+        ReportedConsumer, names, told, told, told, told, ages, unacked_messages=counts
+    )
     return verdict(
         status,
         draw(names),

@@ -601,7 +601,7 @@ def test_a_document_word_for_word() -> None:
         percentile_error=0.0078125, notes=["one segment of t1 is torn"],
     )  # fmt: skip
     assert analysis_json(found) == {
-        "schema": "pulsar-doctor/analyze/1",
+        "schema": "pulsar-doctor/analyze/2",
         "events": 24_310,
         "traces": 1,
         "first": "2026-08-01T12:00:00.000000Z",

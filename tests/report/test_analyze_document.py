@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(300)]
 # Times without permits of `slow`: a millisecond before its first FLOW, from 20.005 to 22.009, and
 # from 22.011 to the last row at 14:25.031; of the two others a millisecond before their first FLOW.
 WHOLE = {
-    "schema": "pulsar-doctor/analyze/1",
+    "schema": "pulsar-doctor/analyze/2",
     "events": 37,
     "traces": 1,
     "first": "2026-09-21T14:13:20.000000Z",

@@ -120,7 +120,7 @@ def test_the_whole_document(tmp_path: Path) -> None:
         ),
     )
     assert json.loads(json.dumps(document)) == {
-        "schema": "pulsar-doctor/consume/1",
+        "schema": "pulsar-doctor/consume/2",
         "topic": "orders",
         "subscription": "billing",
         "consumers": [

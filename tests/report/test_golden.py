@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from pulsar_doctor.report.json_versions import VARIABLE
 from tests.report.golden import golden, of_a_tap, of_a_trace, of_states
 
 # Sentences, and what is fitted to incidents, may become better: their names are compared only.
@@ -21,6 +24,8 @@ def comparable(value: Any, name: str = "") -> Any:
         return name
     if name in LISTS:
         return sorted({key for each in value for key in each})
+    if name == "evidence":
+        return sorted(value, key=lambda each: str(each["name"]))
     if isinstance(value, dict):
         return {key: comparable(each, key) for key, each in value.items()}
     return [comparable(each) for each in value] if isinstance(value, list) else value
@@ -34,13 +39,30 @@ def assert_same(now: Iterable[tuple[str, Any]]) -> None:
     assert names
 
 
-def test_recorded_states_are_written_as_before() -> None:
+@pytest.fixture(params=["option", "environment"])
+def version_2(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Both ways to ask for it, which leave nothing behind."""
+    by_option = request.param == "option"
+    monkeypatch.setenv(VARIABLE, "3" if by_option else "2")
+    return ("--json-version", "2") if by_option else ()
+
+
+def test_recorded_states_are_written_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "2")
     assert_same(of_states())
 
 
-def test_a_trace_is_written_as_before() -> None:
-    assert_same(of_a_trace())
+def test_a_trace_is_written_as_before(version_2: tuple[str, ...]) -> None:
+    assert_same(of_a_trace(*version_2))
 
 
-def test_events_of_a_tap_are_written_as_before() -> None:
+def test_events_of_a_tap_are_written_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "2")
     assert_same(of_a_tap())
+
+
+def test_names_are_the_new_ones_unless_old_ones_are_asked_for() -> None:
+    for _, printed in of_a_trace():
+        assert comparable(printed) != comparable(golden()["a trace json"])
+        [document, *_] = printed
+        assert document["schema"] in ("pulsar-doctor/stall-check/3", "pulsar-doctor/verdict/3")

@@ -10,24 +10,24 @@ from typing import Any
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.told import ToldConsumer
+from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.stall_check.formats import write
 from tests.report.checkups import checkup, located, verdict, written
 
-HELD = ToldConsumer(
+HELD = ReportedConsumer(
     label="worker-3",
     name="worker-3",
     address="/10.0.3.7:51494",
-    connected=Age(7_200_000, True),
+    connected_for=Age(7_200_000, True),
     active=None,
-    queue_size=Count(0, 1),
-    permits=Count(0, 0),
-    held=Count(500, 500),
-    unacked_limit=50_000,
-    until_flow=Count(None, 250),
-    since_ack=Age(720_000, False),
-    since_flow=Age(7_200_000, True),
+    receiver_queue_size=Count(0, 1),
+    available_permits=Count(0, 0),
+    unacked_messages=Count(500, 500),
+    max_unacked_messages_per_consumer=50_000,
+    next_flow_after=Count(None, 250),
+    since_last_ack=Age(720_000, False),
+    since_last_flow=Age(7_200_000, True),
 )
 CONSUMER = {
     "label": "worker-3",
@@ -35,23 +35,23 @@ CONSUMER = {
     "address": "/10.0.3.7:51494",
     "client_version": None,
     "connected_since": None,
-    "connected": 7200.0,
+    "connected_for": 7200.0,
     "active": None,
-    "queue_size": {"least": 0, "most": 1},
-    "permits": 0,
-    "held": 500,
-    "unacked_limit": 50_000,
-    "blocked": None,
-    "sent": None,
-    "granted": None,
+    "receiver_queue_size": {"least": 0, "most": 1},
+    "available_permits": 0,
+    "unacked_messages": 500,
+    "max_unacked_messages_per_consumer": 50_000,
+    "blocked_consumer_on_unacked_msgs": None,
+    "msg_out_counter": None,
+    "permits_granted": None,
     "flows": None,
-    "until_flow": {"least": None, "most": 250},
+    "next_flow_after": {"least": None, "most": 250},
     "never_acked": None,
-    "since_ack": {"least": 720.0, "most": None},
-    "since_flow": 7200.0,
-    "since_delivery": None,
-    "quiet": None,
-    "idle": None,
+    "since_last_ack": {"least": 720.0, "most": None},
+    "since_last_flow": 7200.0,
+    "since_last_delivery": None,
+    "quiet_for": None,
+    "idle_for": None,
     "msg_rate_out": None,
 }
 
@@ -66,7 +66,7 @@ def read(text: str) -> list[dict[str, Any]]:
     assert text.isascii()
     document = json.loads(text)
     assert text.endswith("}\n")
-    assert document["schema"] == "pulsar-doctor/stall-check/2"
+    assert document["schema"] == "pulsar-doctor/stall-check/3"
     rows = document["subscriptions"]
     for row in rows:
         row["consumers"] = [found["consumer"] for found in row["findings"]]
@@ -90,7 +90,7 @@ def test_a_whole_document() -> None:
     text = written("json", run)
     assert len(text.splitlines()) == 4
     assert json.loads(text) == {
-        "schema": "pulsar-doctor/stall-check/2",
+        "schema": "pulsar-doctor/stall-check/3",
         "checked_at": "2026-05-01T12:00:00.250Z",
         "source": "broker",
         "causes": [

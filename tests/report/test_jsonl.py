@@ -21,7 +21,7 @@ def read(text: str) -> list[dict[str, Any]]:
     assert end == ""
     assert text.isascii()
     rows = [json.loads(line) for line in lines]
-    assert {row.pop("schema") for row in rows} <= {"pulsar-doctor/verdict/2"}
+    assert {row.pop("schema") for row in rows} <= {"pulsar-doctor/verdict/3"}
     for row in rows:
         row["consumers"] = [found["consumer"] for found in row["findings"]]
         row["summaries"] = [found["summary"] for found in row["findings"]]
@@ -40,7 +40,7 @@ def test_whole_lines() -> None:
     )
     stalled, unread = (json.loads(line) for line in written("jsonl", run).splitlines())
     head = {
-        "schema": "pulsar-doctor/verdict/2",
+        "schema": "pulsar-doctor/verdict/3",
         "checked_at": "2026-05-01T12:00:00.250Z",
         "source": "broker",
         "cluster": cluster,

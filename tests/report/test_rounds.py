@@ -306,7 +306,7 @@ def test_jsonl_is_a_line_a_verdict_also_of_one_check() -> None:
     ]  # fmt: skip
     assert [one["sources"] for one in found] == [["stats", "internal-stats"], ["stats"], []]
     assert {one["cluster"]["admin_url"] for one in found} == {broker.url}
-    assert found[0]["schema"] == "pulsar-doctor/verdict/2"
+    assert found[0]["schema"] == "pulsar-doctor/verdict/3"
     assert {tuple(one) for one in found} == {tuple(found[0])}
     assert len({one["checked_at"] for one in found}) == 1
     assert found[2]["subscription"] is None

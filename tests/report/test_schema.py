@@ -55,7 +55,7 @@ def first(document: Any, *way: str) -> Any:
 PARTS = [
     (), ("subscriptions",), ("subscriptions", "findings"), ("subscriptions", "findings", "where"),
     ("subscriptions", "findings", "evidence"), ("subscriptions", "findings", "actions"),
-    ("subscriptions", "consumers"), ("subscriptions", "consumers", "queue_size"),
+    ("subscriptions", "consumers"), ("subscriptions", "consumers", "receiver_queue_size"),
     ("unreachable",), ("notes",),
 ]  # fmt: skip
 
@@ -88,11 +88,11 @@ def test_a_line_likewise(break_it: Callable[[Any], object]) -> None:
 
 def test_verdicts_within_other_documents_are_read_with_it_too() -> None:
     verdict_of = whole()["subscriptions"][0]
-    head = {"schema": "pulsar-doctor/tap/1", "event": "verdict", "at": "now", "before": None}
-    end = {"schema": "pulsar-doctor/tap/1", "event": "end", "subscriptions": [verdict_of]}
+    head = {"schema": "pulsar-doctor/tap/2", "event": "verdict", "at": "now", "before": None}
+    end = {"schema": "pulsar-doctor/tap/2", "event": "end", "subscriptions": [verdict_of]}
     consumers = [{"findings": verdict_of["findings"]}]
-    consumed = {"schema": "pulsar-doctor/consume/1", "consumers": consumers}
-    simulated = {"schema": "pulsar-doctor/simulate/1", "verdict": verdict_of}
+    consumed = {"schema": "pulsar-doctor/consume/2", "consumers": consumers}
+    simulated = {"schema": "pulsar-doctor/simulate/2", "verdict": verdict_of}
     told = (head | verdict_of, end, consumed, simulated)
     for text in map(json.dumps, told):
         assert json.loads(text)

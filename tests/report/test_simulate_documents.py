@@ -23,7 +23,7 @@ def flows(*sent: tuple[float, int, int]) -> list[dict[str, Any]]:
 
 
 WHOLE = {
-    "schema": "pulsar-doctor/simulate/1",
+    "schema": "pulsar-doctor/simulate/2",
     "seed": 3,
     "receiver_queue_size": 4,
     "scenario": {
@@ -135,7 +135,7 @@ def test_what_a_run_to_the_last_message_says_otherwise() -> None:
     one, two = document.pop("runs")
     told = ("schema", "receiver_queue_size", "formulas", "refused", "recommendation", "verdict")
     assert [document[name] for name in told] == [
-        "pulsar-doctor/simulate/1",
+        "pulsar-doctor/simulate/2",
         2,
         {
             "flow_gap_seconds": 2.0, "receipt_cap_per_second": None, "late_most_seconds": None,

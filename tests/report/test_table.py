@@ -14,7 +14,7 @@ from pulsar_doctor.checkup.result import Cluster, Taken
 from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.evidence.told import ToldConsumer
+from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import client
 from tests.report.checkups import (
@@ -399,10 +399,12 @@ def test_a_client_is_named_by_its_language_and_version(version: str, says: str) 
 
 
 CONSUMERS = (
-    ToldConsumer(label="a", permits=Count(10, 10), since_ack=Age(2000, True)),
-    ToldConsumer(label="b", permits=Count(5, 5), since_ack=Age(9000, True)),
+    ReportedConsumer(label="a", available_permits=Count(10, 10), since_last_ack=Age(2000, True)),
+    ReportedConsumer(label="b", available_permits=Count(5, 5), since_last_ack=Age(9000, True)),
 )
-LATER = (ToldConsumer(label="d", permits=Count(2, 2), since_ack=Age(4000, False)),)
+LATER = (
+    ReportedConsumer(label="d", available_permits=Count(2, 2), since_last_ack=Age(4000, False)),
+)
 
 
 @pytest.fixture
@@ -420,7 +422,7 @@ def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
          ": backlog 498, steady; 1 consumer with 10 permits, last ack 2 s ago"),
         ({"backlog_change": 3}, ": backlog 498, growing by 3"),
         ({"consumers": (), "backlog": 0, "backlog_change": 0}, ": backlog 0; nobody attached"),
-        ({"consumers": (*CONSUMERS, ToldConsumer(label="c"))},
+        ({"consumers": (*CONSUMERS, ReportedConsumer(label="c"))},
          ": backlog 498; 3 consumers, last ack 2 s ago"),
         ({"consumers": (*CONSUMERS[1:], *LATER)},
          ": backlog 498; 2 consumers with 7 permits, last ack at least 4 s ago"),
@@ -481,10 +483,11 @@ def test_every_consumer_is_a_row_below_the_verdicts_where_they_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    slow = ToldConsumer(
+    slow = ReportedConsumer(
         label="slow", address="/10.0.3.7:51494", client_version="Pulsar-Java-v4.0.8",
-        connected=Age(7_200_000, True), queue_size=Count(1000, 1000), permits=Count(0, 0),
-        held=Count(7, None), never_acked=True, since_flow=Age(12_000, False), msg_rate_out=0.5,
+        connected_for=Age(7_200_000, True), receiver_queue_size=Count(1000, 1000),
+        available_permits=Count(0, 0), unacked_messages=Count(7, None), never_acked=True,
+        since_last_flow=Age(12_000, False), msg_rate_out=0.5,
     )  # fmt: skip
     run = checkup([verdict(consumers=(slow,)), verdict(subscription="audit", consumers=None)])
     lines = [" ".join(line.split()) for line in written("table", run, consumers=True).splitlines()]

@@ -53,23 +53,23 @@ AT_US = 1_790_000_000_000_000
 AT = "2026-09-21T14:13:20.000000Z"
 CONSUMER = LivingConsumer(
     incarnation=1,
-    consumer_name="slow",
+    name="slow",
     topic="persistent://public/default/orders",
     partition=None,
     subscription="billing",
     type="Shared",
     client_version="Pulsar-CPP-v3.7.0",
-    client_addr="10.0.0.7:5000",
+    address="10.0.0.7:5000",
     receiver_queue_size=16,
     refill_threshold=8,
     available_permits=0,
     parked_permits=0,
     unsent_permits_min=4,
-    flow_count=1,
-    messages=16,
+    flows=1,
+    msg_out_counter=16,
     acknowledged=4,
     unacked_messages=12,
-    last_flow_seconds=75.0,
+    since_last_flow=75.0,
     next_flow=NextFlow(4, at_most=True, seconds=12.0),
     certain=True,
     status="stalled",
@@ -104,7 +104,7 @@ NAMES = ["slow", "日本語の消費者の名前です", "x" * 60, "\x1b[31mred\
 @pytest.mark.parametrize("signs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_no_line_is_wider_than_the_terminal(width, signs):
     many = [
-        consumer(n, consumer_name=name, status=status, code="blocked-on-unacked-subscription")
+        consumer(n, name=name, status=status, code="blocked-on-unacked-subscription")
         for n, (name, status) in enumerate(
             zip(NAMES, ["stalled", "unknown", "warning", "healthy", None], strict=True)
         )
@@ -125,7 +125,7 @@ def test_no_line_is_wider_than_the_terminal(width, signs):
 )
 @pytest.mark.parametrize("width", [40, 46, 60, 80, 100, 120, 160, 200])
 def test_the_verdict_is_whole_however_narrow_the_terminal_is(width, code, least):
-    heading, line = drawn([consumer(consumer_name="worker-7", code=code)], width)
+    heading, line = drawn([consumer(name="worker-7", code=code)], width)
     assert line.startswith("worker-7" if width >= least else "worker-")
     assert line.endswith(code) == (width >= least)
     assert ("available" in heading) == (width >= least + 11 or code == "prefetch-hogging")
@@ -143,8 +143,8 @@ def test_what_would_be_cut_gets_what_is_left():
 
 def test_what_is_not_known_is_not_zero():
     unknown = dict.fromkeys(
-        ("available_permits", "parked_permits", "unsent_permits_min", "flow_count", "messages",
-         "acknowledged", "receiver_queue_size", "next_flow", "last_flow_seconds")
+        ("available_permits", "parked_permits", "unsent_permits_min", "flows", "msg_out_counter",
+         "acknowledged", "receiver_queue_size", "next_flow", "since_last_flow")
     )  # fmt: skip
     (_, line) = drawn([consumer(**unknown, status=None, code=None)], 180)
     assert line.split() == [
@@ -186,8 +186,7 @@ def test_the_gauge_shows_a_queue_as_available_queued_and_unsent(available, unsen
 def test_the_worst_come_first_and_what_has_no_room_is_counted():
     statuses = ["healthy", None, "warning", "stalled", "unknown", "healthy"]
     many = [
-        consumer(n, consumer_name=f"c{n}", status=status, code=None)
-        for n, status in enumerate(statuses)
+        consumer(n, name=f"c{n}", status=status, code=None) for n, status in enumerate(statuses)
     ]
     shown = drawn(many, 120, height=5)
     assert [line.split()[0] for line in shown[1:4]] == ["c3", "c4", "c2"]
@@ -270,7 +269,7 @@ def published(event: Event) -> str:
         JsonLines(out, print, print).show(event)
     with os.fdopen(read) as line:
         text = line.read()
-    kind = text.removeprefix('{"schema": "pulsar-doctor/tap/1", "event": ')
+    kind = text.removeprefix('{"schema": "pulsar-doctor/tap/2", "event": ')
     assert kind != text
     return kind.replace(f'"at": "{AT}"', '"at": …')
 
@@ -298,14 +297,15 @@ STALLED = verdict("stalled", None, finding("slow"))
         ),
         (
             Snapshot(AT_US, (CONSUMER,), 9),
-            '"snapshot", "at": …, "consumers": [{"incarnation": 1, "consumer_name": "slow", '
+            '"snapshot", "at": …, "consumers": [{"incarnation": 1, "name": "slow", '
             '"topic": "persistent://public/default/orders", "partition": null, "subscription": '
-            '"billing", "type": "Shared", "client_version": "Pulsar-CPP-v3.7.0", "client_addr": '
+            '"billing", "type": "Shared", "client_version": "Pulsar-CPP-v3.7.0", "address": '
             '"10.0.0.7:5000", "receiver_queue_size": 16, "refill_threshold": 8, '
-            '"available_permits": 0, "parked_permits": 0, "unsent_permits_min": 4, "flow_count": '
-            '1, "messages": 16, "acknowledged": 4, "unacked_messages": 12, "last_flow_seconds": '
-            '75.0, "next_flow": {"messages": 4, "at_most": true, "seconds": 12.0}, "certain": '
-            'true, "status": "stalled", "code": "permits-exhausted"}], "unread_bytes": 9}',
+            '"available_permits": 0, "parked_permits": 0, "unsent_permits_min": 4, "flows": '
+            '1, "msg_out_counter": 16, "acknowledged": 4, "unacked_messages": 12, '
+            '"since_last_flow": 75.0, "next_flow": {"messages": 4, "at_most": true, "seconds": '
+            '12.0}, "certain": true, "status": "stalled", "code": "permits-exhausted"}], '
+            '"unread_bytes": 9}',
         ),
         (STALLED, f'"verdict", "at": …, "before": null, {VERDICT}'),
         (Gap(AT_US, 7, None), '"gap", "at": …, "seq": 7, "dropped": null}'),
@@ -356,7 +356,7 @@ def test_a_terminal_is_drawn_again_and_a_changed_verdict_stays_above():
     screen = Screenful(color_system=None)
     listening = Listening(AT_US, "pulsar://127.0.0.1:1", "127.0.0.1:2", None)
     assert screen.show(listening) == "pulsar://127.0.0.1:1\n"
-    many = tuple(consumer(n, consumer_name=f"c{n}") for n in range(20))
+    many = tuple(consumer(n, name=f"c{n}") for n in range(20))
     first = screen.show(Snapshot(AT_US, many, 0))
     assert "and 16 more: 16 stalled" in first
     assert first.count("\n") < 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.evidence.told import Whereabouts
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.report.words import whereabouts
 
 SINCE = "2026-05-01T10:00:00.000Z"

@@ -16,7 +16,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from pulsar_doctor.report.stall_check.schema import SCHEMA_FILE
+from pulsar_doctor.report.stall_check.schema import schema
 
 SHIPPED = Draft202012Validator
 OURS = "pulsar-doctor/"
@@ -90,9 +90,9 @@ def _some(verdicts: Any) -> Any:
 
 @cache
 def _validator(name: str) -> Any:
-    schema = json.JSONDecoder().decode(SCHEMA_FILE.read_text("utf-8"))
-    SHIPPED.check_schema(schema)
-    closed = {each: _closed(told, each == OPEN) for each, told in schema["$defs"].items()}
+    shipped = schema()
+    SHIPPED.check_schema(shipped)
+    closed = {each: _closed(told, each == OPEN) for each, told in shipped["$defs"].items()}
     asked = {"$ref": f"#/$defs/{name}", "unevaluatedProperties": False}
     return SHIPPED({"$defs": closed, **asked})
 

@@ -42,7 +42,7 @@ def test_a_stall_is_told_once_and_its_end_once(broker, client, topic, tmp_path):
         kept = tap.wait_for("kept")
         shown = tap.of("snapshot")[-1]["consumers"][0]
         assert (shown["status"], shown["code"]) == ("stalled", "permits-exhausted")
-        assert (shown["flow_count"], shown["messages"], shown["acknowledged"]) == (1, 10, 4)
+        assert (shown["flows"], shown["msg_out_counter"], shown["acknowledged"]) == (1, 10, 4)
         for _ in range(96):
             consumer.acknowledge(consumer.receive(timeout_millis=5000))
         eventually(lambda: statuses(tap)[-1] == ("stalled", "healthy"), 30)

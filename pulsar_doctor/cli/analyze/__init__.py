@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import accepted, say, taking, talk_options, told
+from pulsar_doctor.cli._options import (
+    accepted,
+    json_version_option,
+    say,
+    taking,
+    talk_options,
+    told,
+)
 from pulsar_doctor.cli.analyze.options import AnalyzeRequest, removed_options
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.wording.gate import stdout, tell_json
@@ -48,6 +55,7 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 @click.command(epilog=EPILOG)
 @taking(AnalyzeRequest)
 @removed_options
+@json_version_option
 @talk_options
 def command(asked: AnalyzeRequest) -> int:
     """Aggregates traces in Spark, on this machine or on any cluster of Spark 3.5 or 4.
@@ -80,7 +88,7 @@ def command(asked: AnalyzeRequest) -> int:
     a time without permits keeps its true start and its whole length, also where its consumer said
     nothing in all of that time. How a trace ends is not judged where --until lies before that.
 
-    With -o json: {"schema": "pulsar-doctor/analyze/1", "events", "since", "until", "topic",
+    With -o json: {"schema": "pulsar-doctor/analyze/2", "events", "since", "until", "topic",
     "subscription", "status", "statuses" (how many subscriptions have which), "verdicts" (as
     stall-check's "subscriptions", with "trace_id" and "at"), and each of these as a list of at most
     10,000 rows, the worst first; "totals" says how many there are}. Times end in _us

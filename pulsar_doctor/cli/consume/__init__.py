@@ -14,6 +14,7 @@ from pulsar_doctor.cli._options import (
     connected,
     connection_options,
     end_as_with_ctrl_c,
+    json_version_option,
     say,
     say_more,
     sectioned,
@@ -62,6 +63,7 @@ Examples:
 @work_options
 @delay_options
 @taking(ConsumeRequest)
+@json_version_option
 @connection_options
 def command(asked: ConsumeRequest) -> int:
     """Attaches real consumers and shows every FLOW and every permit.

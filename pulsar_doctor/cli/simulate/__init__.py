@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import checks, say, taking, talk_options
+from pulsar_doctor.cli._options import checks, json_version_option, say, taking, talk_options
 from pulsar_doctor.cli.simulate.options import (
     MESSAGES_MOST,
     RATE_SECONDS,
@@ -37,6 +37,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @taking(SimulateRequest)
+@json_version_option
 @talk_options
 def command(asked: SimulateRequest) -> None:
     """Says what other receiver queue sizes would do, on numbers instead of a wire.

@@ -13,6 +13,7 @@ from pulsar_doctor.cli._options import (
     checks,
     connected,
     connection_options,
+    json_version_option,
     say,
     say_more,
     taking,
@@ -30,7 +31,7 @@ from pulsar_doctor.cli.stall_check.writing import (
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
-from pulsar_doctor.wording.gate import stdout, tell
+from pulsar_doctor.wording.gate import tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.sampling.joining import LastSamples
@@ -77,9 +78,9 @@ def _told_failure(output: str, why: str) -> bool:
 
 def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from pulsar_doctor.report.stall_check.schema import SCHEMA_FILE
+        from pulsar_doctor.report.stall_check.schema import schema
 
-        stdout().write(SCHEMA_FILE.read_text("utf-8"))
+        tell_json(schema(), indent=2)
         context.exit()
 
 
@@ -89,6 +90,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
     "--json-schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
     help="Print the JSON Schema of -o json and -o jsonl, and end.",
 )  # fmt: skip
+@json_version_option
 @connection_options
 def command(asked: StallCheckRequest) -> int:
     """Says of each subscription whether it stands still, why, and what to do.

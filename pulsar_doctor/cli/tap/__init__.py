@@ -15,6 +15,7 @@ from pulsar_doctor.cli._options import (
     checks,
     connected,
     connection_options,
+    json_version_option,
     taking,
     told,
 )
@@ -56,6 +57,7 @@ verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that is 
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
 @taking(TapRequest)
+@json_version_option
 @connection_options
 def command(asked: TapRequest) -> int:
     """Relays clients' connections to the broker, and watches every permit that passes.
@@ -84,7 +86,7 @@ def command(asked: TapRequest) -> int:
     GITHUB_STEP_SUMMARY names.
 
     With -o jsonl stdout carries JSON lines only, and CMD's own stdout goes to stderr. Each line has
-    `schema` ("pulsar-doctor/tap/1"), `event`, and `at`, the time in UTC. The events:
+    `schema` ("pulsar-doctor/tap/2"), `event`, and `at`, the time in UTC. The events:
 
     \b
     listening  service_url to give to clients, upstream, trace_dir (null: it is temporary)

@@ -12,6 +12,7 @@ from pulsar_doctor.diagnosis.thresholds import Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.process.told import Sitting
 from pulsar_doctor.wording.printable import listed
@@ -28,11 +29,11 @@ def numbers(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
     """Both ledgers, and what waits between them."""
     permits = consumer.available_permits.exact if consumer.available_permits else None
     return (
-        Measure("available_permits", permits, "permits"),
+        measured("available_permits", permits),
         Measure("unsent_permits", own.unsent, "permits"),
-        Measure("receiver_queue_size", own.queue_size, "messages"),
-        Measure("next_flow_after", own.until_flow, "messages"),
-        Measure("queued", own.waiting, "messages"),
+        measured("receiver_queue_size", own.queue_size),
+        measured("next_flow_after", own.until_flow),
+        measured("queued", own.waiting),
         Measure("with_listener", own.handed, "messages"),
     )
 

@@ -32,8 +32,9 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.release import release_verdict
 from pulsar_doctor.diagnosis.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
-from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
 
@@ -127,7 +128,7 @@ def _finding(
             f"sends it nothing more{at}: {verdict(consumer)}; {more}"
         ),
         evidence=(
-            Measure("unacked_messages", held, "messages"),
+            measured("unacked_messages", held),
             Measure(
                 "max_unacked_messages_per_consumer",
                 consumer.max_unacked_messages_per_consumer,
@@ -135,10 +136,9 @@ def _finding(
             ),
             Measure("release_after", wait.needed, "acks"),
             Measure("release_in", wait.seconds, "seconds"),
-            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
-            Measure("blocked_consumer_on_unacked_msgs", "true", ""),
-            measured("available_permits", consumer.available_permits, "permits"),
-            measured("parked_permits", consumer.parked_permits, "permits"),
+            measured("quiet_for", quiet),
+            measured("blocked_consumer_on_unacked_msgs", True),
+            *consumer.measure("available_permits", "parked_permits"),
             Measure("acknowledged", wait.acks.acknowledged, "messages"),
         ),
         remedy=f"{remedy(view, consumer).removesuffix('.')}; raise the limit {ONLY_IF}.",

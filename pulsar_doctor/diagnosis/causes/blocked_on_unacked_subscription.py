@@ -37,6 +37,7 @@ from pulsar_doctor.diagnosis.thresholds import IN_HAND, RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
 from pulsar_doctor.evidence.values import least, told
 
@@ -141,7 +142,7 @@ def _finding(
             Measure("acknowledged", wait.acks.acknowledged, "messages"),
             Measure("release_after", wait.needed, "acks"),
             Measure("release_in", wait.seconds, "seconds"),
-            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
+            measured("quiet_for", quiet),
         ),
         remedy=_remedy(view),
         actions=(

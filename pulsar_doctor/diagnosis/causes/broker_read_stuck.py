@@ -52,6 +52,7 @@ from pulsar_doctor.evidence.consumer import (
     since_last_request,
 )
 from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import told
@@ -351,7 +352,7 @@ def _finding(case: Case) -> Finding:
             f"position stays at {reads.position})"
         ),
         evidence=(
-            Measure("available_permits", _permits(case.ready), "permits"),
+            measured("available_permits", _permits(case.ready)),
             Measure("unread_entries", state.unread, "entries"),
             Measure("msg_in_replay", told(case.view.replay), "entries"),
             backlog_measure(case.view),

@@ -31,6 +31,7 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, 
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.closed import ClosedConsumer
 from pulsar_doctor.evidence.measures import WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 
@@ -82,8 +83,8 @@ def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity)
         consumer=consumer.label,
         summary=_summary(closed, severity),
         evidence=(
-            Measure("address", consumer.address, ""),
-            Measure("held", closed.held, "messages"),
+            *consumer.measure("address"),
+            measured("unacked_messages", closed.held),
             Measure("acknowledged", 0, "messages"),
             Measure("taken_least", closed.taken, "messages", "at least"),
             Measure("held_for", None if had is None else round(had, 3), "seconds"),

@@ -28,8 +28,9 @@ from pulsar_doctor.diagnosis.actions.consumers import look, restart, unload
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
@@ -156,13 +157,12 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
             "another connection"
         ),
         evidence=(
-            Measure("address", older.address, ""),
-            Measure("connected_since", older.connected_since, ""),
+            *older.measure("address", "connected_since"),
             Measure("successor_connected_since", newer.connected_since, ""),
-            measured("available_permits", older.available_permits, "permits"),
-            Measure("unacked_messages", held, "messages"),
+            *older.measure("available_permits"),
+            measured("unacked_messages", held),
             backlog_measure(view),
-            Measure("silent_for", silence.seconds, "seconds"),
+            measured("since_work", silence),
         ),
         remedy=REMEDY,
         actions=(

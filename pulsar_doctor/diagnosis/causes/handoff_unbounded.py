@@ -30,7 +30,7 @@ from pulsar_doctor.diagnosis.actions.consumers import more_workers, place, resta
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
@@ -101,14 +101,14 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
         summary=_summary(own, consumer, reached),
         evidence=(
             Measure("in_hand", own.messages, "messages", "at least"),
-            measured("unacked_messages", consumer.unacked_messages, "messages"),
+            *consumer.measure("unacked_messages"),
             Measure("oldest_unacked", round(own.oldest.seconds, 3), "seconds ago"),
             Measure("finished_meanwhile", own.finished, "messages", "at most"),
             Measure("pace", _rounded(own.pace), "seconds/message"),
             Measure("work_held", _rounded(own.seconds), "seconds"),
             Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
             Measure("limit_reached_in", reached, "seconds"),
-            measured("available_permits", consumer.available_permits, "permits"),
+            *consumer.measure("available_permits"),
         ),
         remedy=REMEDY,
         actions=tuple(_actions(view, consumer)),

@@ -30,8 +30,9 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import has_permits
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
@@ -158,11 +159,11 @@ def _stuck_finding(
         ),
         evidence=(
             Measure("active_consumer_name", active.label, ""),
-            measured("available_permits", active.available_permits, "permits"),
+            *active.measure("available_permits"),
             backlog_measure(view),
-            Measure("held", holds, "entries"),
+            measured("unacked_entries", holds),
             Measure("standbys", len(others), "consumers"),
-            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
+            measured("quiet_for", quiet),
         ),
         remedy=remedy(view, active),
         actions=treatment(view, active),
@@ -185,7 +186,7 @@ def _gone_finding(
         evidence=(
             Measure("active_consumer_name", gone.named, ""),
             Measure("consumers", others, "consumers"),
-            Measure("available_permits", permits, "permits"),
+            measured("available_permits", permits),
             backlog_measure(view),
             Measure("left", least(view.left), "entries"),
             Measure("gone_for", lasted, "seconds"),

@@ -31,9 +31,10 @@ from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.release import release_verdict
 from pulsar_doctor.diagnosis.thresholds import JUST_NOW, Limits, Threshold
 from pulsar_doctor.evidence.ack_wait import AckWait
-from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
@@ -64,7 +65,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
-    draining = consumer.draining
+    draining = consumer.draining_hashes
     if draining is None:
         yield from _without_any(view)
     elif draining.hashes is None:
@@ -215,11 +216,11 @@ def _finding(
         summary=f"{summary}; {end}",
         evidence=(
             *numbers,
-            measured("unacked_messages", consumer.unacked_messages, "messages"),
+            *consumer.measure("unacked_messages"),
             Measure("msg_in_replay", told(view.replay), "entries"),
             backlog_measure(view),
             Measure("done_in", wait.seconds, "seconds"),
-            Measure("quiet_for", None if quiet is None else quiet.seconds, "seconds"),
+            measured("quiet_for", quiet),
         ),
         remedy=remedy(view, consumer),
         actions=treatment(view, consumer),

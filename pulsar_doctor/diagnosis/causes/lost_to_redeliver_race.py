@@ -30,8 +30,9 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, restart, unload
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.consumer import ConsumerView, PassedOver
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import WIRE, Measure
+from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
 THRESHOLDS = (

@@ -24,6 +24,7 @@ from pulsar_doctor.diagnosis.starving import starving
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, least, told
 from pulsar_doctor.wording.durations import duration
@@ -95,9 +96,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
         ),
         evidence=(
             *consumer.measures(),
-            Measure("permits_granted", granted, "permits"),
+            measured("permits_granted", granted),
             Measure("permits_spent", _spent(consumer), "permits"),
-            Measure("silent_for", round(silent, 3), "seconds"),
             Measure("left_entries_least", left, "entries"),
         ),
         remedy=REMEDY,

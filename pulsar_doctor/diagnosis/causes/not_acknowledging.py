@@ -29,10 +29,11 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, PAUSE_SECONDS, Limits, Threshold
-from pulsar_doctor.evidence.consumer import ConsumerView, measured
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
-from pulsar_doctor.evidence.values import least
+from pulsar_doctor.evidence.values import at_least, least
 from pulsar_doctor.wording.durations import duration
 
 THRESHOLDS = (
@@ -124,9 +125,9 @@ def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -
     kept = _kept(view, consumer)
     share, seconds = _of_limit(view, consumer, kept)
     evidence = (
-        measured("available_permits", consumer.available_permits, "permits"),
-        Measure("held_least", kept, "messages"),
-        Measure("holds_since", round(since.seconds, 3), "seconds ago"),
+        *consumer.measure("available_permits"),
+        measured("unacked_messages", at_least(kept)),
+        measured("holds_since", since),
         Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
         Measure("limit_reached_in", seconds, "seconds"),
     )
@@ -156,9 +157,9 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     silent = consumer.quiet_for.seconds if consumer.quiet_for else 0.0
     held, permits = least(consumer.unacked_messages), least(consumer.available_permits)
     evidence = (
-        Measure("available_permits", permits, "permits"),
-        Measure("held_least", held, "messages"),
-        Measure("silent_for", round(silent, 3), "seconds"),
+        measured("available_permits", permits),
+        measured("unacked_messages", at_least(held or 0)),
+        measured("quiet_for", silent),
     )
     said = (
         f"holds {held} messages or more and has acknowledged nothing for {duration(silent)}: "
@@ -201,6 +202,6 @@ HYPOTHESIS = Hypothesis(
     ),
     against=("works", "acks_come", "lively", "has_acked", "young", "no_permits", "rate_acks"),
     not_by=_not_by,
-    missing=("last_acked_timestamp", "quiet_for"),
+    missing=("since_last_ack", "quiet_for"),
     stalls=False,
 )  # fmt: skip

@@ -29,8 +29,8 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding, Probe, Severity, U
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import has_permits
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.consumer import ConsumerView, measured
-from pulsar_doctor.evidence.measures import WIRE, Measure
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
@@ -105,10 +105,7 @@ def _finding(
             f"{duration(waited)}; {most(consumer.available_permits)} permits are left"
         ),
         evidence=(
-            Measure("missing_permits_least", owed, "permits"),
-            Measure("refill_threshold", consumer.refill_threshold, "permits"),
-            measured("permits_refilled", consumer.permits_refilled, "permits"),
-            Measure("last_flow_ago", round(waited, 3), "seconds"),
+            *consumer.measure("permits_owed", "refill_threshold", "permits_refilled"),
             *consumer.measures(),
         ),
         remedy=REMEDY,
@@ -142,6 +139,6 @@ HYPOTHESIS = Hypothesis(
         "owes_little", "holds_many", "lively", "one_flow", "never_acked_many", "flag_blocked",
     ),
     not_by=_not_by,
-    missing=("owed",),
+    missing=("permits_owed",),
     probe=_probe,
 )  # fmt: skip

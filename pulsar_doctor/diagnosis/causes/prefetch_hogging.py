@@ -35,6 +35,7 @@ from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, REFILL_WAIT, SLOW_WAIT, Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
@@ -254,7 +255,7 @@ def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measur
         Measure("time_to_drain", None if drain is None else round(drain, 3), "seconds"),
         Measure("idle_consumers", len(hoard.idle), "consumers"),
         Measure("idle_permits", idle_permits, "permits"),
-        Measure("idle_for", round(hoard.idle_for.seconds, 3), "seconds"),
+        measured("idle_for", hoard.idle_for),
     )
 
 

@@ -33,7 +33,8 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.measures import STATS, WIRE
+from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 
@@ -101,7 +102,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) 
             f"cannot hand out the rest of a batch: it was sent a batch{of}: "
             f"{consumer.available_permits} permits{held}, quiet for {consumer.quiet_for}"
         ),
-        evidence=(Measure("largest_batch", batch, "messages"), *consumer.measures()),
+        evidence=(measured("largest_batch", batch), *consumer.measures()),
         remedy=REMEDY,
         actions=tuple(_actions(view, consumer)),
     )

@@ -29,6 +29,7 @@ from pulsar_doctor.report.analyze.verdicts import (
     statuses,
     unwell,
 )
+from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.block import STYLES
 from pulsar_doctor.report.stall_check.document import diagnosis_json
 from pulsar_doctor.report.tables import TableColumn, View, counted, drawn, indented
@@ -37,7 +38,7 @@ from pulsar_doctor.spark.verdicts import TraceVerdict
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
-SCHEMA = "pulsar-doctor/analyze/1"
+SCHEMA = "analyze/2"
 TOP = 10
 VERDICTS_MOST = 10_000  # of a document; the worst
 
@@ -45,7 +46,7 @@ VERDICTS_MOST = 10_000  # of a document; the worst
 def analysis_json(analysis: Analysis) -> dict[str, Any]:
     """The document of `-o json`. Moments are ISO 8601 in UTC, what is not known is null."""
     return {
-        "schema": SCHEMA,
+        "schema": schema(SCHEMA),
         "events": analysis.events,
         "traces": analysis.traces,
         "first": _plain(analysis.first),

@@ -1,24 +1,25 @@
-"""A simulation for a program: `pulsar-doctor/simulate/1`."""
+"""A simulation for a program: `pulsar-doctor/simulate/2`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
 from pulsar_doctor.simulate import formulas
 from pulsar_doctor.simulate.outcome import ConsumerOutcome, RunOutcome, SimulatedLateness
 from pulsar_doctor.simulate.scenario import Scenario
 from pulsar_doctor.simulate.simulated import Simulated
 
-SCHEMA = "pulsar-doctor/simulate/1"
+SCHEMA = "simulate/2"
 FLOWS_MOST = 100  # of a consumer, in the document
 
 
 def document(report: Simulated) -> dict[str, Any]:
-    """`pulsar-doctor/simulate/1`."""
+    """`pulsar-doctor/simulate/2`."""
     chosen = report.recommendation
     return {
-        "schema": SCHEMA,
+        "schema": schema(SCHEMA),
         "seed": report.seed,
         "receiver_queue_size": report.given,
         "scenario": _scenario_json(report.scenario),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rich import box
@@ -10,24 +10,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.told import ToldConsumer
+from pulsar_doctor.evidence.numbers import REPORTED, ReportedConsumer
 from pulsar_doctor.report.words import client, full_topic
 from pulsar_doctor.wording.printable import printable
 
 NOT_TOLD = "-"
-TITLES = {  # and whether it is a number
-    "consumer": False, "address": False, "client": False, "connected": True, "queue size": True,
-    "permits": True, "unacked": True, "last ack": True, "last FLOW": True, "msg/s": True,
-}  # fmt: skip
+COLUMNS = tuple(row for row in REPORTED if row.title)
+WORDS: Mapping[str, Callable[[str], str]] = {
+    "address": lambda text: text.lstrip("/"),
+    "client_version": client,
+}
+NEVER: Mapping[str, Callable[[ReportedConsumer], bool]] = {  # whether that has never been
+    "since_last_ack": lambda of: of.never_acked is True,
+    "since_last_flow": lambda of: of.flows == 0,
+}
 
 
 @dataclass(slots=True)
 class ConsumerTables:
     """Keeps the consumers of verdicts that go by."""
 
-    _seen: list[tuple[str, tuple[ToldConsumer, ...] | None]] = field(default_factory=list)
+    _seen: list[tuple[str, tuple[ReportedConsumer, ...] | None]] = field(default_factory=list)
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts."""
@@ -46,35 +50,23 @@ class ConsumerTables:
                 console.print(Text("not told" if consumers is None else "nobody is attached"))
 
 
-def _table(consumers: Iterable[ToldConsumer]) -> Table:
+def _table(consumers: Iterable[ReportedConsumer]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title, number in TITLES.items():
-        table.add_column(title, justify="right" if number else "left", overflow="fold")
+    for column in COLUMNS:
+        right = column.unit != ""
+        table.add_column(column.title, justify="right" if right else "left", overflow="fold")
     for consumer in consumers:
-        table.add_row(*(Text(printable(cell)) for cell in _cells(consumer)))
+        cells = (_cell(consumer, column.name) for column in COLUMNS)
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
 
 
-def _cells(of: ToldConsumer) -> tuple[str, ...]:
-    return (
-        of.label,
-        of.address.lstrip("/") if of.address else NOT_TOLD,
-        client(of.client_version) if of.client_version else NOT_TOLD,
-        _or_not(None if of.connected and of.connected.says_nothing else of.connected),
-        _or_not(of.queue_size),
-        _or_not(of.permits),
-        _or_not(of.held),
-        _ago(of.since_ack, never=of.never_acked),
-        _ago(of.since_flow, never=of.flows == 0),
-        NOT_TOLD if of.msg_rate_out is None else f"{of.msg_rate_out:.3g}",
-    )
-
-
-def _or_not(value: object) -> str:
-    return NOT_TOLD if value is None else str(value)
-
-
-def _ago(since: Age | None, *, never: bool | None) -> str:
-    if since is not None:
-        return f"{since} ago"
-    return "never" if never else NOT_TOLD
+def _cell(of: ReportedConsumer, name: str) -> str:
+    value = getattr(of, name)
+    if name in NEVER:
+        return f"{value} ago" if value is not None else "never" if NEVER[name](of) else NOT_TOLD
+    if value is None or (name == "connected_for" and value.says_nothing):
+        return NOT_TOLD
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return WORDS[name](value) if name in WORDS else str(value)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.answers import Finding, Suspect
+from pulsar_doctor.diagnosis.followup import After, Shift
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.told import ToldConsumer
+from pulsar_doctor.evidence.numbers import REPORTED
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
-
-TOLD = tuple(field.name for field in fields(ToldConsumer))
+from pulsar_doctor.report.json_versions import evidence, listed, renamed
 
 
 def cluster_json(checkup: Checkup) -> dict[str, str | None] | None:
@@ -36,7 +36,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "status": diagnosis.status,
         "backlog": diagnosis.backlog,
         "findings": [finding_json(finding) for finding in diagnosis.findings],
-        "suspects": [suspect.document() for suspect in diagnosis.suspects],
+        "suspects": [_suspect_json(suspect) for suspect in diagnosis.suspects],
         "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
         "not_told": list(diagnosis.not_told),
         "consumers": _consumers(diagnosis),
@@ -49,10 +49,32 @@ def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
     if diagnosis.looks is not None:
         more["decided"] = [look.document() for look in diagnosis.looks]
     if diagnosis.after is not None:
-        more["after"] = diagnosis.after.document()
+        more["after"] = _after_json(diagnosis.after)
     if diagnosis.steady is not None:
         more["steady"] = {"status": diagnosis.steady.status, "before": diagnosis.steady.before}
     return diagnosis_json(diagnosis) | more
+
+
+def _suspect_json(suspect: Suspect) -> dict[str, Any]:
+    return {
+        name: listed("suspect", value) if isinstance(value, list) else value
+        for name, value in suspect.document().items()
+    }
+
+
+def _after_json(after: After) -> dict[str, Any]:
+    return {
+        **after.document(),
+        "consumers": [
+            each.document() | {"moved": [_shift_json(s) for s in each.shifts]}
+            for each in after.consumers
+        ],
+    }
+
+
+def _shift_json(shift: Shift) -> dict[str, Any]:
+    [name] = listed("moved", [shift.name])
+    return asdict(shift) | {"name": name}
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
@@ -63,7 +85,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence,
         "consumer": finding.consumer,
         "summary": finding.summary,
-        "evidence": [measure.document() for measure in finding.evidence],
+        "evidence": evidence(finding),
         "since": finding.since,
         "where": finding.where and finding.where.document(),
         "impact": finding.impact,
@@ -77,7 +99,10 @@ def _consumers(diagnosis: Diagnosis) -> list[dict[str, Any]] | None:
     """Everybody; ages in seconds."""
     if diagnosis.consumers is None:
         return None
-    return [{name: _told(getattr(each, name)) for name in TOLD} for each in diagnosis.consumers]
+    return [
+        renamed("consumer", {row.name: _told(getattr(each, row.name)) for row in REPORTED})
+        for each in diagnosis.consumers
+    ]
 
 
 def _told(value: Any) -> Any:

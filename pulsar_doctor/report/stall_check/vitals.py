@@ -33,9 +33,10 @@ class Vitals:
             return
         self.consumers += len(there)
         for each in there:
-            self.permits = _sum(self.permits, each.permits)
-            if each.since_ack is not None:
-                self.last_ack = min(self.last_ack or each.since_ack, each.since_ack, key=_ms)
+            self.permits = _sum(self.permits, each.available_permits)
+            acked = each.since_last_ack
+            if acked is not None:
+                self.last_ack = min(self.last_ack or acked, acked, key=_ms)
 
     def words(self, backlog: int | None, said: str = "") -> str:
         """`: backlog 3, falling by 2; 2 consumers with 1990 permits, last ack 2 s ago`.

@@ -125,7 +125,7 @@ def talked(event: Event) -> Iterator[str]:
 
 def _client(event: NotLetIn | PassedBy) -> str:
     version = f" ({printable(event.client_version)})" if event.client_version else ""
-    return f"the client {event.client_addr or 'of an unknown address'}{version}"
+    return f"the client {event.address or 'of an unknown address'}{version}"
 
 
 class _Patient:

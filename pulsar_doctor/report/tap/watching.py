@@ -70,7 +70,7 @@ def _number(of: Callable[[LivingConsumer], int | None]) -> Callable[[LivingConsu
 
 
 def _who(consumer: LivingConsumer, signs: Signs) -> Text:
-    return Text(printable(consumer.consumer_name or f"#{consumer.incarnation}"))
+    return Text(printable(consumer.name or f"#{consumer.incarnation}"))
 
 
 def _where(consumer: LivingConsumer, signs: Signs) -> Text:
@@ -86,7 +86,7 @@ def _available(consumer: LivingConsumer, signs: Signs) -> Text:
 
 
 def _last_flow(consumer: LivingConsumer, signs: Signs) -> Text:
-    seconds = consumer.last_flow_seconds
+    seconds = consumer.since_last_flow
     return Text("-" if seconds is None else duration(seconds))
 
 
@@ -140,9 +140,9 @@ COLUMNS = (
     ViewColumn("permits", GAUGE_WIDTH, 4, gauge),
     ViewColumn("available", 9, 1, _available, right=True),
     ViewColumn("unsent", 6, 2, _number(lambda c: c.unsent_permits_min), right=True),
-    ViewColumn("FLOWs", 6, 7, _number(lambda c: c.flow_count), right=True),
+    ViewColumn("FLOWs", 6, 7, _number(lambda c: c.flows), right=True),
     ViewColumn("last FLOW", 9, 3, _last_flow, right=True),
-    ViewColumn("delivered", 9, 8, _number(lambda c: c.messages), right=True),
+    ViewColumn("delivered", 9, 8, _number(lambda c: c.msg_out_counter), right=True),
     ViewColumn("acked", 9, 9, _number(lambda c: c.acknowledged), right=True),
     ViewColumn("next FLOW after", 18, 4, _next_flow),
 )
@@ -225,7 +225,7 @@ def _cut(text: Text, width: int, signs: Signs) -> Text:
 
 def _worst_first(consumer: LivingConsumer) -> tuple[int, str, int]:
     rank = STATUSES.index(consumer.status) if consumer.status else len(STATUSES)
-    return rank, consumer.consumer_name or "", consumer.incarnation
+    return rank, consumer.name or "", consumer.incarnation
 
 
 def _counts(consumers: Sequence[LivingConsumer]) -> str:

@@ -69,23 +69,23 @@ class LivingConsumer:
     """
 
     incarnation: int
-    consumer_name: str | None
+    name: str | None
     topic: str
     partition: int | None
     subscription: str
     type: str | None
     client_version: str | None
-    client_addr: str | None
+    address: str | None
     receiver_queue_size: int | None
     refill_threshold: int | None
     available_permits: int | None
     parked_permits: int | None
     unsent_permits_min: int | None
-    flow_count: int | None
-    messages: int | None
+    flows: int | None
+    msg_out_counter: int | None
     acknowledged: int | None
     unacked_messages: int | None
-    last_flow_seconds: float | None
+    since_last_flow: float | None
     next_flow: NextFlow | None
     certain: bool
     status: Status | None
@@ -125,7 +125,7 @@ class NotLetIn:
 
     at_us: int
     reason: str
-    client_addr: str | None
+    address: str | None
     client_version: str | None
 
 
@@ -135,7 +135,7 @@ class PassedBy:
 
     at_us: int
     topic: str
-    client_addr: str | None
+    address: str | None
     client_version: str | None
 
 

@@ -7,12 +7,13 @@ from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.examine.document import process_json
+from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.causes import Causes
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
-SCHEMA = "pulsar-doctor/stall-check/2"
+SCHEMA = "stall-check/3"
 CARRIES = {"after", "notes", "steady"}
 
 
@@ -28,7 +29,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
 
 def _head(checkup: Checkup) -> dict[str, Any]:
-    return {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
+    return {"schema": schema(SCHEMA), "checked_at": moment_json(checkup), "source": checkup.source}
 
 
 def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:

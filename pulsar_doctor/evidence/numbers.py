@@ -1,0 +1,291 @@
+"""The numbers of a consumer: one table, from which views, findings, JSON and its manual are made.
+
+A row is one number: its name in code, JSON and findings, its type, what it means, its unit, the
+broker's name for it, which sources report it, and how two sources are merged. What a source does
+not report is None. What it knows from one side only is a Count with one bound, or an Age that is
+not exact. Counts are messages unless their unit says otherwise.
+"""
+
+# ruff: noqa: RUF009 (a row is the field of a dataclass)
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import Enum, auto
+from typing import Any
+
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.functions import FunctionInstance
+from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
+from pulsar_doctor.evidence.in_hand import InHand
+from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.keys import Draining
+from pulsar_doctor.evidence.measures import PROCESS, STATS, WIRE, BoundSide, Measure
+from pulsar_doctor.evidence.passed_over import PassedOver
+from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.ledger.balance import Pace
+
+ALL = (STATS, WIRE, PROCESS)
+BROKER_AND_WIRE = (STATS, WIRE)
+ROW = "row"  # of a field, among its metadata
+
+
+class Merge(Enum):
+    """How the number of a newer view and that of an older one become one."""
+
+    NEWER = auto()  # the newer one, if it is reported
+    COUNT = auto()  # the newer one; both bounds, if nothing has moved since the older view
+    AGE = auto()  # the later of two signs
+    FLOWS = auto()  # that of the view that saw each FLOW
+    FLOWS_BOUND = auto()  # the same; both bounds, if neither saw each FLOW and nothing has moved
+    QUEUE = auto()  # that of the view that saw each FLOW, whenever that was
+    QUEUE_BOUND = auto()  # the same; both bounds, if neither saw each FLOW
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One row. broker: its name in the statistics. title: of its column in `--consumers`."""
+
+    name: str
+    type: str
+    meaning: str
+    unit: str
+    broker: str | None
+    sources: tuple[str, ...]
+    merge: Merge
+    title: str
+
+
+def row(
+    meaning: str,
+    unit: str = "",
+    merge: Merge = Merge.NEWER,
+    *,
+    default: Any = None,
+    broker: str | None = None,
+    sources: tuple[str, ...] = BROKER_AND_WIRE,
+    title: str = "",
+) -> Any:
+    """A field of a view with its row."""
+    told = (meaning, unit, broker, sources, merge, title)
+    return field(default=default, metadata={ROW: told})
+
+
+def messages(meaning: str, merge: Merge = Merge.COUNT, **more: Any) -> Any:
+    """A count of messages."""
+    return row(meaning, "messages", merge, **more)
+
+
+def permits(meaning: str, merge: Merge = Merge.COUNT, **more: Any) -> Any:
+    """A count of permits."""
+    return row(meaning, "permits", merge, **more)
+
+
+def age(meaning: str, merge: Merge = Merge.AGE, **more: Any) -> Any:
+    """An age, in seconds where it is printed."""
+    return row(meaning, "seconds", merge, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedConsumer:
+    """What is printed of every consumer beside its verdict, well or not."""
+
+    label: str = row("what verdicts call it", default=MISSING, sources=ALL, title="consumer")
+    name: str | None = row("its name", broker="consumerName", sources=ALL)
+    address: str | None = row(
+        "the address of its client", broker="address", sources=ALL, title="address"
+    )
+    client_version: str | None = row(
+        "the version of its client", broker="clientVersion", title="client"
+    )
+    connected_since: str | None = row("when it connected", broker="connectedSince")
+    connected_for: Age | None = age("since it connected", Merge.NEWER, title="connected")
+    active: bool | None = row("false for a standby of Failover")
+    receiver_queue_size: Count | None = messages(
+        "its receiver queue size", Merge.QUEUE_BOUND, sources=ALL, title="queue size"
+    )
+    available_permits: Count | None = permits(
+        "what the broker may still send it", broker="availablePermits", title="permits"
+    )
+    unacked_messages: Count | None = messages(
+        "sent to it and not acknowledged", broker="unackedMessages", title="unacked"
+    )
+    max_unacked_messages_per_consumer: int | None = messages(
+        "its limit of unacknowledged messages, 0 for none", Merge.NEWER
+    )
+    blocked_consumer_on_unacked_msgs: bool | None = row(
+        "whether it is at that limit", broker="blockedConsumerOnUnackedMsgs"
+    )
+    msg_out_counter: Count | None = messages(
+        "sent to it since it connected", broker="msgOutCounter"
+    )
+    permits_granted: Count | None = permits("of all its FLOWs since it connected")
+    flows: int | None = row(
+        "its FLOWs since it connected", "commands", Merge.FLOWS, sources=(WIRE,)
+    )
+    next_flow_after: Count | None = messages(
+        "which it takes until its next FLOW", Merge.FLOWS_BOUND, sources=ALL
+    )
+    never_acked: bool | None = row("whether it has never acknowledged any")
+    since_last_ack: Age | None = age(
+        "since its last acknowledgement", broker="lastAckedTimestamp", title="last ack"
+    )
+    since_last_flow: Age | None = age(
+        "since its last FLOW", broker="lastConsumedFlowTimestamp", title="last FLOW"
+    )
+    since_last_delivery: Age | None = age(
+        "since it was last sent a message", broker="lastConsumedTimestamp"
+    )
+    quiet_for: Age | None = age(
+        "since its last sign of life: an ack, a FLOW, a delivery, a message taken"
+    )
+    idle_for: Age | None = age(
+        "since it has had permits and nothing to work on; null where it has", Merge.NEWER
+    )
+    msg_rate_out: float | None = row(
+        "sent to it in the window, or in the broker's last full minute", "messages/second",
+        broker="msgRateOut", sources=(STATS,), title="msg/s",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerNumbers(ReportedConsumer):
+    """What checks look at besides."""
+
+    number: int = row("its place among the consumers of the subscription", default=0, sources=ALL)
+    closed: bool = row(
+        "whether it has ended since; then the view is of its end", default=False, sources=(WIRE,)
+    )
+    function: FunctionInstance | None = row(
+        "the function of Pulsar's own framework that it is an instance of", sources=(STATS,)
+    )
+
+    unacked_entries: Count | None = row("sent and not acknowledged", "entries", Merge.COUNT)
+    queued: Count = messages(
+        "in its client's queue", Merge.FLOWS_BOUND, default=Count(0, None), sources=ALL
+    )
+    permits_refilled: Count | None = permits(
+        "of all its FLOWs but the first", Merge.FLOWS, sources=(WIRE,)
+    )
+    permits_owed: Count | None = permits(
+        "of messages that it took for sure, and that no FLOW has given back", Merge.FLOWS_BOUND,
+        sources=(WIRE,),
+    )  # fmt: skip
+    parked_permits: Count | None = permits(
+        "set aside while it is at its limit of unacknowledged messages", sources=(WIRE,)
+    )
+    blocked_throughout: bool = row(
+        "whether it is at that limit in every sample", default=False, sources=(STATS,)
+    )
+    acks: Acks = row("how its acknowledgements come", default=NOTHING_TOLD)
+
+    refill_threshold: int | None = permits(
+        "unsent permits at which it sends a FLOW", Merge.QUEUE, sources=(WIRE, PROCESS)
+    )
+    one_by_one: bool = row(
+        "whether its queue may be 0 or 1", merge=Merge.QUEUE, default=False, sources=ALL
+    )
+    all_in_hand: bool = row(
+        "whether its application may work on all that it holds, with such a queue",
+        merge=Merge.FLOWS, default=False,
+    )  # fmt: skip
+    largest_batch: int | None = messages("of the largest batch", Merge.QUEUE, sources=(WIRE,))
+    batch_for_one: bool = row(
+        "whether it was sent a batch with such a queue", merge=Merge.FLOWS, default=False
+    )
+    closed_on_batch: bool = row(
+        "whether it was closed upon that", merge=Merge.FLOWS, default=False, sources=(WIRE,)
+    )
+
+    sending_after: Count | None = messages(
+        "which it takes until the broker may send again", Merge.FLOWS_BOUND
+    )
+    pace: Pace | None = row("of its application", "seconds/message", Merge.FLOWS)
+    pace_most: float | None = row(
+        "by all its life or the last minute, idle times included", "seconds/message", Merge.FLOWS,
+        sources=(STATS,),
+    )  # fmt: skip
+    works: bool | None = row("whether it goes on as it did", merge=Merge.FLOWS)
+    asked_lately: Age | None = age(
+        "since a FLOW that came within the window", Merge.FLOWS, sources=(STATS,)
+    )
+    resting: bool = row(
+        "whether it holds messages back for as long as it was told to", merge=Merge.FLOWS,
+        default=False, sources=(WIRE,),
+    )  # fmt: skip
+
+    done: int | None = messages("finished in the window", Merge.NEWER, sources=(STATS,))
+    done_in_life: int | None = messages("finished since it connected", Merge.NEWER)
+    holds_since: Age | None = age("since it was sent the first of what it holds")
+    drain_seconds: float | None = row(
+        "for all that it holds, at least, at the pace of now", "seconds", Merge.FLOWS,
+        sources=(STATS,),
+    )  # fmt: skip
+    since_work: Age | None = age("since its last ack or FLOW, or its connection")
+    last_sign: Age | None = age("the same, without what the window adds")
+    connection_sign: Age | None = age(
+        "since the last ack or FLOW of anybody on its connection", sources=(STATS,)
+    )
+    flow_told: bool = row("whether its own last FLOW is reported", default=True, sources=(STATS,))
+    asked: bool = row("whether a FLOW came in the window", default=False, sources=(STATS,))
+    keys_wait: bool = row(
+        "whether others wait for keys of what it holds", default=False, sources=(STATS,)
+    )
+    passed_over: PassedOver | None = row(
+        "entries of an older epoch", merge=Merge.FLOWS, sources=(WIRE,)
+    )
+    watched: bool = row("whether there was time to see it move", default=True, sources=(STATS,))
+    moved: bool | None = row("whether anything of it moved in the window", sources=(STATS,))
+    delivered: int | None = messages("sent to it in the window", Merge.NEWER, sources=(STATS,))
+    delivered_again: bool = row(
+        "whether messages came in more than one step of the window", default=False,
+        sources=(STATS,),
+    )  # fmt: skip
+    acked: bool | None = row("whether an ack came in the window", sources=(STATS,))
+    unseen: str | None = row("why quiet_for is only a bound", sources=(STATS,))
+
+    may_receive_throughout: bool | None = row(
+        "whether the broker could send to it in every sample", sources=(STATS,)
+    )
+    since_request: Age | None = age("since its last FLOW, or its connection", sources=(STATS,))
+    bytes_out_counter: Count | None = row(
+        "sent to it since it connected", "bytes", broker="bytesOutCounter", sources=(STATS,)
+    )
+    draining_hashes: Draining | None = row(
+        "hashes of keys that wait for its acks", "hashes", broker="drainingHashes", sources=(STATS,)
+    )
+    in_hand: InHand | None = row(
+        "taken by its application and not finished", "messages", Merge.FLOWS
+    )
+    waits_from: str | None = row(
+        "the position at which it joined, where it is sent nothing before mark-delete is there",
+        sources=(STATS,),
+    )  # fmt: skip
+    inside: Inside | None = row("what its own process reports", sources=(PROCESS,))
+
+
+def _row(of: Field[Any]) -> Number:
+    meaning, unit, broker, sources, merge, title = of.metadata[ROW]
+    return Number(of.name, str(of.type), meaning, unit, broker, sources, merge, title)
+
+
+NUMBERS = {each.name: _row(each) for each in fields(ConsumerNumbers)}
+REPORTED = tuple(NUMBERS[each.name] for each in fields(ReportedConsumer))
+
+
+def measured(name: str, value: Any) -> Measure:
+    """A number of the table as a finding reports it: exact, or its one bound (the upper of two)."""
+    bound: BoundSide | None = None
+    if isinstance(value, Count):
+        if value.exact is None:
+            bound = "at least" if value.most is None else "at most"
+        value = value.least if value.most is None else value.most
+    elif isinstance(value, Age | Pace):
+        value = value.seconds
+    elif isinstance(value, bool):
+        value = str(value).lower()
+    return Measure(name, value, NUMBERS[name].unit, bound)
+
+
+def merged_by(*ways: Merge) -> tuple[str, ...]:
+    """Names of the numbers that are merged in one of these ways."""
+    return tuple(name for name, row in NUMBERS.items() if row.merge in ways)

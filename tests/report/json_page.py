@@ -1,0 +1,68 @@
+"""The tables of docs/json.md, made from the numbers of a consumer and from the names they had.
+
+`python -m tests.report.json_page` writes them; a test fails while the page differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pulsar_doctor.evidence.measures import PROCESS, STATS, WIRE
+from pulsar_doctor.evidence.numbers import NUMBERS, REPORTED, Number
+from pulsar_doctor.report.json_versions import EVIDENCE, NAMES, SCHEMAS
+
+END = "<!-- end -->"
+PAGE = Path(__file__).parents[2] / "docs" / "json.md"
+SOURCES = {STATS: "statistics", WIRE: "trace", PROCESS: "process"}
+IN_FINDINGS = ("unacked_entries", "queued", "permits_refilled", "permits_owed", "parked_permits",
+               "refill_threshold", "largest_batch", "sending_after", "pace", "holds_since",
+               "since_work")  # fmt: skip
+WHERE = {
+    "consumer": "`consumers[]`", "snapshot": "`consumers[]` of a tap's event `snapshot`",
+    "refused": "a tap's event `refused`", "passed_by": "a tap's event `passed_by`",
+    "suspect": "`for`, `against` and `missing` of a suspect", "moved": "`moved` of `--after`",
+}  # fmt: skip
+
+
+def page() -> str:
+    """The page as it should be."""
+    tables = {
+        "numbers": _numbers(REPORTED),
+        "more": _numbers(NUMBERS[name] for name in IN_FINDINGS),
+        "renamed": _renamed(),
+    }
+    text = PAGE.read_text("utf-8")
+    for name, lines in tables.items():
+        head, begin, rest = text.partition(f"json_page: {name} -->\n")
+        text = "\n".join((f"{head}{begin}".rstrip("\n"), *lines, END)) + rest.partition(END)[2]
+    return text
+
+
+def _numbers(rows: Iterable[Number]) -> Iterator[str]:
+    yield "| name | unit | in the broker's statistics | reported by | meaning |"
+    yield "| --- | --- | --- | --- | --- |"
+    for row in rows:
+        sources = ", ".join(SOURCES[source] for source in row.sources)
+        broker = f"`{row.broker}`" if row.broker else ""
+        yield f"| `{row.name}` | {row.unit} | {broker} | {sources} | {row.meaning} |"
+
+
+def _renamed() -> Iterator[str]:
+    yield "| where | old name | name |"
+    yield "| --- | --- | --- |"
+    for new, old in SCHEMAS.items():
+        yield f"| `schema` | `pulsar-doctor/{old}` | `pulsar-doctor/{new}` |"
+    for kind, names in NAMES.items():
+        for new, old in names.items():
+            yield f"| {WHERE[kind]} | `{old}` | `{new}` |"
+    for code, evidence in EVIDENCE.items():
+        where = f"`evidence` of {code}" if code else "`evidence`"
+        for new, olds in evidence.items():
+            for old in olds:
+                if old != new:
+                    yield f"| {where} | `{old}` | `{new}` |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
