@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence import in_hand
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
@@ -144,7 +144,6 @@ def consumer_view(standing: Standing) -> ConsumerView:
         pace_most=pace_most(starving),
         works=starving.working or in_rhythm(starving),
         done=_done(standing),
-        done_in_life=returned_in_life(now),
         never_acked=_never_acked(standing),
         holds_since=_holds_since(standing),
         drain_seconds=_drain(standing),
@@ -158,8 +157,6 @@ def consumer_view(standing: Standing) -> ConsumerView:
         connection_sign=_connection_sign(standing),
         flow_told=standing.flow_told,
         asked=bool(standing.granted),
-        keys_wait=_keys_wait(now),
-        idle_for=_idle(standing),
         acks=acks_of(standing),
         delivered=standing.delivered,
         delivered_again=delivered_again(standing),
@@ -313,28 +310,10 @@ def _asked_after_the_batch(standing: Standing) -> bool:
     return flow is not None and sent is not None and flow >= sent
 
 
-def _idle(standing: Standing) -> Age | None:
-    """For how long it has had permits and no message; None where it has work, or nothing tells."""
-    now = standing.now
-    if standing.unacked is None or standing.unacked > 0 or now.blocked_consumer_on_unacked_msgs:
-        return None
-    if standing.permits is None or standing.permits <= 0:
-        return None
-    if not standing.tells("last_consumed_timestamp_ms"):
-        return None
-    moments = (now.connected_since_ms, now.last_acked_timestamp_ms, now.last_consumed_timestamp_ms)
-    return standing.since(*moments)
-
-
 def _connection_sign(standing: Standing) -> Age | None:
     """Since anybody on its connection acknowledged, asked for more or connected; None: nobody."""
     window, address = standing.observed.window, standing.now.address
     return window.last.age(None if address is None else window.signs.get(address))
-
-
-def _keys_wait(now: ConsumerStats) -> bool:
-    hashes = now.draining_hashes or ()
-    return any((each.unack_msgs or 0) > 0 and (each.blocked_attempts or 0) > 0 for each in hashes)
 
 
 def _ranges(observed: Observed) -> AckedRanges | None:

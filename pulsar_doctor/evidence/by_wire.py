@@ -179,7 +179,6 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         sending_after=_until_sending(ledger, ahead) if ahead else None,
         pace=now,
         works=works,
-        done_in_life=ledger.messages - ledger.unacked if whole else None,
         never_acked=ledger.last_ack_ns is None if whole else None,
         holds_since=_age(_first_held_ns(ledger), now_ns),
         since_last_delivery=_age(ledger.last_message_ns, now_ns),
@@ -192,7 +191,6 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         since_work=since_work,
         last_sign=since_work,
         passed_over=_passed_over(ledger, now_ns),
-        idle_for=_idle(ledger, now_ns),
         in_hand=in_hand.by_wire(ledger, now_ns),
     )
 
@@ -284,12 +282,6 @@ def _quiet(ledger: Ledger, now_ns: int) -> Age:
     signs = (ledger.ready_ns, ledger.last_message_ns, ledger.last_work_ns, ledger.last_flow_ns)
     last = max(*(sign or 0 for sign in signs), ledger.due_ns)
     return Age(max(0, now_ns - last) // 1_000_000, True)
-
-
-def _idle(ledger: Ledger, now_ns: int) -> Age | None:
-    if ledger.available_permits_min <= 0 or ledger.unacked > 0 or ledger.ready_ns is None:
-        return None
-    return _age(max(ledger.ready_ns, ledger.last_message_ns or 0, ledger.last_work_ns or 0), now_ns)
 
 
 def _age(moment_ns: int | None, now_ns: int) -> Age | None:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.evidence.numbers import ConsumerNumbers, measured
+from pulsar_doctor.evidence.numbers import Facts, measured
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.wording.durations import duration
@@ -27,8 +28,8 @@ ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a numb
 FIRST_FLOW_MOST_MS = 2000  # after the connection, on a busy machine; a later one is another
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerView(ConsumerNumbers):
+@dataclass(frozen=True)  # no slots: what follows is kept once it was asked for
+class ConsumerView(Facts):
     """What is known of one consumer now, and what follows from it."""
 
     @property
@@ -128,6 +129,27 @@ class ConsumerView(ConsumerNumbers):
         )
         never = self.never_acked is True and not self.asked_again
         return full and never and min(held, granted or 0) > 2
+
+    @cached_property
+    def idle_for(self) -> Age | None:
+        """Since it has had permits and nothing to work on; None where it has, or nothing tells."""
+        if not (self.may_receive and self.holds_nothing):
+            return None
+        if self.since_last_delivery is None and most(self.msg_out_counter) != 0:
+            return None
+        return _latest((self.connected_for, self.since_last_ack, self.since_last_delivery))
+
+    @property
+    def done_in_life(self) -> int | None:
+        """Messages finished since it connected; None where only bounds are known."""
+        sent, held = told(self.msg_out_counter), told(self.unacked_messages)
+        return None if sent is None or held is None else sent - held
+
+    @property
+    def keys_wait(self) -> bool:
+        """Whether others wait for keys of what it holds."""
+        keys = self.draining_hashes
+        return keys is not None and bool(keys.entries and keys.attempts)
 
     def quiet_at_least(self, seconds: float) -> bool:
         """Whether it has certainly been quiet for so long."""

@@ -24,8 +24,9 @@ from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Pace
 
-ALL = (STATS, WIRE, PROCESS)
-BROKER_AND_WIRE = (STATS, WIRE)
+# Who reports a number.
+ALL, BOTH, CLIENT = (STATS, WIRE, PROCESS), (STATS, WIRE), (WIRE, PROCESS)
+BROKER, TRACE, INSIDE = (STATS,), (WIRE,), (PROCESS,)
 ROW = "row"  # of a field, among its metadata
 
 
@@ -62,11 +63,11 @@ def row(
     *,
     default: Any = None,
     broker: str | None = None,
-    sources: tuple[str, ...] = BROKER_AND_WIRE,
+    by: tuple[str, ...] = BOTH,
     title: str = "",
 ) -> Any:
     """A field of a view with its row."""
-    told = (meaning, unit, broker, sources, merge, title)
+    told = (meaning, unit, broker, by, merge, title)
     return field(default=default, metadata={ROW: told})
 
 
@@ -85,182 +86,141 @@ def age(meaning: str, merge: Merge = Merge.AGE, **more: Any) -> Any:
     return row(meaning, "seconds", merge, **more)
 
 
+# fmt: off
 @dataclass(frozen=True, slots=True)
-class ReportedConsumer:
-    """What is printed of every consumer beside its verdict, well or not."""
+class PrintedFacts:
+    """What sources report of every consumer, and what is printed beside its verdict."""
 
-    label: str = row("what verdicts call it", default=MISSING, sources=ALL, title="consumer")
-    name: str | None = row("its name", broker="consumerName", sources=ALL)
+    label: str = row("what verdicts call it", default=MISSING, by=ALL, title="consumer")
+    name: str | None = row("its name", broker="consumerName", by=ALL)
     address: str | None = row(
-        "the address of its client", broker="address", sources=ALL, title="address"
-    )
+        "the address of its client", broker="address", by=ALL, title="address")
     client_version: str | None = row(
-        "the version of its client", broker="clientVersion", title="client"
-    )
+        "the version of its client", broker="clientVersion", title="client")
     connected_since: str | None = row("when it connected", broker="connectedSince")
     connected_for: Age | None = age("since it connected", Merge.NEWER, title="connected")
     active: bool | None = row("false for a standby of Failover")
     receiver_queue_size: Count | None = messages(
-        "its receiver queue size", Merge.QUEUE_BOUND, sources=ALL, title="queue size"
-    )
+        "its receiver queue size", Merge.QUEUE_BOUND, by=ALL, title="queue size")
     available_permits: Count | None = permits(
-        "what the broker may still send it", broker="availablePermits", title="permits"
-    )
+        "what the broker may still send it", broker="availablePermits", title="permits")
     unacked_messages: Count | None = messages(
-        "sent to it and not acknowledged", broker="unackedMessages", title="unacked"
-    )
+        "sent to it and not acknowledged", broker="unackedMessages", title="unacked")
     max_unacked_messages_per_consumer: int | None = messages(
-        "its limit of unacknowledged messages, 0 for none", Merge.NEWER
-    )
+        "its limit of unacknowledged messages, 0 for none", Merge.NEWER)
     blocked_consumer_on_unacked_msgs: bool | None = row(
-        "whether it is at that limit", broker="blockedConsumerOnUnackedMsgs"
-    )
+        "whether it is at that limit", broker="blockedConsumerOnUnackedMsgs")
     msg_out_counter: Count | None = messages(
-        "sent to it since it connected", broker="msgOutCounter"
-    )
+        "sent to it since it connected", broker="msgOutCounter")
     permits_granted: Count | None = permits("of all its FLOWs since it connected")
-    flows: int | None = row(
-        "its FLOWs since it connected", "commands", Merge.FLOWS, sources=(WIRE,)
-    )
+    flows: int | None = row("its FLOWs since it connected", "commands", Merge.FLOWS, by=TRACE)
     next_flow_after: Count | None = messages(
-        "which it takes until its next FLOW", Merge.FLOWS_BOUND, sources=ALL
-    )
+        "which it takes until its next FLOW", Merge.FLOWS_BOUND, by=ALL)
     never_acked: bool | None = row("whether it has never acknowledged any")
     since_last_ack: Age | None = age(
-        "since its last acknowledgement", broker="lastAckedTimestamp", title="last ack"
-    )
+        "since its last acknowledgement", broker="lastAckedTimestamp", title="last ack")
     since_last_flow: Age | None = age(
-        "since its last FLOW", broker="lastConsumedFlowTimestamp", title="last FLOW"
-    )
+        "since its last FLOW", broker="lastConsumedFlowTimestamp", title="last FLOW")
     since_last_delivery: Age | None = age(
-        "since it was last sent a message", broker="lastConsumedTimestamp"
-    )
+        "since it was last sent a message", broker="lastConsumedTimestamp")
     quiet_for: Age | None = age(
-        "since its last sign of life: an ack, a FLOW, a delivery, a message taken"
-    )
-    idle_for: Age | None = age(
-        "since it has had permits and nothing to work on; null where it has", Merge.NEWER
-    )
+        "since its last sign of life: an ack, a FLOW, a delivery, a message taken")
     msg_rate_out: float | None = row(
         "sent to it in the window, or in the broker's last full minute", "messages/second",
-        broker="msgRateOut", sources=(STATS,), title="msg/s",
-    )  # fmt: skip
+        broker="msgRateOut", by=BROKER, title="msg/s")
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerNumbers(ReportedConsumer):
-    """What checks look at besides."""
+class ReportedConsumer(PrintedFacts):
+    """What is printed of every consumer, well or not: the same, and what follows from it."""
 
-    number: int = row("its place among the consumers of the subscription", default=0, sources=ALL)
+    idle_for: Age | None = age(
+        "since it has had permits and nothing to work on; null where it has", Merge.NEWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts(PrintedFacts):
+    """All that sources report of a consumer. What follows from it is in ConsumerView."""
+
+    number: int = row("its place among the consumers of the subscription", default=0, by=ALL)
     closed: bool = row(
-        "whether it has ended since; then the view is of its end", default=False, sources=(WIRE,)
-    )
+        "whether it has ended since; then the view is of its end", default=False, by=TRACE)
     function: FunctionInstance | None = row(
-        "the function of Pulsar's own framework that it is an instance of", sources=(STATS,)
-    )
+        "the function of Pulsar's own framework that it is an instance of", by=BROKER)
 
     unacked_entries: Count | None = row("sent and not acknowledged", "entries", Merge.COUNT)
     queued: Count = messages(
-        "in its client's queue", Merge.FLOWS_BOUND, default=Count(0, None), sources=ALL
-    )
+        "in its client's queue", Merge.FLOWS_BOUND, default=Count(0, None), by=ALL)
     permits_refilled: Count | None = permits(
-        "of all its FLOWs but the first", Merge.FLOWS, sources=(WIRE,)
-    )
+        "of all its FLOWs but the first", Merge.FLOWS, by=TRACE)
     permits_owed: Count | None = permits(
         "of messages that it took for sure, and that no FLOW has given back", Merge.FLOWS_BOUND,
-        sources=(WIRE,),
-    )  # fmt: skip
+        by=TRACE)
     parked_permits: Count | None = permits(
-        "set aside while it is at its limit of unacknowledged messages", sources=(WIRE,)
-    )
+        "set aside while it is at its limit of unacknowledged messages", by=TRACE)
     blocked_throughout: bool = row(
-        "whether it is at that limit in every sample", default=False, sources=(STATS,)
-    )
+        "whether it is at that limit in every sample", default=False, by=BROKER)
     acks: Acks = row("how its acknowledgements come", default=NOTHING_TOLD)
 
     refill_threshold: int | None = permits(
-        "unsent permits at which it sends a FLOW", Merge.QUEUE, sources=(WIRE, PROCESS)
-    )
+        "unsent permits at which it sends a FLOW", Merge.QUEUE, by=CLIENT)
     one_by_one: bool = row(
-        "whether its queue may be 0 or 1", merge=Merge.QUEUE, default=False, sources=ALL
-    )
+        "whether its queue may be 0 or 1", merge=Merge.QUEUE, default=False, by=ALL)
     all_in_hand: bool = row(
         "whether its application may work on all that it holds, with such a queue",
-        merge=Merge.FLOWS, default=False,
-    )  # fmt: skip
-    largest_batch: int | None = messages("of the largest batch", Merge.QUEUE, sources=(WIRE,))
+        merge=Merge.FLOWS, default=False)
+    largest_batch: int | None = messages("of the largest batch", Merge.QUEUE, by=TRACE)
     batch_for_one: bool = row(
-        "whether it was sent a batch with such a queue", merge=Merge.FLOWS, default=False
-    )
+        "whether it was sent a batch with such a queue", merge=Merge.FLOWS, default=False)
     closed_on_batch: bool = row(
-        "whether it was closed upon that", merge=Merge.FLOWS, default=False, sources=(WIRE,)
-    )
+        "whether it was closed upon that", merge=Merge.FLOWS, default=False, by=TRACE)
 
     sending_after: Count | None = messages(
-        "which it takes until the broker may send again", Merge.FLOWS_BOUND
-    )
+        "which it takes until the broker may send again", Merge.FLOWS_BOUND)
     pace: Pace | None = row("of its application", "seconds/message", Merge.FLOWS)
     pace_most: float | None = row(
         "by all its life or the last minute, idle times included", "seconds/message", Merge.FLOWS,
-        sources=(STATS,),
-    )  # fmt: skip
+        by=BROKER)
     works: bool | None = row("whether it goes on as it did", merge=Merge.FLOWS)
     asked_lately: Age | None = age(
-        "since a FLOW that came within the window", Merge.FLOWS, sources=(STATS,)
-    )
+        "since a FLOW that came within the window", Merge.FLOWS, by=BROKER)
     resting: bool = row(
         "whether it holds messages back for as long as it was told to", merge=Merge.FLOWS,
-        default=False, sources=(WIRE,),
-    )  # fmt: skip
+        default=False, by=TRACE)
 
-    done: int | None = messages("finished in the window", Merge.NEWER, sources=(STATS,))
-    done_in_life: int | None = messages("finished since it connected", Merge.NEWER)
+    done: int | None = messages("finished in the window", Merge.NEWER, by=BROKER)
     holds_since: Age | None = age("since it was sent the first of what it holds")
     drain_seconds: float | None = row(
-        "for all that it holds, at least, at the pace of now", "seconds", Merge.FLOWS,
-        sources=(STATS,),
-    )  # fmt: skip
+        "for all that it holds, at least, at the pace of now", "seconds", Merge.FLOWS, by=BROKER)
     since_work: Age | None = age("since its last ack or FLOW, or its connection")
     last_sign: Age | None = age("the same, without what the window adds")
     connection_sign: Age | None = age(
-        "since the last ack or FLOW of anybody on its connection", sources=(STATS,)
-    )
-    flow_told: bool = row("whether its own last FLOW is reported", default=True, sources=(STATS,))
-    asked: bool = row("whether a FLOW came in the window", default=False, sources=(STATS,))
-    keys_wait: bool = row(
-        "whether others wait for keys of what it holds", default=False, sources=(STATS,)
-    )
-    passed_over: PassedOver | None = row(
-        "entries of an older epoch", merge=Merge.FLOWS, sources=(WIRE,)
-    )
-    watched: bool = row("whether there was time to see it move", default=True, sources=(STATS,))
-    moved: bool | None = row("whether anything of it moved in the window", sources=(STATS,))
-    delivered: int | None = messages("sent to it in the window", Merge.NEWER, sources=(STATS,))
+        "since the last ack or FLOW of anybody on its connection", by=BROKER)
+    flow_told: bool = row("whether its own last FLOW is reported", default=True, by=BROKER)
+    asked: bool = row("whether a FLOW came in the window", default=False, by=BROKER)
+    passed_over: PassedOver | None = row("entries of an older epoch", merge=Merge.FLOWS, by=TRACE)
+    watched: bool = row("whether there was time to see it move", default=True, by=BROKER)
+    moved: bool | None = row("whether anything of it moved in the window", by=BROKER)
+    delivered: int | None = messages("sent to it in the window", Merge.NEWER, by=BROKER)
     delivered_again: bool = row(
-        "whether messages came in more than one step of the window", default=False,
-        sources=(STATS,),
-    )  # fmt: skip
-    acked: bool | None = row("whether an ack came in the window", sources=(STATS,))
-    unseen: str | None = row("why quiet_for is only a bound", sources=(STATS,))
+        "whether messages came in more than one step of the window", default=False, by=BROKER)
+    acked: bool | None = row("whether an ack came in the window", by=BROKER)
+    unseen: str | None = row("why quiet_for is only a bound", by=BROKER)
 
     may_receive_throughout: bool | None = row(
-        "whether the broker could send to it in every sample", sources=(STATS,)
-    )
-    since_request: Age | None = age("since its last FLOW, or its connection", sources=(STATS,))
+        "whether the broker could send to it in every sample", by=BROKER)
+    since_request: Age | None = age("since its last FLOW, or its connection", by=BROKER)
     bytes_out_counter: Count | None = row(
-        "sent to it since it connected", "bytes", broker="bytesOutCounter", sources=(STATS,)
-    )
+        "sent to it since it connected", "bytes", broker="bytesOutCounter", by=BROKER)
     draining_hashes: Draining | None = row(
-        "hashes of keys that wait for its acks", "hashes", broker="drainingHashes", sources=(STATS,)
-    )
+        "hashes of keys that wait for its acks", "hashes", broker="drainingHashes", by=BROKER)
     in_hand: InHand | None = row(
-        "taken by its application and not finished", "messages", Merge.FLOWS
-    )
+        "taken by its application and not finished", "messages", Merge.FLOWS)
     waits_from: str | None = row(
         "the position at which it joined, where it is sent nothing before mark-delete is there",
-        sources=(STATS,),
-    )  # fmt: skip
-    inside: Inside | None = row("what its own process reports", sources=(PROCESS,))
+        by=BROKER)
+    inside: Inside | None = row("what its own process reports", by=INSIDE)
+# fmt: on
 
 
 def _row(of: Field[Any]) -> Number:
@@ -268,7 +228,7 @@ def _row(of: Field[Any]) -> Number:
     return Number(of.name, str(of.type), meaning, unit, broker, sources, merge, title)
 
 
-NUMBERS = {each.name: _row(each) for each in fields(ConsumerNumbers)}
+NUMBERS = {each.name: _row(each) for of in (ReportedConsumer, Facts) for each in fields(of)}
 REPORTED = tuple(NUMBERS[each.name] for each in fields(ReportedConsumer))
 
 

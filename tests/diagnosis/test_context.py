@@ -43,7 +43,8 @@ WORKER = ConsumerView(
     unacked_messages=exactly(10),
     max_unacked_messages_per_consumer=50_000,
 )
-IDLE = ConsumerView(label="idle-1", idle_for=Age(12_000, True))
+FREE = {"available_permits": exactly(5), "unacked_messages": exactly(0)}
+IDLE = ConsumerView(label="idle-1", since_last_delivery=Age(12_000, True), **FREE)
 
 
 def view(*consumers: ConsumerView, **told: Any) -> SubscriptionView:
@@ -147,7 +148,7 @@ def test_a_digit_in_a_name_is_no_number_that_was_said() -> None:
 
 
 def test_those_that_are_idle_are_named_with_the_time_that_holds_of_all() -> None:
-    other = replace(IDLE, label="idle-2", idle_for=Age(5000, False))
+    other = replace(IDLE, label="idle-2", since_last_delivery=Age(5000, False))
     says = impact(view(WORKER, IDLE, other))
     assert says is not None
     assert says.endswith("; idle-1 and idle-2 have had nothing to do for at least 5 s")
@@ -157,10 +158,10 @@ def test_those_that_are_idle_are_named_with_the_time_that_holds_of_all() -> None
     "of",
     [
         view(WORKER, replace(IDLE, active=False)),
-        view(WORKER, replace(IDLE, idle_for=Age(300, True))),
+        view(WORKER, replace(IDLE, since_last_delivery=Age(300, True))),
         view(WORKER, IDLE, quiet_is_fine=True),
         view(replace(WORKER, unacked_messages=None), IDLE, backlog=None),
-        view(replace(WORKER, idle_for=Age(9000, True))),
+        view(replace(WORKER, since_last_delivery=Age(9000, True), **FREE)),
     ],
     ids=("a standby", "a moment", "nothing needs to move", "nothing is known to wait", "itself"),
 )

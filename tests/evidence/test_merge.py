@@ -130,9 +130,8 @@ def test_without_a_clock_an_older_sign_is_of_no_use() -> None:
         ("blocked_consumer_on_unacked_msgs", False, True, False),
         ("acked", False, None, False),
         ("active", None, False, False),
-        ("keys_wait", False, True, True),  # nobody tells that they do not
-        ("keys_wait", True, False, True),
-        ("asked", False, True, True),
+        ("asked", False, True, True),  # nobody tells that it did not
+        ("asked", True, False, True),
         ("flow_told", True, False, True),
         ("address", None, "10.0.0.7:1", "10.0.0.7:1"),
         ("address", "10.0.0.8:1", "10.0.0.7:1", "10.0.0.8:1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence import by_process, by_stats, by_wire
 from pulsar_doctor.evidence.measures import PROCESS, STATS, WIRE, Measure
-from pulsar_doctor.evidence.numbers import NUMBERS, measured
+from pulsar_doctor.evidence.numbers import NUMBERS, Facts, measured
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 
@@ -22,7 +23,7 @@ def test_a_source_fills_the_numbers_that_name_it(source: str) -> None:
     tree = ast.parse(Path(FILLED_BY[source].__file__).read_text("utf-8"))
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     [view] = (each for each in calls if getattr(each.func, "id", "") == "ConsumerView")
-    named = {name for name, row in NUMBERS.items() if source in row.sources}
+    named = {each.name for each in fields(Facts) if source in NUMBERS[each.name].sources}
     assert {keyword.arg for keyword in view.keywords} == named
 
 

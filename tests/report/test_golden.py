@@ -31,11 +31,25 @@ def comparable(value: Any, name: str = "") -> Any:
     return [comparable(each) for each in value] if isinstance(value, list) else value
 
 
+def assert_kept(before: Any, now: Any, where: str) -> None:
+    """Every name and number is there. What was null may be reported, and names may be added."""
+    if isinstance(before, dict):
+        assert before.keys() <= now.keys(), where
+        for key, value in before.items():
+            assert_kept(value, now[key], f"{where}/{key}")
+    elif isinstance(before, list):
+        assert len(before) == len(now), where
+        for at, (one, other) in enumerate(zip(before, now, strict=True)):
+            assert_kept(one, other, f"{where}/{at}")
+    else:
+        assert before is None or before == now, where
+
+
 def assert_same(now: Iterable[tuple[str, Any]]) -> None:
     before, names = golden(), []
     for name, printed in now:
         names.append(name)
-        assert comparable(printed) == comparable(before[name]), name
+        assert_kept(comparable(before[name]), comparable(printed), name)
     assert names
 
 
