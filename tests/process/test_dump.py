@@ -96,6 +96,19 @@ def test_a_thread_that_sits_is_told_with_its_innermost_call_and_the_applications
     assert (sits.thread, sits.id, sits.state) == ("pulsar-external-listener-3-1", 33, "RUNNABLE")
 
 
+def test_a_hidden_class_keeps_its_name_without_its_number():
+    """`0x….run` would be taken for code of the application."""
+    (listener,) = dump(HEAD + LISTENER).threads
+    assert listener.frames[6] == (
+        "org.apache.pulsar.client.impl.ConsumerBase$$Lambda.run (Unknown Source)"
+    )
+    frame = (
+        "java.lang.VirtualThread$$Lambda/0x00000000a0455160.run(java.base@25.0.2/Unknown Source)"
+    )
+    (jdks,) = dump(stack("java.lang.Object.wait(java.base@25.0.2/Native Method)", frame)).threads
+    assert (jdks.line, jdks.role) == (None, None)
+
+
 def test_who_stands_where_it_stood_is_known_by_all_its_frames():
     before, after = (
         dump(HEAD + RECEIVER),

@@ -27,6 +27,7 @@ STATE, FRAME = "java.lang.Thread.State: ", "at "
 WAITS = ("waiting to lock ", "waiting to re-lock in wait() ", "waiting on ", "parking to wait for ")
 REENTERS = WAITS[:2]  # only these wait until a monitor is free
 LOCKED = "locked "
+HIDDEN = re.compile(r"/0x[0-9a-f]+(?=\.)")
 CLASS_CHARACTERS = 200
 LINES, THREADS, FRAMES, DEADLOCKS = 600_000, 20_000, 500_000, 1000
 LINE_CHARACTERS = 2000
@@ -164,9 +165,12 @@ def _head(line: str) -> tuple[str, int, int] | None:
 
 
 def _frame(text: str) -> str | None:
-    """`loader//module@version/a.B.c(module@version/B.java:12)` -> `a.B.c (B.java:12)`."""
+    """`loader//module@version/a.B.c(module@version/B.java:12)` -> `a.B.c (B.java:12)`.
+
+    `a.B$$Lambda/0x00007f8a1c3e5a18.run` is a method of a hidden class.
+    """
     head, bracket, at = text.partition("(")
-    name = head.rpartition("/")[2]
+    name = HIDDEN.sub("", head).rpartition("/")[2]
     if not (bracket and at.endswith(")") and name):
         return None
     module, slash, place = at[:-1].partition("/")
