@@ -4,6 +4,9 @@ py-spy stops the process for some milliseconds, unless it is told not to, which 
 may be torn, and is left out. What it answers comes out of the memory of that process, so it is read
 as the agent's answer is. It needs the right to trace: the same user or root, and where the
 kernel asks for it, CAP_SYS_PTRACE. It is the extra [examine].
+
+C code has no frames there, be it time.sleep or a lock: the kernel tells in which call it waits.
+Who holds a lock of Python is not known.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
+from pulsar_doctor.process.calls import waits_in
 from pulsar_doctor.process.child import STEP_SECONDS, CannotAttach, in_time
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.resting import resting_seconds
@@ -48,12 +53,17 @@ class PySpy:
 
     def sittings(self) -> tuple[Sitting, ...]:
         """Each thread of it, and for how long it has not run, at least."""
+        began, pid = time.monotonic(), self.process.pid
         found = self._dumped()
-        rests = resting_seconds(
-            self.process.pid, [each["os_thread_id"] for each in found if each.get("os_thread_id")]
-        )
+        ids = [each["os_thread_id"] for each in found if each.get("os_thread_id")]
+        calls = {each: waits_in(pid, each) for each in ids}
+        rests = resting_seconds(pid, ids)
+        since = time.monotonic() - began  # what has run since then may have left the place
+        rests = {each: seconds for each, seconds in rests.items() if seconds > since}
         return tuple(
-            _sitting(each, rests.get(each.get("os_thread_id", 0)) or None) for each in found
+            _sitting(each, rests.get(at), calls[at] if at in rests else None)
+            for each in found
+            for at in [each.get("os_thread_id", 0)]
         )
 
     def _dumped(self) -> list[dict[str, Any]]:
@@ -101,14 +111,15 @@ def threads(answer: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def _sitting(told: dict[str, Any], seconds: float | None) -> Sitting:
+def _sitting(told: dict[str, Any], seconds: float | None, call: str | None = None) -> Sitting:
+    """call: of the kernel, in which it waits."""
     frames = told.get("frames") or []
     lines = tuple(_line(each) for each in frames)
     own = next((_line(each) for each in frames if _is_applications(each)), None)
     name = told.get("thread_name") or str(told.get("os_thread_id"))
     state = "active" if told.get("active") else "idle"
     top = lines[0] if lines else None
-    inside = _inside(lines, own)
+    inside = _inside(lines, own) or (() if call is None else (call,))
     return Sitting(name, _role(frames), state, top, own, lines[:12], None, seconds, inside)
 
 

@@ -203,7 +203,7 @@ class Sitting:
     @property
     def where(self) -> str:
         """As a person says it: `java.lang.Thread.sleep under com.acme.Billing.charge (…:42)`."""
-        if self.line is None or self.line == self.top:
+        if self.line is None or (self.line == self.top and not self.inside):
             return self.line or self.top or "no frame"
         return f"{' in '.join(self.inside) or method(self.top)} under {self.line}"
 
