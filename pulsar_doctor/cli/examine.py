@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.process.looking import Looking
 
 WILL = {
-    "jvm": "loads an agent of 18 KB into JVM {pid}: it reads fields of the Pulsar client for half "
+    "jvm": "loads an agent of 19 KB into JVM {pid}: it reads fields of the Pulsar client for half "
     "a second of processor time at most, and takes two thread dumps, each of which stops the JVM "
     "for some milliseconds. The JVM keeps a thread 'Attach Listener' and its socket in /tmp, as "
     "after any jcmd; from Java 21 on it warns on its stderr that an agent was loaded.",

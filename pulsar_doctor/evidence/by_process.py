@@ -158,7 +158,9 @@ def _inside(threads: _Threads, one: _One) -> Inside:
         taken=taken,
         seconds=threads.told.seconds,
         asked=_asked(threads, heads),
-        sits=_sits(threads, heads) if (waiting or handed or now.zero_queue) else (),
+        sits=_sits(threads, heads)
+        if (waiting or handed or now.zero_queue)
+        else threads.applications,
         acks_pending=_both(one, "acks_pending"),
         acks_grouped_seconds=None
         if now.acks_grouped_micros is None
@@ -167,6 +169,7 @@ def _inside(threads: _Threads, one: _One) -> Inside:
         deadlock=threads.deadlock,
         pools=pools,
         pool_sits=threads.in_pools(pools),
+        virtual_threads=last.virtual_threads,
         moment_ms=last.read_at_ms,
     )
 

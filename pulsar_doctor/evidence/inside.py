@@ -13,15 +13,16 @@ class Inside:
 
     unsent: permits that the client owes the broker (unsent permits); refills_at: it sends them as
     one FLOW then. waiting: in its queue and that of its parent, not taken; some_wait: where only
-    that is known; handed: to its listener,
-    and not done with. paused; listener: whether it has one. taken: messages taken between two
-    looks, at least; seconds: between these. asked: whether anybody calls receive, or waits in it.
-    sits: the threads that its messages wait for, longest first: those of its listener, or else of
-    the application. acks_pending: not sent yet, in both looks; acks_grouped_seconds: for how
+    that is known; handed: to its listener, and not done with. paused; listener: whether it has one.
+    taken: messages taken between two looks, at least; seconds: between these. asked: whether
+    anybody calls receive, or waits in it. sits: the threads that its messages wait for, longest
+    first: those of its listener, or else of the application; where none waits in the client, those
+    of the application. acks_pending: not sent yet, in both looks; acks_grouped_seconds: for how
     long its client may hold them back. connected: whether it has a connection to its broker.
     deadlock: names of threads, as the JVM found them, where one of them works for a consumer.
     pools: those in which messages of its topic wait; pool_sits: where their threads are, longest
-    first; moment_ms: when they were looked at.
+    first; moment_ms: when they were looked at. virtual_threads: how many its process has; where
+    they are is not known.
     """
 
     unsent: int | None = None
@@ -43,6 +44,7 @@ class Inside:
     deadlock: tuple[str, ...] = ()
     pools: tuple[Pool, ...] = ()
     pool_sits: tuple[Sitting, ...] = ()
+    virtual_threads: int = 0
     moment_ms: int = 0
 
     @property

@@ -132,7 +132,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the agent found at one moment. objects: that it looked at; milliseconds: its time."""
+    """What the agent found at one moment. objects: that it looked at; milliseconds: its time.
+
+    virtual_threads: how many there are at least; where they are is in no thread dump.
+    """
 
     read_at_ms: int
     consumers: tuple[ClientConsumer, ...]
@@ -142,6 +145,7 @@ class Inspection:
     not_told: tuple[str, ...] = ()
     threads: tuple[ThreadTold, ...] = ()
     pools: tuple[Pool, ...] = ()
+    virtual_threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)

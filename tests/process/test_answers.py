@@ -94,6 +94,18 @@ def test_what_threads_wait_for_and_which_tasks_wait_for_threads_is_read():
     )
 
 
+@pytest.mark.parametrize(
+    ("virtual", "not_told"),
+    [
+        (0, ()),
+        (3, ("where its virtual threads are (3 or more): a thread dump does not show them",)),
+    ],
+)
+def test_virtual_threads_are_counted_and_what_they_do_is_said_to_be_unknown(virtual, not_told):
+    told = inspection(answer(ONE, virtual=virtual), 7)
+    assert (told.virtual_threads, told.not_told) == (virtual, not_told)
+
+
 def test_a_failure_is_told_in_one_line():
     with pytest.raises(CannotAttach) as refused:
         inspection(json.dumps({"format": 1, "failed": "a\nb" * 1000}).encode(), 7)

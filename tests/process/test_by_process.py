@@ -111,6 +111,16 @@ def test_nothing_is_stuck_for_longer_than_every_thread_that_could_have_taken_it(
     assert inside(replace(told, threads=(SLEEPS,))).stood == 9.0
 
 
+def test_where_all_messages_were_taken_the_threads_of_the_application_have_them():
+    ear = replace(SLEEPS, thread="ear", role="listens", id=7)
+    idle = replace(ONE, listener=True, listener_threads=(7,), waiting=0, listener_waiting=0)
+    told = inside(looked([idle], [idle], threads=(SLEEPS, ear)))
+    assert ([each.thread for each in told.sits], told.stood) == (["main"], 0.0)
+    assert threads_seen(ConsumerView(label="w", inside=told)) == (
+        "main has sat in a.B.c (B.java:1) for 9 s"
+    )
+
+
 def broker(*consumers: ConsumerView) -> SubscriptionView:
     return SubscriptionView(
         topic=ORDERS, partition=None, subscription="s", type="Shared",
@@ -189,3 +199,34 @@ def test_a_pool_that_holds_messages_of_its_topic_is_told_with_its_threads():
     assert said is not None
     assert said.startswith("its messages wait in a pool of 1 thread, 3,000 tasks wait, each of the")
     assert said.endswith("; main has sat in a.B.c (B.java:1) for 9 s")
+
+
+POOL = Pool((2,), 3000, 200, 200, "a.B", topic=ORDERS)
+WORKER = replace(SLEEPS, thread="pool-1", id=2)
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (
+            Inside(sits=(WORKER, SLEEPS), pools=(POOL,), pool_sits=(WORKER,)),
+            "; its thread main has sat in a.B.c (B.java:1) for 9 s; its messages wait in a pool of "
+            "1 thread, 3,000 tasks wait, each of the first 200 with a message of its clients; "
+            "pool-1 has sat in a.B.c (B.java:1) for 9 s",
+        ),
+        (
+            Inside(virtual_threads=3),
+            "; its process has 3 virtual threads, which no thread dump shows",
+        ),
+        (Inside(), "; no thread of its application is left that could"),
+    ],
+)
+def test_who_does_not_receive_is_named_apart_from_the_pool_that_has_its_messages(told, says):
+    own = replace(told, listener=False, asked=False, waiting=7, taken=0, seconds=20.0)
+    seen = replace(
+        broker(ConsumerView(label="w", inside=own)),
+        consumers=(ConsumerView(label="w", inside=own),),
+    )
+    (rule,) = [each for each in load() if each.code == "nobody-receives"]
+    (found,) = rule.check(seen, limits_of([rule])["nobody-receives"])
+    assert found.summary.endswith(says)

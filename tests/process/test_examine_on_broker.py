@@ -387,17 +387,23 @@ def test_a_listener_that_waits_for_a_lock_is_told_with_who_holds_it(application,
 
 
 @pytest.mark.slow
-def test_messages_that_were_handed_to_a_pool_are_told_with_its_threads(application, broker, topic):
+@pytest.mark.parametrize(
+    ("kind", "in_order"), [("fixed", True), ("scheduled", False), ("forked", False)]
+)
+def test_messages_that_were_handed_to_a_pool_are_told_with_its_threads(
+    application, broker, topic, kind, in_order
+):
     application.order("produce", topic, 3100)
     application.order("subscribe", "w", 1000, "plain+keep", topic)
-    application.order("handoff", "w", 3004, 4)
+    application.order("handoff", "w", 3004, 4, kind)
     document = examined(application, broker, "--no-capture")
     (pool,) = document["process"]["pools"]
     assert (pool["waiting"], pool["looked"], pool["holding"], len(pool["threads"])) == (
         3000, 200, 200, 4,
     )  # fmt: skip
-    assert (pool["topic"], pool["in_order"]) == (topic, True)
-    assert pool["message"].endswith(":4")  # the four before it are being worked on
+    assert (pool["topic"], pool["in_order"]) == (topic, in_order)
+    if in_order:
+        assert pool["message"].endswith(":4")  # the four before it are being worked on
     assert time.time() * 1000 - 120_000 < pool["published_ms"] <= time.time() * 1000
 
 

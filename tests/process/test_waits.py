@@ -131,6 +131,16 @@ def test_a_task_that_nobody_has_begun_is_told_of_those_that_wait_for_it(classpat
         assert of(told, name) == (f"{TASK}, which no thread has begun to run", [])
 
 
+@pytest.mark.parametrize("version", ["21.0.8", "25.0.2"])
+def test_virtual_threads_are_counted(version, classpath):
+    told = looked_at("virtual", classpath, javas.java(version), 0)
+    assert told.looks[-1].virtual_threads == 5
+
+
+def test_no_virtual_threads_are_invented(classpath):
+    assert looked_at("latch", classpath, javas.java(javas.OURS), 0).looks[-1].virtual_threads == 0
+
+
 def test_one_that_waits_again_and_again_has_not_waited_since_the_first_look(classpath):
     """Its frames are the same in both dumps; that it is another wait only the JVM's counts tell."""
     found = thread(looked_at("rhythm", classpath, javas.java(javas.OURS), 6))

@@ -28,7 +28,7 @@ from pulsar_doctor.diagnosis.actions.settings import (
     SINKS,
     clients_of,
 )
-from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, sentence
+from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, in_pool, sentence
 from pulsar_doctor.diagnosis.answers import WHENS, Action
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -170,11 +170,8 @@ def threads_seen(consumer: ConsumerView) -> str | None:
     own = consumer.inside
     if own is None or own.asked is None:
         return None
-    if own.pools:
-        waits = f"its messages wait in a pool of {own.pools[0].text(own.moment_ms)}"
-        return "; ".join(
-            [waits, sentence(own.pool_sits[:NAMED_MOST])] if own.pool_sits else [waits]
-        )
+    if pool := in_pool(own):
+        return pool
     if own.sits:
         return sentence(own.sits[:NAMED_MOST])
     return "its threads were read, and none of them is at a message that waits in its client"

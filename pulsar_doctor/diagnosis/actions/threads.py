@@ -18,13 +18,21 @@ def has_sat(thread: Sitting) -> str:
     return f"{thread.thread} has sat in {thread.where} for {duration(thread.seconds)}"
 
 
-def all_have_sat(own: Inside, what: str) -> str:
+def all_have_sat(sits: Sequence[Sitting], what: str) -> str:
     """`its thread x has sat in …`; of several, which nobody tells apart, the first few.
 
     Then who holds what they wait for, each of these threads once.
     """
-    who = f"its {what}" if len(own.sits) == 1 else f"of its {len(own.sits)} {what}s"
-    return f"{who} {sentence(own.sits[:NAMED_MOST])}"
+    who = f"its {what}" if len(sits) == 1 else f"of its {len(sits)} {what}s"
+    return f"{who} {sentence(sits[:NAMED_MOST])}"
+
+
+def in_pool(own: Inside) -> str | None:
+    """`its messages wait in a pool of 4 threads, …; x has sat in …`; None where none do."""
+    if not own.pools:
+        return None
+    waits = f"its messages wait in a pool of {own.pools[0].text(own.moment_ms)}"
+    return "; ".join([waits, sentence(own.pool_sits[:NAMED_MOST])] if own.pool_sits else [waits])
 
 
 def sentence(named: Sequence[Sitting]) -> str:

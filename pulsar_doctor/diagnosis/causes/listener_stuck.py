@@ -57,7 +57,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             consumer=consumer.label,
             summary=(
                 f"{consumer.label} hangs: {both_ledgers(consumer, own)}; "
-                f"{all_have_sat(own, 'listener thread')}"
+                f"{all_have_sat(own.sits, 'listener thread')}"
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             remedy=REMEDY,

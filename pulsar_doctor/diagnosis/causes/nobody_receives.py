@@ -7,8 +7,9 @@ asks for nothing. The process tells where its threads are.
 The check looks into the process twice: messages are in the queue (for a zero queue: nobody asks),
 no thread stands in one of the client's receive calls, and nothing was taken in between. It is found
 once that has lasted `stuck_for`, and stalled from `refill_wait` on. Which of the application's
-threads should receive is not told by their stacks: those that rest are named. One that works in its
-rhythm, as far as acks tell, is not found.
+threads should receive is not told by their stacks: those that rest are named, and the pool of
+threads that holds its messages, if it has handed them on. No thread dump shows virtual threads,
+which Java has from 21 on. One that works in its rhythm, as far as acks tell, is not found.
 
 Source: ConsumerBase.receive and ConsumerImpl.internalReceive in the Java client.
 """
@@ -25,12 +26,13 @@ from pulsar_doctor.diagnosis.actions.process import (
     sitting,
     unstuck,
 )
-from pulsar_doctor.diagnosis.actions.threads import all_have_sat
+from pulsar_doctor.diagnosis.actions.threads import all_have_sat, in_pool
 from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.printable import many
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
@@ -47,8 +49,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         stood = 0.0 if own.deadlock or not own.nothing_taken else lasted(consumer, own)
         if stood < limits["stuck_for"]:
             continue
-        many = "messages" if own.waiting is None else f"{own.waiting} messages"
-        waits = "" if own.zero_queue else f" while {many} wait in its queue"
+        what = "messages" if own.waiting is None else f"{own.waiting} messages"
+        waits = "" if own.zero_queue else f" while {what} wait in its queue"
         yield Finding(
             code="nobody-receives",
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
@@ -65,6 +67,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _where(own: Inside) -> str:
-    if not own.sits:
-        return "no thread of its application is left that could"
-    return all_have_sat(own, "thread")
+    """Where the threads are that could; those of a pool with its messages come after these."""
+    pool = in_pool(own)
+    sits = [each for each in own.sits if not (pool and each in own.pool_sits)]
+    if sits:
+        where = all_have_sat(sits, "thread")
+    elif own.virtual_threads:
+        some = many(own.virtual_threads, "virtual thread")
+        where = f"its process has {some}, which no thread dump shows"
+    else:
+        where = "no thread of its application is left that could"
+    return f"{where}; {pool}" if pool else where

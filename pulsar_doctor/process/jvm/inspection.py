@@ -27,6 +27,7 @@ ENDED = {
     "there may be more consumers",
     "objects": f"the look ended after {OBJECTS} objects: there may be more consumers",
 }
+VIRTUAL = "where its virtual threads are (%d or more): a thread dump does not show them"
 POOL: Schema = {
     "waiting": int, "looked": int, "holding": int, "task": str, "listenerThreads": [int],
     "ledger": int, "entry": int, "published_ms": int, "topic": str, "in_order": bool,
@@ -35,7 +36,7 @@ NEEDED = ("java", "read_at_ms", "consumers", "objects", "milliseconds")
 ANSWER: Schema = {
     "format": int, "failed": str, "java": str, "read_at_ms": int, "consumers": [dict],
     "objects": int, "milliseconds": int, "ended": str, "threads": [dict],
-    "pools": [dict],
+    "pools": [dict], "virtual": int,
 }  # fmt: skip
 THREAD: Schema = {
     "id": int, "blocked": int, "waited": int, "on": str, "owner": int, "begun": bool,
@@ -106,18 +107,19 @@ def _inspection(answer: object, pid: int) -> Inspection:
         raise Unreadable(f"it has more than {POOLS} pools")
     if not 0 <= told["read_at_ms"] <= LATEST_MS:
         raise Unreadable("its time is none")
-    ended = ENDED.get(told.get("ended", ""))
+    ended, virtual = ENDED.get(told.get("ended", "")), told.get("virtual", 0)
     return Inspection(
         read_at_ms=told["read_at_ms"],
         consumers=tuple(map(_consumer, told["consumers"])),
         runtime=f"Java {told['java']}",
         objects=told["objects"],
         milliseconds=told["milliseconds"],
-        not_told=() if ended is None else (ended,),
+        not_told=(*([ended] if ended else []), *([VIRTUAL % virtual] if virtual > 0 else [])),
         threads=tuple(
             ThreadTold(**checked(each, THREAD, ("id",))) for each in told.get("threads", ())
         ),
         pools=tuple(map(_pool, told.get("pools", ()))),
+        virtual_threads=virtual,
     )
 
 

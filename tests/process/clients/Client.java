@@ -11,10 +11,12 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -88,7 +90,8 @@ public final class Client {
             case "lock":
                 return lock();
             case "handoff":
-                return handOff(order[1], Integer.parseInt(order[2]), Integer.parseInt(order[3]));
+                return handOff(order[1], Integer.parseInt(order[2]),
+                        pool(order[4], Integer.parseInt(order[3])));
             case "pause":
                 CONSUMERS.get(order[1]).pause();
                 return "paused";
@@ -212,13 +215,18 @@ public final class Client {
         return "locked";
     }
 
-    // Hands so many messages to a pool of so many threads, which do not come back.
-    private static String handOff(String name, int count, int threads) throws Exception {
-        ExecutorService pool = Executors.newFixedThreadPool(threads);
+    private static ExecutorService pool(String kind, int threads) {
+        return kind.equals("forked") ? new ForkJoinPool(threads)
+                : kind.equals("scheduled") ? Executors.newScheduledThreadPool(threads)
+                : Executors.newFixedThreadPool(threads);
+    }
+
+    // Hands so many messages to a pool, whose threads do not come back.
+    private static String handOff(String name, int count, ExecutorService pool) throws Exception {
         for (int each = 0; each < count; each++) {
             Message<byte[]> message = CONSUMERS.get(name).receive();
             TAKEN.get(name).incrementAndGet();
-            pool.execute(() -> new Billing().handle(message));
+            CompletableFuture.runAsync(() -> new Billing().handle(message), pool);
         }
         return "handed";
     }

@@ -61,6 +61,16 @@ public final class Waits {
                 limiter.acquire();
                 start("waiter", () -> acquire(limiter));
                 break;
+            case "virtual": // three by themselves, two of an executor
+                for (int each = 0; each < 3; each++) {
+                    Thread.class.getMethod("startVirtualThread", Runnable.class)
+                            .invoke(null, (Runnable) Waits::sleep);
+                }
+                ExecutorService virtual = (ExecutorService) Executors.class
+                        .getMethod("newVirtualThreadPerTaskExecutor").invoke(null);
+                virtual.submit(Waits::sleep);
+                virtual.submit(Waits::sleep);
+                break;
             case "rhythm": // it takes the lock again and again, and each time waits for a while
                 start("writer", () -> again(2000));
                 start("waiter", () -> again(0));

@@ -84,6 +84,18 @@ final class Fields {
         return getter == null ? null : value(getter, object);
     }
 
+    // The value of a static field of a class of the JDK; null where this Java has none of that name.
+    Object constant(String type, String name) {
+        try {
+            Field field = Class.forName(type).getDeclaredField(name);
+            return open(field) ? lookup.unreflectGetter(field).invoke() : null;
+        } catch (Error serious) {
+            throw serious;
+        } catch (Throwable absent) {
+            return null;
+        }
+    }
+
     // All that a lambda holds.
     List<MethodHandle> captured(Class<?> lambda) {
         List<MethodHandle> found = new ArrayList<>();

@@ -25,8 +25,8 @@ final class Telling {
         this.seen = seen;
     }
 
-    // threads, pools: what Waiting and Pools have told.
-    String all(String walked, Allowance allowance, String threads, String pools) {
+    // threads: what Waiting has told.
+    String all(String walked, Allowance allowance, String threads, Pools pools) {
         allowance.extend(GRACE_MILLISECONDS);
         String ended = walked;
         out.append("{\"format\":1,\"java\":");
@@ -43,7 +43,8 @@ final class Telling {
             consumer(consumers.get(at));
             comma = ",";
         }
-        out.append("],\"threads\":").append(threads).append(",\"pools\":").append(pools);
+        out.append("],\"threads\":").append(threads).append(",\"pools\":").append(pools.told());
+        out.append(",\"virtual\":").append(pools.virtual());
         out.append(",\"found\":").append(consumers.size());
         out.append(",\"objects\":").append(seen.size());
         out.append(",\"ended\":\"").append(ended);
@@ -170,7 +171,7 @@ final class Telling {
         threads(out, optional(at, "workers"), fields);
     }
 
-    // The ids of the threads of a pool.
+    // The ids of the threads of a pool: of its workers, which may be the threads themselves.
     static void threads(StringBuilder out, Object workers, Fields fields) {
         Object[] each;
         try {
@@ -181,7 +182,7 @@ final class Telling {
         out.append(",\"listenerThreads\":[");
         String comma = "";
         for (Object worker : each) {
-            Object thread = fields.optional(worker, "thread");
+            Object thread = worker instanceof Thread ? worker : fields.optional(worker, "thread");
             if (thread instanceof Thread) {
                 out.append(comma).append(((Thread) thread).getId());
                 comma = ",";

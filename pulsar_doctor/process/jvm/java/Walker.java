@@ -39,10 +39,11 @@ final class Walker {
     private final List<Object> consumers = new ArrayList<>();
     private String ended = "all";
     private String waiting = "[]";
-    private final Pools pools = new Pools();
+    private final Pools pools;
 
     private Walker(Instrumentation instrumentation, long milliseconds, int most) {
         this.fields = new Fields(instrumentation);
+        this.pools = new Pools(fields);
         this.allowance = new Allowance(milliseconds);
         this.most = most;
     }
@@ -53,8 +54,7 @@ final class Walker {
                 new Walker(instrumentation, Long.parseLong(told[0]), Integer.parseInt(told[1]));
         walker.walk();
         return new Telling(walker.fields, walker.consumers, walker.seen)
-                .all(walker.ended, walker.allowance, walker.waiting,
-                        walker.pools.told(walker.fields));
+                .all(walker.ended, walker.allowance, walker.waiting, walker.pools);
     }
 
     private void walk() {
