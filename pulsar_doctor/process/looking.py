@@ -158,20 +158,20 @@ class Looking:
         ids = {each.id: outer.get(each.nid) for each in waiting.values()}
         rests = resting_seconds(self.process.pid, [tid for tid in ids.values() if tid is not None])
         stayed = now.stayed(then) if len(self._dumps) > 1 else frozenset()
-        same, since, seconds = self._same_wait() & stayed, time.monotonic() - last, {}
+        same, since, times = self._same_wait() & stayed, time.monotonic() - last, {}
         for each in waiting:
             rested = rests.get(ids[each] or 0)
-            if rested is None:  # nobody tells whether it ran: by its frames
-                seconds[each] = round(last - first, 1) if each in stayed else 0.0
-            else:  # what has run since its dump may have left the place
-                seconds[each] = rested if rested > since else 0.0
-            if each in same:
-                seconds[each] = max(seconds[each], self._between(self._looks))
+            looked = self._between(self._looks) if each in same else 0.0
+            if rested is None and each in stayed:  # nobody tells whether it ran: by its frames
+                looked = max(looked, round(last - first, 1))
+            if rested is None or rested <= since:  # it may have left the place since its dump
+                rested = 0.0
+            times[each] = max(rested, looked), looked > rested
         return tuple(
             replace(
-                _seated(each, role, seconds, chains),
+                _seated(each, role, times, chains),
                 chain=tuple(
-                    _seated(owner, owner.role or "application", seconds, chains)
+                    _seated(owner, owner.role or "application", times, chains)
                     for owner in held_up.get(each.id, ())
                 ),
             )
@@ -200,10 +200,14 @@ def _that_matter(dump: Dump) -> list[tuple[JavaThread, Role]]:
 
 
 def _seated(
-    thread: JavaThread, role: Role, seconds: Mapping[int, float], chains: LockChains
+    thread: JavaThread, role: Role, times: Mapping[int, tuple[float, bool]], chains: LockChains
 ) -> Sitting:
-    sitting = thread.sitting(role, seconds[thread.id] or None)
-    return replace(sitting, waits=chains.wait(thread))
+    """times: for how long each thread is there, and whether that was seen by two looks alone."""
+    seconds, since_look = times[thread.id]
+    wait = chains.wait(thread)
+    if role == "receives" and wait is not None and wait.owner is None:
+        wait = None  # it waits for a message
+    return replace(thread.sitting(role, seconds or None), waits=wait, since_look=since_look)
 
 
 def _now(value: T) -> tuple[float, T]:

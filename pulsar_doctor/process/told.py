@@ -188,6 +188,7 @@ class Sitting:
 
     top: the innermost frame. line: the innermost one of the application; None where all are the
     JDK's or the client's. seconds: for how long, at least; None where one look alone tells nothing.
+    since_look: whether that is all that was measured, from the first look to the last.
     inside: the calls that it is in below that line: the innermost, and the library's own. waits:
     what it waits for; chain: who holds that, who holds what that thread waits for, and so on.
     """
@@ -203,6 +204,7 @@ class Sitting:
     inside: tuple[str, ...] = ()
     waits: Wait | None = None
     chain: tuple[Sitting, ...] = ()
+    since_look: bool = False
 
     @property
     def where(self) -> str:

@@ -147,6 +147,23 @@ def test_one_that_waits_again_and_again_has_not_waited_since_the_first_look(clas
     assert (found.seconds or 0) < 4
 
 
+def test_since_when_it_waits_for_a_monitor_is_known_from_the_first_look_on(classpath):
+    """Its thread wakes once a second, and the JVM times no waits. A sleep is known whole."""
+    with waiting("monitor", classpath, javas.java(javas.OURS)) as pid:
+        time.sleep(4)
+        looking = Looking.at(pid, inside=True)
+        time.sleep(SECONDS)
+        told = looking.again()
+    found, writer = thread(told), thread(told, "writer")
+    assert found.since_look
+    assert SECONDS - 0.2 <= (found.seconds or 0) < 4
+    assert not writer.since_look
+    assert (writer.seconds or 0) >= 4 + SECONDS
+    out = io.StringIO()
+    screen.write(told, out)
+    assert "s or longer; longer was not measured" in " ".join(out.getvalue().split())
+
+
 def test_a_person_reads_the_chain_below_the_thread_that_waits(classpath, monkeypatch):
     monkeypatch.setitem(os.environ, "COLUMNS", "200")
     out = io.StringIO()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TextIO
 
 from rich.padding import Padding
@@ -50,11 +51,13 @@ def _lines(told: ProcessTold) -> Iterator[str]:
         shown = sorted(
             told.threads, key=lambda each: SHOWN.index(each.role) if each.role in SHOWN else 9
         )
-        threads = [each for each in shown if each.role in SHOWN]
-        for each in threads[:LISTED_MOST]:
-            yield from _thread(each)
-        if len(threads) > LISTED_MOST:
-            yield f"    and {len(threads) - LISTED_MOST} more"
+        alike: dict[object, list[Sitting]] = {}
+        for each in (each for each in shown if each.role in SHOWN):
+            alike.setdefault((each.role, each.where, each.waits, each.chain), []).append(each)
+        for threads in islice(alike.values(), LISTED_MOST):
+            yield from _threads(threads)
+        if len(alike) > LISTED_MOST:
+            yield f"    and {sum(map(len, islice(alike.values(), LISTED_MOST, None)))} more"
     for names in told.deadlocks:
         yield f"  deadlock: {' and '.join(names)} wait for each other"
     for sentence in told.not_told:
@@ -74,9 +77,11 @@ def _pools(told: ProcessTold) -> Iterator[str]:
     yield from _cut(lines)
 
 
-def _thread(told: Sitting) -> Iterator[str]:
-    """Where it is, what it waits for, and each thread in the chain of those that hold that."""
-    yield f"    {told.thread} ({told.role}): {told.where}{_long(told)}"
+def _threads(alike: Sequence[Sitting]) -> Iterator[str]:
+    """Where these are, what they wait for, and each thread in the chain of those that hold that."""
+    told = min(alike, key=lambda each: each.seconds or 0.0)
+    names = f"{alike[0].thread} and {len(alike) - 1} more" if alike[1:] else told.thread
+    yield f"    {names} ({told.role}): {told.where}{_long(told)}"
     yield from _waits(told)
     for each in told.chain:
         yield f"      {each.thread}: {each.where}{_long(each)}"
@@ -84,7 +89,10 @@ def _thread(told: Sitting) -> Iterator[str]:
 
 
 def _long(told: Sitting) -> str:
-    return f", for {duration(told.seconds)} or longer" if told.seconds else ""
+    if not told.seconds:
+        return ""
+    longer = "; longer was not measured" if told.since_look else ""
+    return f", for {duration(told.seconds)} or longer{longer}"
 
 
 def _waits(told: Sitting) -> Iterator[str]:
