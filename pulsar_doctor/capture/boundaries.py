@@ -13,9 +13,9 @@ silences.py): a sender that had nothing to say does not stand in the middle of a
 are written whole. It may have stalled there, so no single silence is believed; nor do two prove it,
 since one that stalls twice in a payload, each time where a frame within it ends, looks the same.
 It is likely, too, where a chain of sound frames begins with a segment (see chains.py). What is only
-likely is told and marked, and no verdict relies on it. Meanwhile the search goes on: size proves
-the boundaries from there on, or says that others are true. Then, and where a frame comes that
-cannot be, the likely join is *retracted*: none of its frames was a command for certain.
+likely is told and marked, and no verdict relies on it. Size proves the boundaries from some place
+on. The join is *retracted* where a frame comes that cannot be, and where a message that began
+before it turns out to reach into it, by its checksum (see likely.py).
 
 Until one of these holds, bytes are kept and nothing is told; what turns out to be of no use is
 counted as skipped. seen = used + skipped + lost, of each direction, once it is finished.
@@ -27,7 +27,13 @@ from collections import Counter
 from enum import Enum
 
 from pulsar_doctor.capture.chains import Chains
-from pulsar_doctor.capture.likely import OTHERS_ARE_TRUE, UNREADABLE, LikelyJoin, all_can_be
+from pulsar_doctor.capture.likely import (
+    UNREADABLE,
+    WITHIN_ANOTHER,
+    Around,
+    LikelyJoin,
+    all_can_be,
+)
 from pulsar_doctor.capture.plausible import (
     WORK_OF_BYTE,
     SearchBudget,
@@ -86,7 +92,7 @@ class Boundaries:
         self._chains = Chains(direction)
         self._most = max_message_bytes + FRAME_PADDING_BYTES
         self._kept = bytearray()  # while it begins or is searched
-        self._after_silence = False  # whether what is kept begins where a silence ended
+        self._silent_at: int | None = None  # where in what is kept the last silence was
         self._search_at = self._first_search
         self._budget = SearchBudget()  # that searches may take yet, by the bytes that came
         self._cutter = Cutter()
@@ -138,20 +144,22 @@ class Boundaries:
         self._kept = bytearray()
         self._chains.clear()
         if self._likely is not None:
-            self._likely.kept = None
+            self._likely.forget()
         self._budget = SearchBudget()
-        self._after_silence = False
+        self._silent_at = None
         self._search_at = self._first_search
 
     def silence(self) -> None:
         """Its sender had nothing to say; in step where an earlier silence confirms it."""
-        if self.standing is not Footing.SEARCHING or (self._after_silence and not self._kept):
+        since, here = self._silent_at, len(self._kept)
+        if self.standing is not Footing.SEARCHING or since == here:
             return
-        likely = self._after_silence and are_frames(self._kept, self._direction, self._most)
-        self.drop()
-        self._after_silence = True
-        if likely and not self._proven_only:
-            self._begin(0, BY_SILENCE)
+        self._chains.clear()
+        self._silent_at = here
+        if since is None or self._proven_only:
+            return
+        if are_frames(self._kept[since:], self._direction, self._most):
+            self._begin(here, BY_SILENCE)
 
     def retract(self, why: str) -> None:
         """What was only likely is not so: none of its frames is believed, and the search begins."""
@@ -172,7 +180,7 @@ class Boundaries:
         self.lost[hole.kind] += hole.size
         if self.standing is Footing.IN_STEP and hole.size < self._cutter.passing_bytes:
             if self._likely is not None:
-                self._likely.kept = None
+                self._likely.forget()
             left = hole.size
             while left:
                 self._feed_zeros(min(left, len(ZEROS)))
@@ -231,45 +239,45 @@ class Boundaries:
         return self._begin(0, BEGINNING)
 
     def _begin(self, at: int, known_by: str) -> list[Frames]:
-        """In step from this byte of what is kept."""
+        """In step from this byte of what is kept, unless a message around it is all there."""
+        data, around = bytes(self._kept[at:]), None
+        if known_by in LIKELY_BY:
+            around = Around(self._kept, at, self._direction, self._most, self._budget)
+            if around.is_message(self._budget):
+                self._chains.clear()
+                return []
         if self.standing is Footing.SEARCHING:
             self.resumed += 1
         self.known_by = known_by
         self.skipped += at
-        data = bytes(self._kept[at:])
         self._kept = bytearray()
         self._chains.clear()
-        self._after_silence = False
+        self._silent_at = None
         self._cutter = Cutter()
         self._cutter.max_frame_bytes = self._most
         self._fed = self._cut = self._zeros = 0
         self.standing = Footing.IN_STEP
-        if known_by not in LIKELY_BY:
+        if around is None:
             return self._cut_in_step(data)
         self.likely_joins += 1
-        self._likely = LikelyJoin(data, self.used, self._first_search)
+        self._likely = LikelyJoin(data, around, self.used, self._first_search)
         return self._told(self._cut_in_step(data))
 
     def _cut_likely(self, data: bytes) -> list[Frames]:
         """In step, as far as is known: what comes may prove it, or refute it."""
         assert self._likely is not None
-        found, likely = self._told(self._cut_in_step(data)), self._likely
-        if not found and not self.in_step:
-            return []
+        likely = self._likely
         likely.take(data)
         self._budget.left += WORK_OF_BYTE * len(data)
-        at = likely.proven_at(self._direction, self._most, self._budget)
-        if at is None:
-            return found
-        if likely.begins_a_frame(at):
+        if likely.around.is_message(self._budget):
+            self.retract(WITHIN_ANOTHER)
+            self.skipped += len(data)
+            return []
+        found = self._told(self._cut_in_step(data))
+        if self.in_step and likely.is_proven(self._direction, self._most, self._budget):
             self._likely, self.known_by = None, LENGTH
             self.resumed += 1
-            return found
-        kept = likely.kept or bytearray()
-        self.retract(OTHERS_ARE_TRUE)
-        self.skipped -= len(kept)  # they are read again
-        self._kept = kept
-        return self._begin(at, LENGTH)
+        return found
 
     def _told(self, found: list[Frames]) -> list[Frames]:
         """Frames of a likely join, all or none."""

@@ -100,7 +100,7 @@ class Chains:
             return True
         chain.checked += 1
         budget.spend_on_checksum(end - chain.at)
-        return agrees_with_checksum(bytes(data[chain.at : end]))
+        return agrees_with_checksum(bytes(data[chain.at : end])) is not False
 
 
 def _outermost(chains: Iterable[Chain]) -> Iterable[Chain]:

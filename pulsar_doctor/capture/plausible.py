@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from pulsar_doctor.errors import FramingError
@@ -110,13 +111,13 @@ def needed_until(data: bytes | bytearray, at: int) -> int:
     return behind if len(data) < behind else at + 4 + int(total)
 
 
-def agrees_with_checksum(frame: bytes) -> bool:
-    """Whether a whole SEND or MESSAGE is as its checksum says; True where it carries none."""
+def agrees_with_checksum(frame: bytes) -> bool | None:
+    """Whether a whole SEND or MESSAGE is as its checksum says; None where it carries none."""
     at = 8 + int(_SIZES.unpack_from(frame)[1])
     if frame[at : at + 2] == _BROKER_METADATA:
         at += 6 + int.from_bytes(frame[at + 2 : at + 6], "big")
     if frame[at : at + 2] != _CHECKSUM:
-        return True
+        return None
     told = int.from_bytes(frame[at + 2 : at + 6], "big")
     return crc32c(memoryview(frame)[at + 6 :]) == told
 
@@ -126,8 +127,6 @@ def _short(data: bytes | bytearray, at: int) -> int:
     if len(data) - at >= 8:
         total, command_bytes = _SIZES.unpack_from(data, at)
         if command_bytes < 2 or total < 4 + command_bytes:
-            return NOT_ONE
-        if total == 6 and len(data) - at == 10:  # a command that is its type alone
             return NOT_ONE
     return NOT_ALL
 
@@ -163,6 +162,20 @@ def are_frames(data: bytes | bytearray, direction: int, most: int) -> bool:
     while 0 <= at < len(data):
         at = end_of_frame(data, at, direction, most)
     return at == len(data)
+
+
+def messages_around(
+    data: bytearray, place: int, direction: int, most: int, budget: SearchBudget
+) -> Iterator[tuple[int, int]]:
+    """Where each SEND or MESSAGE that may have begun before that place and go on there ends, and
+    where it begins. Raises WorkExhaustedError."""
+    for head in _HEADS.finditer(data, 0, place):
+        at = head.start()
+        end = end_of_frame(data, at, direction, most, budget)
+        if end == NOT_ALL:
+            end = at + 4 + int(_SIZES.unpack_from(data, at)[0])
+        if end > place and code_of(bytes(data[at + 8 : at + 11])) in WITH_METADATA:
+            yield end, at
 
 
 def only_boundary(

@@ -12,6 +12,8 @@ from pulsar_doctor.capture.chains import JOIN_NS
 from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.following import CaptureFollowing
+from pulsar_doctor.capture.likely import Around, LikelyJoin
+from pulsar_doctor.capture.plausible import SearchBudget
 from pulsar_doctor.capture.writing import TraceWriter
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import RETRACTED, Row
@@ -20,16 +22,19 @@ from tests.capture.talks import (
     ACK,
     BEGINNING,
     FAKE_FLOWS,
+    PING,
     accounted,
     checked,
     frames_in_stream,
     heard,
+    send,
     within_a_payload,
 )
 from tests.support.command_line import pulsar_doctor
-from tests.tap.tapped import flow, message
+from tests.tap.tapped import flow, frame, message
 
 HALF_SECOND = 0.5
+SEND, CHECKSUM = b"\x08\x06\x32\x04\x08\x01\x10\x01", b"\x0e\x01\0\0\0\1\0\0\0\0"
 
 
 def busy(rounds: int, payload: bytes = b"x" * 40) -> tuple[list[Packet], list[bytes]]:
@@ -161,22 +166,51 @@ def test_a_reader_leaves_out_all_that_is_likely_where_that_is_wanted(tmp_path):
     assert commands == ["OPEN", "UNPARSED", "UNPARSED"]  # none but ours
 
 
-def test_what_size_proves_contradicts_a_likely_join_in_a_payload():
-    """Two chains: one in the payloads, which the sender pauses for, and the true one."""
-    most = 2000
-    talk = within_a_payload(FAKE_FLOWS, b"")
-    stream = b""
-    for number in range(200):
-        each = checked(message(1, bytes(1500), 1 << 20 | number))
-        stream += each
-        talk.say(TO_CLIENT, each).wait(0.02)
-    first = next(n for n, packet in enumerate(talk.packets) if FAKE_FLOWS[0] in packet.data)
-    out, following = heard(talk.packets[first:], most)
-    told = out.both[TO_CLIENT]
-    assert out.known_by[-1] == "length"
-    assert len(told) > 50
-    assert told == frames_in_stream(stream)[-len(told) :]
+@pytest.mark.parametrize("ends", [12, 5])
+def test_a_message_around_a_join_refutes_it_by_its_checksum(ends):
+    """Its head shares a segment with the end of another frame, so that no chain begins there. It
+    ends after its frames have been believed, or before."""
+    fakes, true = FAKE_FLOWS, [flow(number + 1) for number in range(12)]
+    whole = checked(frame(SEND, CHECKSUM + b"".join(fakes)))
+    head = whole[: -len(b"".join(fakes))]
+    talk = Talk().open()
+    for way, data, _ in BEGINNING:
+        talk.say(way, data)
+    talk.say(TO_BROKER, PING[:5]).say(TO_BROKER, PING[5:] + head)
+    for each in (*fakes[:ends], b"".join(fakes[ends:]), *true):
+        talk.say(TO_BROKER, each).wait(0.4 if ends == len(fakes) else 0.05)
+    for each in true:
+        talk.say(TO_BROKER, each).wait(0.4)
+    first = next(n for n, packet in enumerate(talk.packets) if head in packet.data)
+    out, following = heard(talk.packets[first:])
     assert accounted(following)
+    assert set(out.likely_of[0, TO_BROKER]) <= set(frames_in_stream(b"".join(true)))
+    assert len(out.likely_of[0, TO_BROKER]) >= 5
+    told = frames_in_stream(b"".join(fakes[:-1])) if ends == len(fakes) else []
+    assert out.taken_back == told
+    assert following.totals.retracted_frames == len(told)
+
+
+def test_a_payload_of_frames_to_its_end_stays_likely_where_its_head_is_not_seen():
+    """What follows is as it would be if they were commands, so that it refutes nothing."""
+    talk = within_a_payload(FAKE_FLOWS, b"")
+    for number in range(200):
+        talk.say(TO_BROKER, checked(send(bytes(1500), number))).wait(0.02)
+    first = next(n for n, packet in enumerate(talk.packets) if FAKE_FLOWS[0] in packet.data)
+    out, following = heard(talk.packets[first:], 2000)
+    assert out.known_by == ["segment", "length"]
+    assert out.likely_of[0, TO_BROKER][:12] == frames_in_stream(b"".join(FAKE_FLOWS))
+    assert len(out.both[TO_BROKER]) > 100
+    assert following.totals.retracted == 0
+    assert accounted(following)
+
+
+def test_size_proves_no_join_whose_own_frames_are_longer_than_it_allows():
+    small, most = checked(message(1, bytes(500), 1)), 2000
+    for first, proven in ((b"", True), (checked(message(1, 5 * small, 1)), False)):
+        kept, budget = first + 20 * small, SearchBudget(1 << 30)
+        join = LikelyJoin(kept, Around(bytearray(), 0, TO_CLIENT, most, budget), 0, len(kept))
+        assert join.is_proven(TO_CLIENT, most, budget) is proven
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1])
