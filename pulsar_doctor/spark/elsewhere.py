@@ -113,25 +113,26 @@ def look_elsewhere(
     for each in good:
         found = [_segment(each, part, told) for part in each.parts]
         segments += [part for part in found if span.has_some((part.first_us, part.last_us))]
-    ends = _ends(spark, [*(each for each in good if each.parts), *empty])
+    judged_there = [*(each for each in good if each.parts), *empty]
+    ends = _ends(spark, judged_there, proven_only=selection.proven_only)
     return Elsewhere(segments, left_out, notes, ends, span)
 
 
-def _ends(spark: SparkSession, good: Sequence[There]) -> list[TraceEnd]:
+def _ends(spark: SparkSession, good: Sequence[There], *, proven_only: bool) -> list[TraceEnd]:
     """How these traces end, by the ledgers that lie beside their last segments."""
     names = [(f"{each.folder}/{state_name(each.through)}", each) for each in good]
     found = _contents(spark, [name for name, each in names if each.files])
-    return [_end(each, found.get(name)) for name, each in names]
+    return [_end(each, found.get(name), proven_only=proven_only) for name, each in names]
 
 
-def _end(there: There, ledgers: bytes | None) -> TraceEnd:
+def _end(there: There, ledgers: bytes | None, *, proven_only: bool) -> TraceEnd:
     assert there.meta is not None
     folder, until_us = there.folder, there.until_us
     unsealed = UNSEALED.format(folder) if there.has_journal else None
     if not there.files:
         return TraceEnd(folder, there.meta.trace_id, until_us, not_judged=unsealed)
     state = None if ledgers is None else state_of(ledgers)
-    timeline = restored(there.meta, state, damaged=bool(there.losses))
+    timeline = restored(there.meta, state, damaged=bool(there.losses), proven_only=proven_only)
     return end_of(folder, there.meta, timeline, until_us, unsealed)
 
 

@@ -117,7 +117,7 @@ def look(
     left_out: list[LeftOut] = []
     local = [path for path in paths if is_local(path, here=here)]
     elsewhere = [path for path in paths if path not in local]
-    opened = list(_opened(local, None if strict else left_out))
+    opened = list(_opened(local, None if strict else left_out, selection))
     if elsewhere and selection.counts_back:
         return Looked([], elsewhere, notes, left_out, opened=opened)
     span = selection.span(max((each.end_us for each in opened), default=0))
@@ -253,7 +253,9 @@ def is_local(path: str, *, here: bool | None) -> bool:
     return here or scheme == "file" or bool(_matches(path))
 
 
-def _opened(paths: Sequence[str], left_out: list[LeftOut] | None) -> Iterator[Opened]:
+def _opened(
+    paths: Sequence[str], left_out: list[LeftOut] | None, selection: Selection
+) -> Iterator[Opened]:
     """What a crash left is sealed. left_out: None where a trace that is damaged stops all."""
     if not paths:
         return
@@ -267,7 +269,8 @@ def _opened(paths: Sequence[str], left_out: list[LeftOut] | None) -> Iterator[Op
             if trace.resolve() not in seen:
                 seen.add(trace.resolve())
                 try:
-                    yield Opened(trace, open_trace(trace))
+                    opened = open_trace(trace, proven_only=selection.proven_only)
+                    yield Opened(trace, opened)
                 except TraceError as error:
                     if left_out is None or not trace.exists():
                         raise
@@ -332,7 +335,8 @@ def _of_trace_as_it_is(opened: Opened, span: TimeSpan, told: Told) -> list[Segme
     try:
         return _of_trace(opened.path, opened.trace, span, told)
     except CompactedMeanwhileError:
-        return _of_trace(opened.path, Trace(opened.path), span, told)
+        again = Trace(opened.path, proven_only=opened.trace.proven_only)
+        return _of_trace(opened.path, again, span, told)
 
 
 def _of_trace(path: Path, trace: Trace, span: TimeSpan, told: Told) -> list[Segment]:

@@ -24,6 +24,7 @@ from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.spark.at_the_end import AtTheEnd
 from pulsar_doctor.trace.folder import Meta, journals
+from pulsar_doctor.trace.graded import include_too_much
 
 if TYPE_CHECKING:
     from pulsar_doctor.trace.reading import Trace
@@ -35,8 +36,8 @@ IDENTITY = (
 UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)  # of damaged ledgers
 REPLAYED_MOST = 200_000  # rows of all traces: some seconds
 NO_LEDGERS = (
-    "{}: its end is not judged, since no ledgers of this version lie beside its last segment; "
-    "`pulsar-doctor stall-check --trace` judges it"
+    "{}: its end is not judged, since no ledgers of this version lie beside its last segment, or "
+    "they include what is left out here; `pulsar-doctor stall-check --trace` judges it"
 )
 NO_CONSUMER = "{} has no consumer: nothing to judge; was its client on the tap?"
 NOT_SEALED = "{}: its end is not judged, since what lies behind the last segment is not sealed"
@@ -94,17 +95,22 @@ def _ledgers(path: Path, trace: Trace, replayed_most: int) -> Timeline | None:
         return None
     timeline = ledgers_behind(path, timeline, behind)
     timeline.damaged = trace.damaged
-    return timeline
+    with suppress(LookupError):
+        return trace.of_what_counts(timeline, trace.opened, replayed_most)
+    return None
 
 
-def restored(meta: Meta, state: dict[str, Any] | None, *, damaged: bool) -> Timeline | None:
-    """The ledgers that were saved; None where they are not to be had."""
+def restored(
+    meta: Meta, state: dict[str, Any] | None, *, damaged: bool, proven_only: bool
+) -> Timeline | None:
+    """The ledgers that were saved; None where they are not to be had, or include too much."""
     if state is None:
         return None
     with suppress(*UNUSABLE):
         timeline = Timeline.restore(state, meta.trace_id, meta.told)
         timeline.damaged = damaged
-        return timeline
+        if not (meta.capture and include_too_much(timeline, proven_only=proven_only)):
+            return timeline
     return None
 
 

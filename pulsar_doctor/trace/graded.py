@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import JOINED, LIKELY_BY, RETRACTED, STATS, UNPARSED, Row
 
 COLUMNS = ("command", "direction", "conn_id", "known_by", "grade", "join")
@@ -32,6 +33,11 @@ def taken_back_note(joins: int, rows: int) -> str:
     many = "1 row was" if rows == 1 else f"{rows:,} rows were"
     of = "a likely join" if joins == 1 else f"{joins:,} likely joins"
     return f"{many} no commands and taken back, of {of}: they are left out"
+
+
+def include_too_much(ledgers: Timeline, *, proven_only: bool) -> bool:
+    """Whether rows of a capture have moved its ledgers that do not count."""
+    return proven_only or ledgers.retracted > 0
 
 
 class Graded:

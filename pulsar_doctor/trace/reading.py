@@ -23,7 +23,7 @@ from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
 from pulsar_doctor.trace.folder import Meta, read_meta
 from pulsar_doctor.trace.graded import COLUMNS as GRADED
-from pulsar_doctor.trace.graded import Graded, taken_back, taken_back_note
+from pulsar_doctor.trace.graded import Graded, include_too_much, taken_back, taken_back_note
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
@@ -237,14 +237,24 @@ class Trace:
             except (_SealedMeanwhileError, ChangedMeanwhileError, CompactedMeanwhileError):
                 continue
             self.note(*set_aside_notes(timeline))
-            is_graded = self.meta.capture and (timeline.retracted or self.proven_only)
-            return self._of_what_counts(timeline, index) if is_graded else timeline
+            return self.of_what_counts(timeline, index)
 
-    def _of_what_counts(self, whole: Timeline, index: Index) -> Timeline:
-        """The ledgers as if the rows that do not count had never been there."""
+    def of_what_counts(
+        self, whole: Timeline, index: Index, rows_most: int | None = None
+    ) -> Timeline:
+        """The ledgers as if the rows that do not count had never been there.
+
+        whole: the ledgers of all rows. Raises LookupError where these are more than rows_most.
+        """
+        if not (self.meta.capture and include_too_much(whole, proven_only=self.proven_only)):
+            return whole
+        if rows_most is not None and whole.next_seq > rows_most:
+            raise LookupError
         timeline = ledgers_at_start(self.meta, index.expired)
         apply = timeline.apply_sealed if isinstance(timeline, LaterTimeline) else timeline.apply
         for row in self.rows():
+            if row.seq >= whole.next_seq:
+                break
             timeline.next_seq = row.seq
             apply(row)
         timeline.pass_time(whole.now_us, whole.now_ns)

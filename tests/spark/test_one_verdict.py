@@ -5,23 +5,34 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pulsar_doctor.capture.connections import TO_CLIENT
+from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
+from pulsar_doctor.checkup.recorded import read_trace
 from pulsar_doctor.cli import run
+from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.spark import reading
 from pulsar_doctor.spark.reading import Looked, look, read_traces
-from pulsar_doctor.trace.folder import state_name
+from pulsar_doctor.spark.selection import Selection
+from pulsar_doctor.spark.verdicts import restored
+from pulsar_doctor.trace.folder import read_state, state_name
 from pulsar_doctor.trace.reading import Trace
+from tests.capture.packing import Talk
+from tests.capture.talks import BEGINNING, PING, send
+from tests.capture.talks import checked as with_checksum
 from tests.capture.test_adversary import faking, judged
+from tests.capture.test_likely import busy, taken_back, traced
+from tests.capture.test_taken_back import SECOND, captured
 from tests.cli.test_analyze import states
 from tests.spark import made_traces
 from tests.spark.made_traces import sealed
-from tests.tap.tapped import message
+from tests.tap.tapped import command_frame, flow, message
 from tests.trace.said import Said
 
 if TYPE_CHECKING:
@@ -182,6 +193,63 @@ def test_a_verdict_on_commands_that_are_only_likely_is_unknown(tmp_path: Path) -
     (end,) = look([str(tmp_path / "t")], here=True).ends
     assert [each.diagnosis.status for each in end.verdicts] == ["unknown"]
     assert {each.diagnosis.sources for each in end.verdicts} == {("capture",)}
+
+
+def confirmed(folder: Path) -> None:
+    """All of its commands are likely, and two samples of the broker agree with them."""
+    packets, _ = busy(10)
+    begins, ends = packets[0].time_ns, packets[-1].time_ns
+    samples = [(begins + 2 * SECOND, [("a", 0, 10)]), (ends, [("a", 0, 50)])]
+    captured(folder, packets, samples)
+
+
+def closed_by_a_payload(folder: Path) -> None:
+    """A payload whose head was lost holds the CLOSE_CONSUMER of one with ten messages, and the
+    broker answers something else with that number; then the payload ends otherwise."""
+    talk, gap, more = Talk().open(), 0.4, [flow(1)] * 8
+    for way, each, _ in [*BEGINNING, (TO_BROKER, flow(10), 0)]:
+        talk.say(way, each)
+    for entry in range(10):
+        talk.say(TO_CLIENT, with_checksum(message(1, b"x", entry)))
+    lost = len(talk.packets)
+    talk.say(TO_BROKER, send(bytes(100))[:-1])
+    begins = len(talk.packets)
+    close = command_frame(16, "close_consumer", consumer_id=1, request_id=77)
+    for each in (*[PING] * 5, close, *[PING] * 5):
+        talk.say(TO_BROKER, each).wait(gap)
+    talk.say(TO_CLIENT, command_frame(13, "success", request_id=77)).wait(gap)
+    for each in (b"the end of the payload", *more):
+        talk.say(TO_BROKER, each).wait(gap)
+    traced(folder, [*talk.packets[:lost], *talk.packets[begins:]])
+
+
+@pytest.mark.parametrize("proven_only", [False, True])
+@pytest.mark.parametrize("make", [confirmed, closed_by_a_payload, taken_back])
+def test_a_capture_is_judged_by_the_commands_that_count(
+    tmp_path: Path, make: Callable[[Path], object], proven_only: bool
+) -> None:
+    make(tmp_path / "t")
+    selection = Selection(proven_only=proven_only)
+    (end,) = look([str(tmp_path / "t")], here=True, selection=selection).ends
+    read = read_trace(tmp_path / "t", say=print, say_more=print, proven_only=proven_only)
+    causes = load()
+    expected = diagnose_wire(read.wires, causes, limits_of(causes), "capture")
+    assert [each.diagnosis for each in end.verdicts] == list(expected)
+    assert {each.status for each in expected} <= {"unknown"}
+
+
+@pytest.mark.parametrize("make", [confirmed, closed_by_a_payload])
+def test_ledgers_that_include_what_does_not_count_are_not_used_elsewhere(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    make(tmp_path / "t")
+    trace = Trace(tmp_path / "t")
+    state = read_state(tmp_path / "t", trace.opened.through)
+    used = [
+        restored(trace.meta, state, damaged=False, proven_only=proven_only) is not None
+        for proven_only in (False, True)
+    ]
+    assert used == [make is confirmed, False]
 
 
 def test_ledgers_that_are_gone_are_worked_out_again_where_the_rows_are_few(
