@@ -21,12 +21,11 @@ from pulsar_doctor.checkup.deciding import Stopping
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, Triage, full
 from pulsar_doctor.checkup.live import LiveRequest, deciding_of, say_missing
-from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.checkup.result import REST, Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
 AT_ONCE = 256  # verdicts: to enter the event loop takes as long as to judge
-REST = "(the rest)"  # of a fleet, in place of a topic's name
 
 
 def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:

@@ -14,7 +14,7 @@ from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.judge import Judge, full, named
-from pulsar_doctor.checkup.result import Checkup, Source, Taken
+from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
 from pulsar_doctor.diagnosis.weighing import ReportedBy, diagnose_wire
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.ledger.consumers import Subscription
@@ -103,7 +103,7 @@ def of_files(files: SampleFiles, judge: Judge, say: Say) -> Checkup:
     checkup.files = tuple(map(called, files.names))
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
     checkup.notes += judge.gone(read.windows)
-    checkup.incomplete = read.incomplete
+    checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in read.incomplete]
     return checkup
 
 

@@ -16,6 +16,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_lik
 from pulsar_doctor.process.told import ProcessTold
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
+REST = "(the rest)"  # of a fleet or a file, in place of a topic's name
 INTERRUPTED = 130  # the exit code after Ctrl-C
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
 
@@ -47,8 +48,7 @@ class Tally:
     """How many subscriptions have which verdict, each partition apart, and what was not read.
 
     suspected: of how many, whatever their verdict, a stall is likely. not_yet: how many could be
-    compared with an earlier reading and are not healthy now. incomplete: for how many reasons
-    subscriptions may be missing.
+    compared with an earlier reading and are not healthy now.
     """
 
     counts: Mapping[Status, int]
@@ -56,7 +56,6 @@ class Tally:
     not_loaded: int = 0
     suspected: int = 0
     not_yet: int = 0
-    incomplete: int = 0
 
     def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
         """1 where one fails; else 3 where one is not known, not read or not well yet; else 0."""
@@ -64,7 +63,7 @@ class Tally:
             self.counts,
             fail_on,
             suspected=self.suspected,
-            unread=self.unreachable + self.not_yet + self.incomplete,
+            unread=self.unreachable + self.not_yet,
             accept_unknown=accept_unknown,
         )
 
@@ -78,13 +77,13 @@ class Tally:
 class Checkup:
     """One run. The verdicts are read once, through `examined`; the rest is whole after that.
 
-    not_loaded: full names of topics. unreachable: (full name, reason). samples: 0 for a trace.
+    not_loaded: full names of topics. unreachable: (full name, reason); what has no name is called
+    REST. samples: 0 for a trace.
     read_once, watched: topics of a fleet; window_seconds and samples are of those watched.
     notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
     trace_notes: sentences on a trace as a whole, above all what is missing from it.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
     guess_ms: when they may have been taken, by the last one's own time.
-    incomplete: why subscriptions may be missing from what was read, in sentences; () if none are.
     process: what was looked at, of `examine`. skipped: codes of causes that were left out.
     stopped: by Ctrl-C within a window, so that this is what was certain by then.
     expectations: of `tap`, met or not.
@@ -105,7 +104,6 @@ class Checkup:
     files: tuple[str, ...] = ()
     taken: Taken | None = None
     guess_ms: int | None = None
-    incomplete: tuple[str, ...] = ()
     process: ProcessTold | None = None
     skipped: tuple[str, ...] = ()
     stopped: bool = False
@@ -144,8 +142,7 @@ class Checkup:
         """What was seen up to now."""
         counts = {status: self._counts[status] for status in STATUSES}
         unread, asleep = len(self.unreachable), len(self.not_loaded)
-        missing = len(self.incomplete)
-        return Tally(counts, unread, asleep, self._suspected, self._not_yet, missing)
+        return Tally(counts, unread, asleep, self._suspected, self._not_yet)
 
 
 def is_not_yet_well(diagnosis: Diagnosis) -> bool:

@@ -166,7 +166,7 @@ def test_a_checkup_tells_whether_subscriptions_may_be_missing(
     (tmp_path / "s").write_text(text)
     files = SampleFiles([str(tmp_path / "s")])
     checkup = of_files(files, Judge(RULES, LIMITS), lambda note: None)
-    assert bool(checkup.incomplete) == incomplete
+    assert bool(checkup.unreachable) == incomplete
     assert {each.status for each in checkup.examined()} <= {"healthy"}
     assert checkup.tally.exit_code("stalled") == (3 if incomplete else 0)
     assert nagios.exit_code(checkup.tally, Wanted()) == (3 if incomplete else 0)

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.checkup.result import Cluster, Tally
+from pulsar_doctor.checkup.result import REST, Cluster, Tally
 from pulsar_doctor.cli import stall_check
 from pulsar_doctor.diagnosis.answers import Severity
 from pulsar_doctor.diagnosis.status import Status
@@ -125,6 +125,17 @@ def test_no_name_breaks_a_report_and_each_is_told(
             except Exception as error:
                 error.add_note(f"by the format {name!r}")
                 raise
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_says_that_a_document_is_cut_off(name: str) -> None:
+    why = "a.json is cut off within its subscriptions"
+    text = written(name, checkup([verdict("healthy")], unreachable=[(REST, why)]))
+    first = text.partition("\n")[0]
+    assert ("pulsar_doctor_topics_unreachable 1" if name == "prometheus" else why) in text
+    assert name != "nagios" or why in first.partition("|")[0]
+    assert "topic could not be read" not in text
+    assert "topic unreachable" not in text
 
 
 def assert_each_is_told(name: str, diagnoses: list[Diagnosis], unread: Unread) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.printable import many, printable
 
 SAID_MOST = 5
 
@@ -14,6 +14,19 @@ SAID_MOST = 5
 def sentences(checkup: Checkup) -> list[str]:
     """A sentence for each reason why something could not be read, of the first few."""
     return because(checkup.unreachable)
+
+
+def summary(checkup: Checkup) -> str:
+    """`2 topics unreachable`, then why anything else was not read; empty where all was read."""
+    topics = sum(is_topic(name) for name, _ in checkup.unreachable)
+    said = [f"{many(topics, 'topic')} unreachable"] if topics else []
+    said += [printable(why) for name, why in checkup.unreachable if not is_topic(name)]
+    return "; ".join(said)
+
+
+def is_topic(name: str) -> bool:
+    """Whether it is one, and not `(the rest)` or `(the broker)`."""
+    return not name.startswith("(")
 
 
 def because(unreachable: Iterable[tuple[str, str]]) -> list[str]:
@@ -30,5 +43,7 @@ def because(unreachable: Iterable[tuple[str, str]]) -> list[str]:
 def _because(topics: list[str], reason: str) -> str:
     if len(topics) > 1:
         return f"{len(topics)} could not be read: {reason}"
+    if not is_topic(topics[0]):
+        return reason
     named = topics[0] in re.sub(r"\(.*\)", "", reason)  # in brackets stand the broker's words
     return reason if named else f"{topics[0]}: {reason}"

@@ -14,6 +14,7 @@ from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
 from pulsar_doctor.report.stall_check.block import Pen, print_block, print_healthy
 from pulsar_doctor.report.stall_check.folding import HEALTHY_SHOWN_MOST, FoldedFleet, fold
 from pulsar_doctor.report.stall_check.grouping import grouped
+from pulsar_doctor.report.stall_check.unread import is_topic
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.gate import stdout
@@ -80,7 +81,9 @@ def _print_not_loaded(console: Console, topics: Sequence[str]) -> None:
 def _print_unreachable(console: Console, unreachable: Sequence[tuple[str, str]]) -> None:
     if not unreachable:
         return
-    console.print(Text(f"{many(len(unreachable), 'topic')} could not be read:", style="bold"))
+    topics = sum(is_topic(name) for name, _ in unreachable)
+    head = f"{many(topics, 'topic')} could not be read:" if topics else "Not everything was read:"
+    console.print(Text(head, style="bold"))
     for topic, reason in unreachable[:TOPICS_NAMED_MOST]:
         console.print(Text(f"  {printable(topic)}: {printable(reason)}"))
     if len(unreachable) > TOPICS_NAMED_MOST:

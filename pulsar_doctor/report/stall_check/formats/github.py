@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TextIO
 
 from pulsar_doctor.checkup.expected import Expectation
-from pulsar_doctor.checkup.result import Checkup, Tally
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import fold
+from pulsar_doctor.report.stall_check.unread import summary
 from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
@@ -45,7 +46,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     judged = checkup.tally.subscriptions or checkup.expectations
     nothing = not (judged or wanted.accept_unknown)
     level = "error" if nothing else "notice"
-    out.write(_annotation(level, wanted.program, _summary(checkup.tally)))
+    out.write(_annotation(level, wanted.program, _summary(checkup)))
     if file := os.environ.get(SUMMARY_FILE):
         with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as page:
             page.writelines(_page(checkup, told, wanted))
@@ -57,7 +58,7 @@ def _first(each: Expectation) -> str:
 
 def _page(checkup: Checkup, told: Sequence[Unwell], wanted: Wanted) -> Iterator[str]:
     """The summary in GitHub's Markdown."""
-    yield f"### {wanted.program}\n\n{_summary(checkup.tally)}\n\n"
+    yield f"### {wanted.program}\n\n{_summary(checkup)}\n\n"
     rows = [*_rows(checkup, told)]
     if rows:
         yield "| | where | seen, and what to do first |\n| --- | --- | --- |\n"
@@ -97,10 +98,10 @@ def _message(each: Unwell) -> str:
     return "\n".join(in_detail(each.worst.shown, with_actions=True))
 
 
-def _summary(tally: Tally) -> str:
-    parts = [f"{many(tally.subscriptions, 'subscription')} judged", counted(tally.counts)]
-    if tally.unreachable:
-        parts.append(f"{many(tally.unreachable, 'topic')} unreachable")
+def _summary(checkup: Checkup) -> str:
+    tally = checkup.tally
+    judged = f"{many(tally.subscriptions, 'subscription')} judged"
+    parts = [judged, counted(tally.counts), summary(checkup)]
     if tally.not_loaded:
         parts.append(f"{many(tally.not_loaded, 'topic')} not loaded")
     return ", ".join(part for part in parts if part)

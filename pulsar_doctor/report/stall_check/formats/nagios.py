@@ -13,6 +13,7 @@ from pulsar_doctor.checkup.result import Checkup, Tally
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.folding import fold
+from pulsar_doctor.report.stall_check.unread import is_topic, summary
 from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, counted
@@ -46,7 +47,7 @@ def exit_code(tally: Tally, wanted: Wanted) -> int:
     if tally.counts["stalled"]:
         return 2
     unknown = tally.counts["unknown"] or not tally.subscriptions
-    if tally.unreachable or tally.incomplete or (unknown and not wanted.accept_unknown):
+    if tally.unreachable or (unknown and not wanted.accept_unknown):
         return 3
     return 1 if tally.counts["warning"] else 0
 
@@ -65,22 +66,16 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
 
 def _headline(checkup: Checkup, tally: Tally, told: list[Unwell]) -> str:
-    total = many(tally.subscriptions, "subscription")
+    total, unread = many(tally.subscriptions, "subscription"), summary(checkup)
     if told:
         worst = told[0]
         said = f"{tally.counts[worst.status]} of {total} {worst.status}: {worst.said}"
-        return f"{said}; {_unread(tally)}" if tally.unreachable else said
-    if tally.unreachable:
-        topic, reason = checkup.unreachable[0]
-        return f"{_unread(tally)}: {printable(topic)}: {printable(reason)}"
-    if not tally.subscriptions:
-        return NOTHING_JUDGED
-    said = f"{total}, {counted(tally.counts)}"
-    return "; ".join((said, *map(printable, checkup.incomplete)))
-
-
-def _unread(tally: Tally) -> str:
-    return f"{many(tally.unreachable, 'topic')} unreachable"
+    elif checkup.unreachable and is_topic(checkup.unreachable[0][0]):
+        topic, reason = map(printable, checkup.unreachable[0])
+        return f"{unread}: {topic}: {reason}"
+    else:
+        said = f"{total}, {counted(tally.counts)}" if tally.subscriptions else NOTHING_JUDGED
+    return f"{said}; {unread}" if unread else said
 
 
 def _details(checkup: Checkup, told: list[Unwell]) -> Iterator[str]:
