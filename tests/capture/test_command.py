@@ -12,10 +12,10 @@ import pytest
 
 from pulsar_doctor.trace.sealing import open_trace
 from tests.capture.packing import Talk, block, option, pcap, pcapng, zipped
-from tests.capture.talks import BEGINNING, said
+from tests.capture.talks import BEGINNING, PING, said
 from tests.support.command_line import pulsar_doctor
 from tests.support.wanting import wanting
-from tests.tap.tapped import SECRET, flow, message
+from tests.tap.tapped import PONG, SECRET, flow, message
 
 PAYLOAD = b"nobody-may-read-this"
 
@@ -58,6 +58,24 @@ def test_a_capture_becomes_a_trace_that_every_reader_takes(files, name):
     topic = "persistent://public/default/t"
     run = pulsar_doctor("holes", topic, "-s", "s", "--trace", trace)
     assert run.returncode in (0, 1), run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((), 0),
+        (("--fail-on", "stalled"), 0),
+        (("--fail-on", "warning"), 1),
+        (("--fail-on", "warning", "--set", "not-acknowledging.silent_for=1d"), 3),
+    ],
+)
+def test_the_code_tells_the_verdict_where_that_is_asked_for(tmp_path, arguments, code):
+    talk = conversation(closes=False).wait(400).say(1, PING).say(0, PONG)
+    (tmp_path / "a.pcap").write_bytes(pcap(talk.packets))
+    trace = ("--trace", str(tmp_path / "t"))
+    run = pulsar_doctor("capture", str(tmp_path / "a.pcap"), *trace, *arguments)
+    assert run.returncode == code, run.stderr
+    assert ("s on public/default/t: " in run.stderr) == bool(arguments)
 
 
 def test_a_pipe_is_read_like_a_file(files):
@@ -163,7 +181,7 @@ def test_spark_reads_it_too(files):
     trace = str(files / "t.ptrace")
     assert pulsar_doctor("capture", str(files / "a.pcap"), "--trace", trace).returncode == 0
     run = pulsar_doctor("analyze", trace, "-o", "json", timeout=300)
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 3, run.stderr  # it acks none
     assert json.loads(run.stdout)["schema"].startswith("pulsar-doctor/analyze/")
 
 
