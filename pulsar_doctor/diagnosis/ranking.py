@@ -90,18 +90,33 @@ def suspects_of(
 class Odds:
     """What it may be where no check finds or misses anything.
 
-    problem: how probable it is that anything is wrong. suspects: most likely first, and that
-    nothing is wrong among them.
+    ranked: each possible cause with its probability, most likely first, and that nothing is wrong
+    among them.
     """
 
-    problem: float
-    suspects: tuple[Suspect, ...]
+    view: SubscriptionView
+    ranked: Sequence[tuple[float, Suspicion]]
+    weights: Weights
+
+    @property
+    def problem(self) -> float:
+        """How probable it is that anything is wrong."""
+        well = sum(share for share, case in self.ranked if case.of.code == HEALTHY)
+        return 1 - well if self.ranked else 0.0
+
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Those that are worth naming, with their clues in words."""
+        return _named(self.view, self.ranked, self.weights) if self.ranked else ()
 
     @property
     def hidden(self) -> tuple[Suspect, ...]:
         """What is told beside a healthy verdict: what is possible, if anything is."""
-        wrong = [s for s in self.suspects if s.code not in (HEALTHY, NONE_OF_THESE)]
-        told = tuple(each for each in wrong if each.probability >= POSSIBLE)
+        told = tuple(
+            _suspect(self.view, case, share, self.weights)
+            for share, case in self.ranked
+            if share >= POSSIBLE and case.of.code != HEALTHY
+        )
         if not told:
             return ()
         rest = max(0.0, 1 - sum(each.probability for each in told))
@@ -110,8 +125,9 @@ class Odds:
     @property
     def culprit(self) -> str | None:
         """The consumer that the likeliest problem concerns."""
-        wrong = (each for each in self.suspects if each.code != HEALTHY)
-        return next(wrong).consumer if self.suspects else None
+        wrong = (case for _, case in self.ranked if case.of.code != HEALTHY)
+        who = next((case.consumer for case in wrong), None)
+        return None if who is None else who.label
 
 
 def odds_of(
@@ -125,11 +141,7 @@ def odds_of(
     known: codes of what is told as information.
     """
     weights = fitted.weights() if weights is None else weights
-    ranked = _ranked(hidden_cases(view, hypotheses, known), weights)
-    if not ranked:
-        return Odds(0.0, ())
-    well = sum(share for share, case in ranked if case.of.code == HEALTHY)
-    return Odds(1 - well, _named(view, ranked, weights))
+    return Odds(view, _ranked(hidden_cases(view, hypotheses, known), weights), weights)
 
 
 def hidden_cases(

@@ -108,9 +108,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         answers = _by_messages(circulation, lately, limits)
     elif view.backlog is None or not view.backlog.empty:
         answers = _by_counters(circulation, limits)
-    actions = tuple(_actions(view))
     for answer in answers:
-        yield replace(answer, actions=actions) if isinstance(answer, Finding) else answer
+        if isinstance(answer, Finding):
+            answer = replace(answer, actions=tuple(_actions(view)))  # noqa: PLW2901
+        yield answer
 
 
 def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Answers:
