@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
@@ -68,56 +70,53 @@ def unacked_limit_of(observed: Observed) -> UnackedLimit | None:
     blocked = observed.now.blocked_subscription_on_unacked_msgs
     if observed.type in SINGLE_ACTIVE or (observed.type is None and blocked is None):
         return None
+    those = standings(observed)
+    acked = _acked(observed, those)
+    delivered = sum(standing.delivered or 0 for standing in those)
     return UnackedLimit(
         blocked=blocked,
         most=observed.limits.max_unacked_messages_per_subscription,
-        acks=_acks_of_all(observed),
-        delivered=_delivered(observed),
-        flows=_flows(observed),
+        acks=_acks_of_all(observed, those, acked),
+        delivered=delivered,
+        flows=delivered > 0 and _flows(observed, acked),
         watched=not observed.one_sample,
     )
 
 
-def _delivered(observed: Observed) -> int:
-    return sum(standing.delivered or 0 for standing in standings(observed))
-
-
-def _flows(observed: Observed) -> bool:
-    """Whether new messages are sent although every sample says that it is blocked."""
+def _flows(observed: Observed, acked: bool | None) -> bool:
+    """Whether the broker goes on reading although every sample says that it is blocked."""
     flags = (s.blocked_subscription_on_unacked_msgs for s in observed.course.values if s)
     read = observed.cursor.moved(lambda cursor: cursor.read_position)
-    acked = _acked(observed) if read is None else read
-    return bool(_delivered(observed) and acked) and all(flags)
+    return bool(acked if read is None else read) and all(flags)
 
 
-def _acks_of_all(observed: Observed) -> Acks:
-    told = [s.returned for s in standings(observed) if s.returned is not None]
-    acked = _acked(observed)
+def _acks_of_all(observed: Observed, those: Sequence[Standing], acked: bool | None) -> Acks:
+    told = [s.returned for s in those if s.returned is not None]
     # What is given back is counted as returned too, and comes again at once: only acks release.
     acknowledged = 0 if acked is False else (sum(told) if told else None)
-    paces = [1 / pace for s in standings(observed) if (pace := rhythm(s)) is not None]
+    paces = [1 / pace for s in those if (pace := rhythm(s)) is not None]
     return Acks(
         acknowledged,
         acked,
         observed.window.span_ms,
-        _quiet(observed),
-        batches=any(standing.messages_an_ack > 1 for standing in standings(observed)),
+        _quiet(those),
+        batches=any(standing.messages_an_ack > 1 for standing in those),
         rhythm_seconds=1 / sum(paces) if paces else None,
-        may_fit=any(map(may_fit, standings(observed))),
-        never=all("last_acked_timestamp_ms" in s.now.never for s in standings(observed)),
+        may_fit=any(map(may_fit, those)),
+        never=all("last_acked_timestamp_ms" in s.now.never for s in those),
     )
 
 
-def _acked(observed: Observed) -> bool | None:
+def _acked(observed: Observed, those: Sequence[Standing]) -> bool | None:
     told = [observed.course.passed("last_acked_timestamp_ms")]
-    told += [standing.acked for standing in standings(observed)]
+    told += [standing.acked for standing in those]
     known = [acked for acked in told if acked is not None]
     return any(known) if known else None
 
 
-def _quiet(observed: Observed) -> Age | None:
+def _quiet(those: Sequence[Standing]) -> Age | None:
     """Since the last ack of anybody, also of those that hold nothing any more."""
-    holding = [without_ack(s) for s in standings(observed) if s.unacked != 0]
-    done = [s.since(s.now.last_acked_timestamp_ms) for s in standings(observed) if s.unacked == 0]
+    holding = [without_ack(s) for s in those if s.unacked != 0]
+    done = [s.since(s.now.last_acked_timestamp_ms) for s in those if s.unacked == 0]
     known = [age for age in (*holding, *done) if age is not None]
     return min(known, key=lambda age: age.ms) if holding and None not in holding else None

@@ -36,7 +36,7 @@ SKEWED = 3  # times: the size of a backlog is an estimate by the average size of
 def circulation_of(observed: Observed) -> Circulation:
     """What the counters tell of it."""
     last, last_delivery = observed.window.last, _last_delivery(observed)
-    since = [standing.now.connected_since_ms for standing in standings(observed)]
+    since = [each.connected_since_ms for each in observed.now.consumers or ()]
     return Circulation(
         window=sent_in_window(observed),
         life=sent_in_life(observed),
@@ -61,7 +61,7 @@ def _ever_sent(observed: Observed) -> int | None:
 
 
 def _last_delivery(observed: Observed) -> int | None:
-    return latest(standing.now.last_consumed_timestamp_ms for standing in standings(observed))
+    return latest(each.last_consumed_timestamp_ms for each in observed.now.consumers or ())
 
 
 def sent_in_window(observed: Observed) -> Sent | None:
@@ -80,7 +80,7 @@ def sent_in_window(observed: Observed) -> Sent | None:
 
 def sent_in_life(observed: Observed) -> Sent | None:
     """Since the consumers connected, where nothing was acknowledged ever since; otherwise None."""
-    now = [standing.now for standing in standings(observed)]
+    now = list(observed.now.consumers or ())
     life = _life(observed)
     if life is None or not _nothing_ever_acknowledged(observed.now, now):
         return None
@@ -109,7 +109,7 @@ class _Life:
 
 
 def _life(observed: Observed) -> _Life | None:
-    now = [standing.now for standing in standings(observed)]
+    now = list(observed.now.consumers or ())
     messages, sizes = _sum(now, "msg_out_counter"), _sum(now, "bytes_out_counter")
     if observed.type in SHARING:
         out = None if observed.now.msg_in_replay is None else _out(observed, observed.window.last)

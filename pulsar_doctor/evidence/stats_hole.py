@@ -52,7 +52,7 @@ def _moved(observed: Observed) -> bool:
 def _since_ms(observed: Observed) -> int | None:
     """When mark-delete stopped, as far as a consumer was there and something was in the backlog."""
     now = observed.now
-    connected = [standing.now.connected_since_ms for standing in standings(observed)]
+    connected = [each.connected_since_ms for each in now.consumers or ()]
     oldest = min((moment for moment in connected if moment is not None), default=None)
     advanced = now.last_mark_delete_advanced_timestamp_ms
     if oldest is None or (advanced is None and MARK_DELETE not in now.never):
@@ -70,7 +70,7 @@ def _emptied_ms(observed: Observed) -> int | None:
 
 
 def _acked_ms(observed: Observed) -> int | None:
-    acks = [standing.now.last_acked_timestamp_ms for standing in standings(observed)]
+    acks = [each.last_acked_timestamp_ms for each in observed.now.consumers or ()]
     return latest((observed.now.last_acked_timestamp_ms, *acks))
 
 
