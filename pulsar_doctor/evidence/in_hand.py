@@ -25,13 +25,14 @@ MINUTE = 60.0  # seconds, of which the broker's rates are
 class InHand:
     """Messages that are taken and not finished. None is "not told".
 
-    messages: at least. oldest: since the first of them was sent. finished: since then, at most.
-    one_by_one: whether acks have come since then and left them in hand; None where only a later
-    sample tells. pace: seconds from one finished message to the next. growth: unacknowledged
-    messages a second.
+    messages: at least; most: with those that may still be in its queue. oldest: since the first of
+    them was sent. finished: since then, at most. one_by_one: whether acks have come since then and
+    left them in hand; None where only a later sample tells. pace: seconds from one finished message
+    to the next. growth: unacknowledged messages a second.
     """
 
     messages: int
+    most: int
     oldest: Age
     finished: int
     one_by_one: bool | None
@@ -57,6 +58,7 @@ def by_wire(ledger: Ledger, now_ns: int) -> InHand | None:
     finished, seconds = sum(each[3] for each in since), (now_ns - began_ns) / 1e9
     whole = began_ns < oldest_ns + BUCKET_NS
     return InHand(
+        messages,
         messages,
         Age(max(0, now_ns - oldest_ns) // 1_000_000, True),
         finished if whole else ledger.messages - ledger.unacked,  # older ones are not kept
@@ -87,6 +89,7 @@ def by_stats(standing: Standing) -> InHand | None:
     acks = _acks(standing)
     return InHand(
         messages,
+        unacked,
         _oldest(standing, messages),
         finished,
         one_by_one=None if acks is None else acks[0] * 2 <= messages,

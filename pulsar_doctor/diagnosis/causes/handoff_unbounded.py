@@ -12,7 +12,8 @@ messages the application took; what is not acknowledged of them is in hand. It i
 them, and the oldest was sent `lasting` ago, and since then it finished no more than half as many
 as it has in hand. A worker that is only busy finishes as many as it has in hand while one of them
 waits. One that acknowledges at checkpoints, as Flink, Spark and sinks do, finishes all of them at
-once, and is not found; where only a later sample tells these apart it is unknown. One that has
+once, and is not found; where only a later sample tells these apart it is unknown. It is unknown,
+too, where the size of the receiver queue decides whether it has that much in hand. One that has
 never acknowledged any, or is at its limit, is another cause.
 
 By the stats the messages in hand are a lower bound, and only Shared and Key_Shared tell them.
@@ -64,12 +65,13 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             or consumer.blocked_consumer_on_unacked_msgs
         ):
             continue
-        if own.messages < limits["at_once"] or own.messages < FAR_SLOWER * own.finished:
+        if own.messages < limits["at_once"] or own.most < FAR_SLOWER * own.finished:
             continue
-        if own.one_by_one is None:
+        proven = own.messages >= FAR_SLOWER * own.finished
+        if own.one_by_one is None and proven:
             yield _undecided(consumer, own)
         elif own.one_by_one and _lasts(consumer, own, limits):
-            yield _finding(view, consumer, own)
+            yield _finding(view, consumer, own) if proven else _queue_unknown(consumer, own)
 
 
 def _lasts(consumer: ConsumerView, own: InHand, limits: Limits) -> bool:
@@ -87,6 +89,15 @@ def _undecided(consumer: ConsumerView, own: InHand) -> Unknown:
         f"{consumer.label} has taken {own.messages} messages or more that it has not acknowledged, "
         f"and finished {own.finished} in its life: it acknowledges in batches, or takes more than "
         "it can do; a longer window tells",
+        consumer.label,
+    )
+
+
+def _queue_unknown(consumer: ConsumerView, own: InHand) -> Unknown:
+    return Unknown(
+        f"{consumer.label} has taken {own.messages} to {own.most} messages that it has not "
+        f"acknowledged, and finished {own.finished} in its life: how many of them wait in its "
+        "receiver queue is not reported; a trace of the wire tells",
         consumer.label,
     )
 
