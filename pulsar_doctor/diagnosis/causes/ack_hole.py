@@ -14,9 +14,12 @@ it is silent. Where the broker has not moved mark-delete since it loaded the top
 from the oldest consumer's connection. A trace tells of an entry that was delivered `hole_after` ago
 and is not acknowledged, while others that came later are.
 
-It speaks sooner, from `skipped_after` on, where a message was skipped at pace: whoever holds it has
-acknowledged `passed_by` later ones or more since then, and ten times as many as they hold. On
+It speaks sooner, from `given_back_within` on, where a message was skipped at pace: whoever holds it
+has acknowledged `passed_by` later ones or more since then, and ten times as many as they hold. On
 average one of their messages then takes a tenth of that time, so that this one is no ordinary work.
+Its client may have been told to give it back: after a negative acknowledgement a client waits for
+60 seconds by default, and for up to a third longer until its timer looks, and the broker is not
+told before that. So from `skipped_after` until then it is unknown.
 
 A younger gap is told as information, where acknowledgements of later entries have gone on for
 `young_after`: the message that they passed over may be in work, given back with a delay by its
@@ -28,7 +31,9 @@ mark-delete back and is told. Partially acknowledged batches are in no range (be
 A small backlog that pins much storage is told with its size, but the size alone decides nothing:
 without ranges it is an ordinary backlog.
 
-Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMarkDeleteAdvanced….
+Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMarkDeleteAdvanced…;
+NegativeAcksTracker of the Java and the C++ client (negativeAckRedeliveryDelay, and a timer each
+third of it).
 """
 
 from __future__ import annotations
@@ -57,7 +62,8 @@ TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written
 
 THRESHOLDS = (
     Threshold("hole_after", 300.0, "seconds", "a gap that has stood for less is ordinary"),
-    Threshold("skipped_after", 50.0, "seconds", "one that others pass may be in work for so long"),
+    Threshold("skipped_after", 60.0, "seconds", "one that others pass may be in work for so long"),
+    Threshold("given_back_within", 90.0, "seconds", "a client may wait so long to give one back"),
     Threshold("passed_by", 50.0, "messages", "fewer later ones may have overtaken it in work"),
     Threshold("young_after", 5.0, "seconds", "a gap that has stood for so long is told, as info"),
 )
@@ -95,7 +101,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if confidence is not None:
             yield _finding(view, hole, stood, "warning", confidence)
     elif stood is not None and _skipped(hole, stood.seconds, limits):
-        yield _finding(view, hole, stood, "warning", 0.6)
+        if stood.seconds >= limits["given_back_within"]:
+            yield _finding(view, hole, stood, "warning", 0.6)
+        else:
+            yield _given_back_or_skipped(stood, limits)
     elif (stood is None or not stood.exact) and hole.passed_in_window:
         yield Unknown(
             f"mark-delete stood still in the window while later entries were acknowledged "
@@ -104,6 +113,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         )
     elif stood is not None and _is_young(hole, stood.seconds, limits["young_after"]):
         yield _finding(view, hole, stood, "info", 0.9)
+
+
+def _given_back_or_skipped(stood: Age, limits: Limits) -> Unknown:
+    return Unknown(
+        f"a message has not been acknowledged for {duration(stood.seconds)} while later ones were: "
+        "its client may have given it back and wait to have it sent again; look again when that is "
+        f"{duration(limits['given_back_within'])}"
+    )
 
 
 def _is_young(hole: AckHole, stood: float, young_after: float) -> bool:
