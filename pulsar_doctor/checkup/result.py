@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
@@ -13,6 +13,7 @@ from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.status import FailOn, Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_likely
+from pulsar_doctor.known.matching import on_broker
 from pulsar_doctor.process.told import ProcessTold
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
@@ -86,7 +87,7 @@ class Checkup:
     guess_ms: when they may have been taken, by the last one's own time.
     process: what was looked at, of `examine`. skipped: codes of causes that were left out.
     stopped: by Ctrl-C within a window, so that this is what was certain by then.
-    expectations: of `tap`, met or not.
+    expectations: of `tap`, met or not. broker_version: where somebody told it.
     """
 
     source: Source
@@ -108,6 +109,7 @@ class Checkup:
     skipped: tuple[str, ...] = ()
     stopped: bool = False
     expectations: tuple[Expectation, ...] = ()
+    broker_version: str | None = None
     _counts: Counter[Status] = field(default_factory=Counter)
     _suspected: int = 0
     _not_yet: int = 0
@@ -130,7 +132,14 @@ class Checkup:
             self._suspected += stall_is_likely(diagnosis)
             self._not_yet += is_not_yet_well(diagnosis)
             self._sources.update(diagnosis.sources)
-            yield diagnosis
+            yield self._on_broker(diagnosis)
+
+    def _on_broker(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Without known issues that the broker's version does not have, where it is known."""
+        version = self.broker_version or (self.cluster and self.cluster.broker_version)
+        if not version or not diagnosis.known_issues:
+            return diagnosis
+        return replace(diagnosis, known_issues=on_broker(diagnosis.known_issues, version))
 
     @property
     def sources(self) -> list[ReportedBy]:

@@ -41,6 +41,7 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.known.matching import KnownIssue, known_issues
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 
 ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
@@ -67,6 +68,7 @@ class Diagnosis:
     sources: what told something of it.
     looks: what was looked at to decide it; None: nobody asked.
     after: what became of it since an earlier reading. steady: over the rounds of a watch.
+    known_issues: defects of Pulsar that it may be, the surest first.
     """
 
     topic: str
@@ -87,6 +89,7 @@ class Diagnosis:
     looks: tuple[DecideStep, ...] | None = None
     after: After | None = None
     steady: Steady | None = None
+    known_issues: tuple[KnownIssue, ...] = ()
 
     def judges(self, consumer: Consumer) -> bool:
         """Whether this is the verdict on that incarnation of a consumer."""
@@ -122,6 +125,15 @@ class _Weighed:
 
 def diagnose(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
     """Runs the checks in their order, and weighs the answers. limits: from `limits_of`."""
+    found = _judged(view, causes, limits)
+    codes = {finding.code for finding in found.findings}
+    if found.status != "healthy":
+        codes |= {suspect.code for suspect in found.suspects}
+    return replace(found, known_issues=known_issues(view, codes)) if codes else found
+
+
+def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
+    """The verdict, without the known issues that it fits."""
     found, undecided = weighed_by(view, causes, limits)
     hypotheses = hypotheses_of(causes)
     if found.status == "healthy":

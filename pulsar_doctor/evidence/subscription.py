@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
@@ -12,6 +12,7 @@ from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.closed import ClosedConsumer
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.facts import Facts
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
@@ -149,6 +150,9 @@ class SubscriptionView:
     msg_rate_out: float | None = None
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None
+
+    # What else the broker reports, which only known issues need.
+    facts: Facts | None = field(default=None, compare=False, repr=False)
 
     @property
     def served(self) -> tuple[ConsumerView, ...]:

@@ -168,12 +168,12 @@ WHOLE = {
         {
             "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Shared",
             "status": "stalled", "backlog": None, "findings": [HOGGING], "not_told": NOT_TOLD,
-            "suspects": Like(list), "ruled_out": Like(list),
+            "suspects": Like(list), "ruled_out": Like(list), "known_issues": [],
         },
         {
             "topic": TOPIC, "partition": None, "subscription": "audit", "type": "Shared",
             "status": "healthy", "backlog": None, "findings": [], "not_told": NOT_TOLD,
-            "suspects": Like(list), "ruled_out": Like(list),
+            "suspects": Like(list), "ruled_out": Like(list), "known_issues": [],
         },
     ],
     "not_loaded": [],

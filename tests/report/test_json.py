@@ -152,6 +152,7 @@ def test_a_whole_document() -> None:
                 "suspects": [],
                 "ruled_out": [],
                 "not_told": [],
+                "known_issues": [],
                 "consumers": [CONSUMER],
             },
             {
@@ -165,6 +166,7 @@ def test_a_whole_document() -> None:
                 "suspects": [],
                 "ruled_out": [],
                 "not_told": ["broker-read-stuck: one sample does not show whether it moves"],
+                "known_issues": [],
                 "consumers": None,
             },
         ],

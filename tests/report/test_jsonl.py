@@ -59,5 +59,6 @@ def test_whole_lines() -> None:
         "suspects": [],
         "ruled_out": [],
         "not_told": ["404"],
+        "known_issues": [],
         "consumers": None,
     }

@@ -88,6 +88,7 @@ WHOLE = {
         "topic": "persistent://public/default/simulated", "partition": None,
         "subscription": "simulated", "type": "Shared", "status": "healthy", "backlog": None,
         "findings": [], "suspects": [], "ruled_out": [], "not_told": NOT_TOLD,
+        "known_issues": [],
     },
     "notes": [],
 }  # fmt: skip

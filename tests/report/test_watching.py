@@ -282,7 +282,7 @@ VERDICT = (
     '"permits"}], "since": null, "where": null, "impact": null, "remedy": "Give it a smaller '
     'queue.", "actions": [], "explain": "pulsar-doctor explain permits-exhausted"}], '
     '"suspects": [], "ruled_out": [], "not_told": '
-    '["permit-leak: nobody knows", "and more"], "consumers": null}'
+    '["permit-leak: nobody knows", "and more"], "known_issues": [], "consumers": null}'
 )
 STALLED = verdict("stalled", None, finding("slow"))
 

@@ -73,6 +73,9 @@ class InternalStats:
     current_ledger_entries: int | None = None
     total_size: int | None = None
     last_confirmed_entry: Position | None = None
+    waiting_cursors_count: int | None = None
+    state: str | None = None
+    compacted_ledger: LedgerStats | None = None
     ledgers: tuple[LedgerStats, ...] | None = None
     cursors: Mapping[str, CursorStats] | None = None
 

@@ -59,6 +59,7 @@ class ConsumerStats:
     last_sent_position_when_joining: str | None = None
     draining_hashes: tuple[DrainingHash, ...] | None = None
     draining_hashes_count: int | None = None
+    draining_hashes_unacked_messages: int | None = None
     metadata: FunctionInstance | None = None
     cannot_be: tuple[str, ...] = ()
 
@@ -103,6 +104,8 @@ class SubscriptionStats:
     last_mark_delete_advanced_timestamp_ms: int | None = None
     last_expire_timestamp_ms: int | None = None
     never: frozenset[str] = frozenset()
+    total_msg_expired: int | None = None
+    filter_rescheduled_msg_count: int | None = None
     allow_out_of_order_delivery: bool | None = None
     consumers_after_mark_delete_position: Mapping[str, str] | None = None
     draining_hashes_count: int | None = None
@@ -177,6 +180,7 @@ class TopicStats:
     storage_size: int | None = None
     backlog_size: int | None = None
     ongoing_txn_count: int | None = None
+    msg_chunk_published: bool | None = None
     msg_rate_in: float | None = None
     owner_broker: str | None = None
     publishers: tuple[PublisherStats, ...] | None = None

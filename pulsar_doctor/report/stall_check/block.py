@@ -17,6 +17,7 @@ from pulsar_doctor.diagnosis.short_form import suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.figures import numbers
+from pulsar_doctor.report.known_issues import issue_rows
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
 from pulsar_doctor.report.suspicion import suspect_rows, undecided
 from pulsar_doctor.report.words import (
@@ -136,6 +137,7 @@ def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tu
         yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
     if shown.suspects and shown.suspects[0].code not in NO_RULE:
         yield from _more(pen, shown.suspects[0].code)
+    yield from ((name, Text(text)) for name, text in issue_rows(shown, in_short=not with_actions))
     if alike.of.topic.startswith(NON_PERSISTENT):
         yield "backlog", Text("none: a non-persistent topic keeps nothing")
     elif pen.tells_backlog:

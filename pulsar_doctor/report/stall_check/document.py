@@ -39,6 +39,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "suspects": [_suspect_json(suspect) for suspect in diagnosis.suspects],
         "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
         "not_told": list(diagnosis.not_told),
+        "known_issues": [known.document() for known in diagnosis.known_issues],
         "consumers": _consumers(diagnosis),
     }
 

@@ -51,5 +51,6 @@ def _unread(topic: str, reason: str) -> dict[str, Any]:
         "suspects": [],
         "ruled_out": [],
         "not_told": [reason],
+        "known_issues": [],
         "consumers": None,
     }

@@ -1,0 +1,228 @@
+"""What a broker's documents report beside the numbers of the view, sample by sample.
+
+No cause rests on these: the fingerprints of known issues need them (see docs/known-issues.md).
+None is "not reported" everywhere. A number of several samples can be compared with itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from pulsar_doctor.broker.stats.backlog import ranges_of
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What one sample reports of a subscription, and of one of its consumers."""
+
+    sample: Sample
+    subscription: SubscriptionStats | None
+    cursor: CursorStats | None
+    consumer: ConsumerStats | None
+
+    @property
+    def internal(self) -> InternalStats | None:
+        """The topic's internal stats."""
+        return self.sample.internal
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The documents of one subscription over a window, and how numbers of them compare."""
+
+    observed: Observed
+
+    def now(self, name: str, consumer: int | None) -> Any:
+        """A number of the last sample. consumer: its place in the broker's list."""
+        return FACTS[name](self._documents(len(self.observed.window.samples) - 1, consumer))
+
+    def same(self, name: str, consumer: int | None) -> bool | None:
+        """Whether it is the same in all samples; None: there is only one, or it is not reported."""
+        values = self._values(name, consumer)
+        return None if values is None else all(value == values[0] for value in values)
+
+    def grew(self, name: str, consumer: int | None) -> bool | None:
+        """Whether it is larger in the last sample than in the first; None likewise."""
+        values = self._values(name, consumer)
+        return None if values is None else values[-1] > values[0]
+
+    def _values(self, name: str, consumer: int | None) -> list[Any] | None:
+        course = self.observed.course if consumer is None else self.observed.consumers[consumer]
+        if self.observed.one_sample or course.broken:
+            return None
+        samples = range(len(self.observed.window.samples))
+        values = [FACTS[name](self._documents(at, consumer)) for at in samples]
+        told = [value for value in values if value is not None]
+        return told if len(told) > 1 and values[-1] is not None else None
+
+    def _documents(self, at: int, consumer: int | None) -> Documents:
+        observed = self.observed
+        sample = observed.window.samples[at]
+        subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
+        cursors = sample.internal.cursors if sample.internal else None
+        cursor = (cursors or {}).get(observed.subscription)
+        course = None if consumer is None else observed.consumers[consumer].values
+        # A course may begin later than the window: it is counted from its end.
+        place = at - len(observed.window.samples)
+        there = course[place] if course and -place <= len(course) else None
+        return Documents(sample, subscription, cursor, there)
+
+
+def _of(part: str, name: str) -> Callable[[Documents], Any]:
+    read_part, read = attrgetter(part), attrgetter(name)
+
+    def fact(documents: Documents) -> Any:
+        found = read_part(documents)
+        return None if found is None else read(found)
+
+    return fact
+
+
+def _topic(name: str) -> Callable[[Documents], Any]:
+    return _of("sample.topic", name)
+
+
+def _internal(name: str) -> Callable[[Documents], Any]:
+    return _of("internal", name)
+
+
+def _cursor(name: str) -> Callable[[Documents], Any]:
+    return _of("cursor", name)
+
+
+def _subscription(name: str) -> Callable[[Documents], Any]:
+    return _of("subscription", name)
+
+
+def _consumer(name: str) -> Callable[[Documents], Any]:
+    return _of("consumer", name)
+
+
+def _first_ledger(documents: Documents) -> int | None:
+    ledgers = documents.internal.ledgers if documents.internal else None
+    return ledgers[0].ledger_id if ledgers else None
+
+
+def _mark_delete_ledger(documents: Documents) -> int | None:
+    position = documents.cursor.mark_delete_position if documents.cursor else None
+    return None if position is None else position[0]
+
+
+def _chunks(documents: Documents) -> bool | None:
+    """Whether chunks were published. No says nothing: a load of the topic and a minute hide it."""
+    return documents.sample.topic.msg_chunk_published or None
+
+
+def _compacted_entries(documents: Documents) -> int | None:
+    compacted = documents.internal.compacted_ledger if documents.internal else None
+    return None if compacted is None else max(0, compacted.entries or 0)
+
+
+def _waiting_reads(documents: Documents) -> int | None:
+    """Cursors of the topic that wait for new entries by their own flag."""
+    cursors = documents.internal.cursors if documents.internal else None
+    if not cursors or any(each.waiting_read_op is None for each in cursors.values()):
+        return None
+    return sum(bool(each.waiting_read_op) for each in cursors.values())
+
+
+def _read_ledger_is_empty(documents: Documents) -> bool | None:
+    """Whether the next read begins at the first entry of a last ledger that has none yet."""
+    internal, cursor = documents.internal, documents.cursor
+    if internal is None or cursor is None or cursor.read_position is None:
+        return None
+    last = internal.last_confirmed_entry
+    return None if last is None else last[1] < 0 and cursor.read_position == (last[0], 0)
+
+
+def _largest_acked_range(documents: Documents) -> int | None:
+    """Entries of the largest acknowledged range after mark-delete, within one ledger."""
+    ranges = None if documents.cursor is None else ranges_of(documents.cursor)
+    if ranges is None:
+        return None
+    within = (end - begin for ledger, begin, last, end in ranges if ledger == last)
+    return max(within, default=0)
+
+
+def _joined_out_of_order(documents: Documents) -> bool | None:
+    """Whether consumers that joined later wait from an earlier position than those before."""
+    now = documents.subscription
+    joined = None if now is None else now.consumers_after_mark_delete_position
+    if joined is None:
+        return None
+    try:
+        positions = [tuple(map(int, text.split(":"))) for text in joined.values()]
+    except ValueError:
+        return None
+    return positions != sorted(positions)
+
+
+def _held_by_all(documents: Documents) -> int | None:
+    """Unacknowledged messages of all listed consumers together."""
+    everybody = documents.subscription.consumers if documents.subscription else None
+    held = [each.unacked_messages for each in everybody or ()]
+    return None if everybody is None or None in held else sum(count or 0 for count in held)
+
+
+def _consumers(documents: Documents) -> int | None:
+    everybody = documents.subscription.consumers if documents.subscription else None
+    return None if everybody is None else len(everybody)
+
+
+def _listed_twice(documents: Documents) -> bool | None:
+    """Whether two consumers have the same name and come from the same address."""
+    everybody = documents.subscription.consumers if documents.subscription else None
+    if everybody is None:
+        return None
+    named = [(each.consumer_name, each.address) for each in everybody]
+    if any(None in each for each in named):
+        return None
+    return len(set(named)) < len(named)
+
+
+FACTS: Mapping[str, Callable[[Documents], Any]] = {
+    "topic.chunks": _chunks,
+    "topic.open_transactions": _topic("ongoing_txn_count"),
+    "topic.state": _internal("state"),
+    "topic.entries": _internal("number_of_entries"),
+    "topic.last_entry": _internal("last_confirmed_entry"),
+    "topic.first_ledger": _first_ledger,
+    "topic.compacted_entries": _compacted_entries,
+    "topic.waiting_cursors": _internal("waiting_cursors_count"),
+    "topic.waiting_reads": _waiting_reads,
+    "cursor.mark_delete": _cursor("mark_delete_position"),
+    "cursor.mark_delete_ledger": _mark_delete_ledger,
+    "cursor.read_position": _cursor("read_position"),
+    "cursor.read_ledger_is_empty": _read_ledger_is_empty,
+    "cursor.waits": _cursor("waiting_read_op"),
+    "cursor.reads_under_way": _cursor("pending_read_ops"),
+    "cursor.read_pending": _cursor("subscription_have_pending_read"),
+    "cursor.replay_pending": _cursor("subscription_have_pending_replay_read"),
+    "cursor.acked_ranges": _cursor("total_non_contiguous_deleted_messages_range"),
+    "cursor.largest_acked_range": _largest_acked_range,
+    "cursor.since_first_unacked": _cursor("number_of_entries_since_first_not_acked_message"),
+    "cursor.state": _cursor("state"),
+    "sub.backlog_counter": _subscription("msg_backlog"),
+    "sub.unacked_counter": _subscription("unacked_messages"),
+    "sub.consumers": _consumers,
+    "sub.unacked_of_consumers": _held_by_all,
+    "sub.blocked": _subscription("blocked_subscription_on_unacked_msgs"),
+    "sub.replayed": _subscription("msg_in_replay"),
+    "sub.not_due": _subscription("msg_delayed"),
+    "sub.expired": _subscription("total_msg_expired"),
+    "sub.filter_rescheduled": _subscription("filter_rescheduled_msg_count"),
+    "sub.joined_out_of_order": _joined_out_of_order,
+    "sub.consumer_listed_twice": _listed_twice,
+    "con.unacked_counter": _consumer("unacked_messages"),
+    "con.permits_counter": _consumer("available_permits"),
+    "con.messages_per_entry": _consumer("avg_messages_per_entry"),
+    "con.draining_hashes": _consumer("draining_hashes_count"),
+    "con.draining_unacked": _consumer("draining_hashes_unacked_messages"),
+}

@@ -1,0 +1,181 @@
+"""Which known issues a verdict fits, and how surely: none of them is a verdict by itself.
+
+An issue is looked at only beside a finding or a suspect of a cause that it can look like. It
+`matches` where every condition of its fingerprint holds, the version is known and affected, and
+the fingerprint is proven (see `Issue.proof`). It is `possible` where nothing reported contradicts
+it and two thirds of its conditions hold. Otherwise nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
+from typing import Literal
+
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.known.expressions import Truth, names_in, truth
+from pulsar_doctor.known.issue import BROKER, Issue, load
+from pulsar_doctor.known.numbers import Numbers
+from pulsar_doctor.known.versions import (
+    BUILT_ON,
+    Version,
+    client_of,
+    may_be,
+    next_fix,
+    version_of,
+    within,
+)
+
+Grade = Literal["matches", "possible"]
+VENDOR = "which fixes this vendor's build has"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIssue:
+    """An issue beside a verdict. version: of the broker, or of the client; None: not known.
+
+    consumer: whose numbers fit, where it is about one. holds: whether the whole fingerprint does.
+    unknown: names of numbers that are not reported.
+    """
+
+    issue: Issue
+    consumer: str | None
+    holds: bool
+    unknown: tuple[str, ...]
+    version: Version | None = None
+
+    @property
+    def grade(self) -> Grade:
+        """How surely it is this."""
+        proven = self.issue.proof and not self.issue.by_hand and not self.missing
+        return "matches" if self.holds and proven else "possible"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What would decide, as a person says it."""
+        more = [*self.unknown, *self.issue.by_hand]
+        if self.version is None:
+            more.append(f"the version of the {self.issue.component}")
+        elif self.version.is_vendors:
+            more.append(VENDOR)
+        return tuple(more)
+
+    @property
+    def affects(self) -> str:
+        """Whether the version in use has it, in a sentence without its full stop."""
+        return affects(self.issue, self.version)
+
+    def document(self) -> dict[str, object]:
+        """As every JSON has it."""
+        return {
+            "id": self.issue.id,
+            "title": self.issue.title,
+            "grade": self.grade,
+            "consumer": self.consumer,
+            "affects": self.affects,
+            "fixed_in": list(self.issue.fixed_in),
+            "workaround": self.issue.what_to_do,
+            "url": self.issue.url,
+            "missing": list(self.missing),
+        }
+
+
+def affects(issue: Issue, version: Version | None) -> str:
+    """Whether a version has it; what is affected, where the version is not known."""
+    who = "" if issue.component == BROKER else f" of the {issue.component} client"
+    if version is None:
+        text = f"affects {' or '.join(issue.affects)}{who}"
+        return f"{text}; fixed in {', '.join(issue.fixed_in)}" if issue.fixed_in else text
+    sure = issue.lower_bound != "assumed" and not version.is_vendors
+    has = f"your {version.text}{who} has it" if sure else f"{version.text}{who} is in the range"
+    fix = next_fix(version, issue.fixed_in)
+    return f"{has}, fixed in {fix}" if fix else f"{has}, and no release fixes it yet"
+
+
+def is_affected(issue: Issue, version: Version) -> bool:
+    """Whether a version lies in one of its ranges."""
+    return any(within(version, text) for text in issue.affects)
+
+
+def known_issues(view: SubscriptionView, codes: Collection[str]) -> tuple[KnownIssue, ...]:
+    """Those that fit beside a verdict, the surest first. codes: of its findings and suspects."""
+    return matching(view, dict.fromkeys(chain.from_iterable(_by_code().get(c, ()) for c in codes)))
+
+
+def matching(
+    view: SubscriptionView, issues: Iterable[Issue] | None = None
+) -> tuple[KnownIssue, ...]:
+    """Those of these issues that fit, the surest first. issues: None: all there are."""
+    some = (issue for issue in load() if issue.when) if issues is None else issues
+    return tuple(sorted((e for each in some for e in _fitting(view, each)), key=_surest_first))
+
+
+def on_broker(found: Sequence[KnownIssue], text: str | None) -> tuple[KnownIssue, ...]:
+    """Those that are left once the broker's version is known. text: as it tells it."""
+    version = version_of(text or "")
+    if version is None:
+        return tuple(found)
+    brokers = [each for each in found if each.issue.component == BROKER]
+    left = [
+        replace(each, version=version) if each in brokers else each
+        for each in found
+        if each not in brokers or is_affected(each.issue, version)
+    ]
+    return tuple(sorted(left, key=_surest_first))
+
+
+@cache
+def _by_code() -> dict[str, list[Issue]]:
+    executable = [issue for issue in load() if issue.when]
+    codes = {code for issue in executable for code in issue.codes}
+    return {code: [issue for issue in executable if code in issue.codes] for code in codes}
+
+
+def _fitting(view: SubscriptionView, issue: Issue) -> Iterator[KnownIssue]:
+    for consumer in (view.consumers or ()) if issue.of_consumer else (None,):
+        version = _client_version(issue, consumer)
+        if version is False:
+            continue
+        numbers = Numbers(view, consumer)
+        truths = [truth(tree, numbers) for tree in issue.conditions]
+        if False in truths or not _enough(truths):
+            continue
+        unknown = tuple(dict.fromkeys(_unknown(issue, truths, numbers)))
+        label = consumer.label if consumer else None
+        yield KnownIssue(issue, label, None not in truths, unknown, version)
+
+
+def _client_version(issue: Issue, consumer: ConsumerView | None) -> Version | Literal[False] | None:
+    """Of the client, where the issue is one of clients; False: it is another one, or not affected.
+
+    What a library on top of a client is does not follow from the version of that client.
+    """
+    if issue.component == BROKER or consumer is None:
+        return None
+    if not may_be(issue.component, consumer.client_version):
+        return False
+    named = client_of(consumer.client_version)
+    if named is None or named[1] is None or issue.component in BUILT_ON:
+        return None
+    return named[1] if is_affected(issue, named[1]) else False
+
+
+def _enough(truths: Sequence[Truth]) -> bool:
+    """Whether two thirds of it hold, and the rest is not known."""
+    return truths.count(True) >= 2 * truths.count(None)
+
+
+def _unknown(issue: Issue, truths: Sequence[Truth], numbers: Numbers) -> Iterator[str]:
+    """Names in conditions that are not decided, as they are written; all, where bounds differ."""
+    for tree, holds in zip(issue.conditions, truths, strict=True):
+        if holds is None:
+            names = list(names_in(tree))
+            missing = [name for name in names if numbers.value(name) is None]
+            yield from missing or names
+
+
+def _surest_first(found: KnownIssue) -> tuple[bool, bool, int]:
+    return found.grade != "matches", not found.holds, len(found.missing)

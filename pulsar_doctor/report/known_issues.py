@@ -1,0 +1,52 @@
+"""What a person reads of known issues: beside a verdict, in lists, and of one of them in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.known.issue import Issue
+from pulsar_doctor.known.matching import KnownIssue
+from pulsar_doctor.wording.printable import printable
+
+NAMED_MOST = 3  # beside a verdict
+GRADES = {"matches": "known", "possible": "possibly"}
+
+
+def issue_rows(diagnosis: Diagnosis, *, in_short: bool = False) -> Iterator[tuple[str, str]]:
+    """Which known issues a verdict fits, each in a line, and what to do about it."""
+    for known in diagnosis.known_issues[: 1 if in_short else NAMED_MOST]:
+        yield GRADES[known.grade], printable(said(known))
+        if not in_short:
+            yield "", printable(known.issue.what_to_do)
+
+
+def said(known: KnownIssue) -> str:
+    """The issue in one line: what it is, whether the version has it, and what is not known."""
+    issue = known.issue
+    missing = f"; to be sure: {', '.join(known.missing)}" if known.missing else ""
+    return f"{issue.id}: {issue.title} ({known.affects}{missing})"
+
+
+def in_full(issue: Issue) -> Iterator[str]:
+    """All that is known of one."""
+    yield f"{issue.id}: {issue.title}"
+    yield ""
+    yield issue.symptom
+    yield ""
+    yield f"component   {issue.component}"
+    yield f"affects     {' or '.join(issue.affects)} (lower end {issue.lower_bound})"
+    yield f"fixed in    {', '.join(issue.fixed_in) or 'no release yet'}"
+    yield f"to do       {issue.workaround}"
+    if issue.warning:
+        yield f"warning     {issue.warning}"
+    if issue.note:
+        yield f"note        {issue.note}"
+    yield f"beside      {', '.join(issue.codes)}"
+    for condition in issue.when:
+        yield f"fits when   {condition}"
+    for fact in issue.by_hand:
+        yield f"by hand     {fact}"
+    yield f"proof       {issue.proof or 'none: the fingerprint follows from the described cause'}"
+    for reference in issue.references:
+        yield f"see         {reference}"

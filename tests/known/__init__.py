@@ -1,0 +1,1 @@
+"""Known issues: their data, their conditions, and fixtures that show which states they fit."""

@@ -1,0 +1,87 @@
+"""One file of fixtures/: a state that an issue fits, and the same with one thing changed.
+
+    issue, broker        its id, and the version of the broker
+    grade                of the state: matches, possible or none
+    recorded             a file of recorded/ (see stall-check --save), or
+    stats, internal      what the broker answers, the same in two samples `seconds` apart (30)
+    later                changes of the second sample
+    limits               of unacknowledged messages and ranges, as a samples file has them
+    twins                ids of others that match it too, and why is in a comment
+    beside               false: the verdict on it is healthy, so that only `match` names it
+    green                `broker` or changes with which it is well; near: lists of changes, each of
+                         which flips one condition
+
+A change is `stats.subscriptions.s.msgBacklog: 0`: where in the documents, and the new value.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pulsar_doctor.broker.samples import read
+from pulsar_doctor.broker.samples.reading import StatsAnswer
+from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
+from pulsar_doctor.broker.stats.window import Window
+
+FOLDER = Path(__file__).parent / "fixtures"
+RECORDED = Path(__file__).parent / "recorded"
+TOPIC, NOW_MS = "persistent://public/default/orders", 1_790_000_000_000
+Changes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fixture:
+    issue: str
+    broker: str
+    grade: str
+    recorded: str | None = None
+    stats: dict[str, Any] = field(default_factory=dict)
+    internal: dict[str, Any] | None = None
+    seconds: int = 30
+    later: Changes = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
+    topic: str = TOPIC
+    partition: int | None = None
+    beside: bool = True
+    twins: tuple[str, ...] = ()
+    green: tuple[Changes, ...] = ()
+    near: tuple[Changes, ...] = ()
+
+    def observed(self, changes: Changes | None = None) -> Observed:
+        """The state, with something changed in both samples. `broker` is not a change of these."""
+        changes = {key: value for key, value in (changes or {}).items() if key != "broker"}
+        if self.recorded is not None:
+            [window] = read([str(RECORDED / self.recorded)]).windows
+            [name] = window.window.last.topic.subscriptions or {}
+            return Observed(window.topic, window.partition, name, window.window, window.limits)
+        samples = tuple(self._sample(changes, later) for later in (False, True))
+        [name] = self.stats["subscriptions"]
+        limits = ClusterLimits(**self.limits)
+        return Observed(self.topic, self.partition, name, Window(samples), limits)
+
+    def _sample(self, changes: Changes, later: bool) -> Any:
+        told = copy.deepcopy({"stats": self.stats, "internal": self.internal})
+        for where, value in {**(self.later if later else {}), **changes}.items():
+            *path, last = where.split(".")
+            target: Any = told
+            for part in path:
+                target = target[int(part) if isinstance(target, list) else part]
+            target[last] = value
+        at_ms = NOW_MS + (self.seconds * 1000 if later else 0)
+        return StatsAnswer(TOPIC, at_ms, told["stats"], told["internal"]).sample()
+
+
+def load() -> dict[str, Fixture]:
+    """Each fixture by the name of its file."""
+    return {path.stem: of(yaml.safe_load(path.read_text())) for path in sorted(FOLDER.glob("*"))}
+
+
+def of(told: dict[str, Any]) -> Fixture:
+    lists: dict[str, Any] = {key: tuple(told.pop(key, ())) for key in ("green", "near", "twins")}
+    return Fixture(**told, **lists)
