@@ -40,6 +40,8 @@ NEEDED = {
     "capture": ["--trace", "DIR"],
     "examine": ["1", "orders"],
     "produce": ["orders"],
+    "known-issues show": ["26454"],
+    "known-issues match": ["FILE"],
 }
 
 SAMPLES = {  # of what an option takes, by the name of its type

@@ -1,0 +1,218 @@
+"""pulsar-doctor known-issues: known defects of Pulsar, and which of them you may have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.cli._options import (
+    Suggesting,
+    connection_options,
+    output_option,
+    settings,
+    talk_options,
+)
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.printing.gate import tell, tell_json
+from pulsar_doctor.wording.spelling import near
+
+if TYPE_CHECKING:
+    from pulsar_doctor.checkup.versions import InUse
+    from pulsar_doctor.known.issue import Issue
+
+SCHEMA = "pulsar-doctor/known-issues/1"
+
+broker_version_option = click.option(
+    "--broker-version", metavar="VERSION", help="Of the broker, where nothing else tells it."
+)  # fmt: skip
+
+
+@click.group(cls=Suggesting)
+def command() -> None:
+    """Lists known defects of Pulsar's brokers and clients, and which of them you may have.
+
+    The list is part of pulsar-doctor; only `check` asks a broker, and only reads. stall-check
+    names what fits beside each verdict.
+
+    \b
+    pulsar-doctor known-issues list --component broker --version 4.0.8
+    pulsar-doctor known-issues show apache/pulsar#26454
+    pulsar-doctor known-issues check --admin-url http://broker:8080
+    pulsar-doctor known-issues match incident.gz --broker-version 4.0.8
+    """
+
+
+@command.command("list")
+@click.option(
+    "--component", metavar="NAME", help="broker, java, go, cpp, node, rust, dotnet, spring."
+)
+@click.option("--version", "text", metavar="VERSION", help="Only what this version has.")
+@output_option("table", "json")
+@talk_options
+def list_issues(component: str | None, text: str | None, output: str) -> None:
+    """Lists the issues, of a component or of one of its versions.
+
+    \b
+    pulsar-doctor known-issues list
+    pulsar-doctor known-issues list --component go
+    pulsar-doctor known-issues list --component broker --version 4.0.8 -o json
+    """
+    from pulsar_doctor.known.issue import load
+    from pulsar_doctor.known.matching import is_affected
+    from pulsar_doctor.known.versions import version_of
+
+    components = dict.fromkeys(issue.component for issue in load())
+    if component is not None and component not in components:
+        raise InputError(f"there is no component {component!r}; {near(component, components)}")
+    version = None if text is None else version_of(text)
+    if text is not None and version is None:
+        raise InputError(f"{text!r} is not a version, such as 4.0.8")
+    found = [
+        issue
+        for issue in load()
+        if component in (None, issue.component) and (version is None or is_affected(issue, version))
+    ]
+    if output == "json":
+        tell_json({"schema": SCHEMA, "issues": [_document(issue) for issue in found]})
+        return
+    for issue in found:
+        tell(f"{issue.id:<32} {', '.join(issue.fixed_in[:1]) or '-':<8} {issue.title}")
+
+
+@command.command()
+@click.argument("name", metavar="ID")
+@output_option("table", "json")
+@talk_options
+def show(name: str, output: str) -> None:
+    """Shows all that is known of one issue. The number alone is enough where only one has it.
+
+    \b
+    pulsar-doctor known-issues show apache/pulsar#26454
+    pulsar-doctor known-issues show 26454 -o json
+    """
+    from pulsar_doctor.known.issue import load
+    from pulsar_doctor.report.known_issues import in_full
+
+    ids = [issue.id for issue in load()]
+    found = [issue for issue in load() if name in (issue.id, issue.id.rpartition("#")[2])]
+    if len(found) != 1:
+        several = " or ".join(issue.id for issue in found)
+        raise InputError(f"there is no issue {name!r}; {several or near(name, ids)}")
+    if output == "json":
+        tell_json({"schema": SCHEMA, "issues": [_document(found[0])]})
+        return
+    tell(*in_full(found[0]))
+
+
+@command.command()
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.option(
+    "--stats", "files", metavar="FILE", multiple=True,
+    help="Read clients from statistics in this file, and ask no broker.",
+)  # fmt: skip
+@broker_version_option
+@output_option("table", "json")
+@connection_options
+def check(
+    topics: tuple[str, ...], files: tuple[str, ...], broker_version: str | None, output: str
+) -> None:
+    """Shows the versions in use, what is known against each, and the smallest upgrade.
+
+    Without TOPIC or --stats all topics are looked at that the brokers have loaded, which takes a
+    superuser.
+
+    \b
+    pulsar-doctor known-issues check --admin-url http://broker:8080
+    pulsar-doctor known-issues check orders -o json
+    pulsar-doctor known-issues check --stats incident.gz --broker-version 4.0.8
+    """
+    from pulsar_doctor.checkup.versions import of_broker, of_files
+
+    if files and topics:
+        raise InputError("name topics, or give --stats; not both")
+    used = of_files(files, broker_version) if files else of_broker(settings(), topics)
+    if output == "json":
+        tell_json({"schema": SCHEMA, "versions": [_used(each) for each in used]})
+        return
+    for each in used:
+        tell(*_used_lines(each))
+
+
+@command.command()
+@click.argument("file", metavar="FILE")
+@click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
+@broker_version_option
+@output_option("table", "json")
+@talk_options
+def match(file: str, subscription: str | None, broker_version: str | None, output: str) -> None:
+    """Names the issues whose fingerprint a file of statistics fits, whatever the verdict is.
+
+    FILE is one of stall-check --save, or what `pulsar-admin topics stats` printed.
+
+    \b
+    pulsar-doctor known-issues match incident.gz --broker-version 4.0.8
+    pulsar-doctor known-issues match stats.json -s billing -o json
+    """
+    from pulsar_doctor.broker.samples import read
+    from pulsar_doctor.evidence.by_stats import subscription_view
+    from pulsar_doctor.known.matching import matching, on_broker
+    from pulsar_doctor.report.known_issues import GRADES, said
+    from pulsar_doctor.wording.printable import printable
+
+    found = [
+        (observed, on_broker(matching(subscription_view(observed)), broker_version))
+        for window in read([file]).windows
+        for observed in window.subscriptions()
+        if subscription in (None, observed.subscription)
+    ]
+    if output == "json":
+        told = [
+            {"topic": observed.topic, "partition": observed.partition,
+             "subscription": observed.subscription,
+             "known_issues": [each.document() for each in known]}
+            for observed, known in found
+        ]  # fmt: skip
+        tell_json({"schema": SCHEMA, "subscriptions": told})
+        return
+    for observed, known in found:
+        for each in known:
+            tell(f"{GRADES[each.grade]:<9} {printable(f'{observed.subscription}: {said(each)}')}")
+    if not any(known for _, known in found):
+        tell("no known issue fits")
+
+
+def _document(issue: Issue) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(issue) | {"url": issue.url}
+
+
+def _used(each: InUse) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from pulsar_doctor.checkup.versions import upgrade
+
+    better = upgrade(each)
+    return {
+        "component": each.component,
+        "version": each.version.text,
+        "consumers": each.consumers,
+        "issues": [issue.id for issue in each.issues],
+        "upgrade": better and asdict(better),
+    }
+
+
+def _used_lines(each: InUse) -> list[str]:
+    from pulsar_doctor.checkup.versions import upgrade
+
+    who = f"{each.component} {each.version.text}"
+    count = f", {each.consumers} consumers" if each.consumers else ""
+    better = upgrade(each)
+    lines = [f"{who}{count}: {len(each.issues)} known issues"]
+    lines += [f"  {issue.id:<32} {issue.title}" for issue in each.issues]
+    if better:
+        lines.append(
+            f"  upgrade to {better.to}: removes {better.removes}, leaves {len(better.left)}"
+        )
+    return lines

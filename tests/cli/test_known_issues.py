@@ -1,0 +1,107 @@
+"""pulsar-doctor known-issues: lists, one in full, versions in use, and what a file fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pulsar_doctor.cli import run
+from tests.known.fixture import TOPIC
+from tests.known.fixture import load as fixtures
+
+STATE = fixtures()["shared-read-lost"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A file of `stall-check --save` with that state in two samples."""
+    path = tmp_path / "incident.jsonl"
+    head = {"schema": "pulsar-doctor/samples/1"}
+    readings = [
+        {"topic": TOPIC, "taken_ms": at_ms, "stats": STATE.stats, "internal": STATE.internal}
+        for at_ms in (1_790_000_000_000, 1_790_000_030_000)
+    ]
+    path.write_text("\n".join(map(json.dumps, (head, *readings))))
+    return str(path)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(["known-issues", *arguments]) == code
+    streams = capsys.readouterr()
+    return streams.err if code else streams.out
+
+
+def test_a_list_of_what_a_version_has(capsys: pytest.CaptureFixture[str]) -> None:
+    everything = said(capsys, "list").splitlines()
+    some = said(capsys, "list", "--component", "broker", "--version", "4.0.8").splitlines()
+    assert len(everything) > 100
+    assert 20 < len(some) < 60
+    assert set(some) < set(everything)
+    assert any(line.startswith("apache/pulsar#25581") and " 4.0.11 " in line for line in some)
+    assert not any(line.startswith("apache/pulsar#26454") for line in some)  # from 4.0.12 on
+
+
+def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(said(capsys, "list", "--component", "rust", "-o", "json"))
+    assert document["schema"] == "pulsar-doctor/known-issues/1"
+    assert {issue["component"] for issue in document["issues"]} == {"rust"}
+
+
+def test_one_issue_by_its_id_or_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = said(capsys, "show", "apache/pulsar#26454")
+    assert whole == said(capsys, "show", "26454")
+    assert "fits when   cursor.read_pending and not cursor.replay_pending" in whole
+    assert "warning     an unload disconnects" in whole
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("show", "apache/pulsar#26455"), "there is no issue 'apache/pulsar#26455'"),
+        (("show", "266"), "there is no issue '266'; apache/pulsar"),
+        (("list", "--component", "brker"), "there is no component 'brker'; did you mean broker"),
+        (("list", "--version", "new"), "'new' is not a version"),
+        (("check", "orders", "--stats", "f"), "name topics, or give --stats"),
+    ],
+)
+def test_wrong_usage_is_said(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], error: str
+) -> None:
+    assert error in said(capsys, *arguments, code=2)
+
+
+def test_what_a_file_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    out = said(capsys, "match", file, "--broker-version", "4.0.12")
+    assert out.startswith("known     s: apache/pulsar#26454: ")
+    assert "no known issue fits\n" in said(capsys, "match", file, "--broker-version", "2.8.0")
+    document = json.loads(said(capsys, "match", file, "-o", "json"))
+    [subscription] = document["subscriptions"]
+    known = subscription["known_issues"][0]
+    assert (known["id"], known["grade"]) == ("apache/pulsar#26454", "possible")
+    assert known["missing"] == ["the version of the broker"]
+
+
+def test_what_is_known_against_the_versions_in_use(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    options = ("check", "--stats", file, "--broker-version", "4.0.8")
+    lines = said(capsys, *options).splitlines()
+    assert lines[0].startswith("broker 4.0.8: ")
+    assert any(line.startswith("java 4.0.8, 1 consumers: ") for line in lines)
+    broker, client = json.loads(said(capsys, *options, "-o", "json"))["versions"]
+    assert (broker["component"], client["component"]) == ("broker", "java")
+    assert broker["upgrade"]["to"] == "5.0.0"
+    assert broker["upgrade"]["removes"] + len(broker["upgrade"]["left"]) >= len(broker["issues"])
+    assert client["consumers"] == 1
+
+
+def test_stall_check_names_it_beside_its_finding(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    assert run(["stall-check", "--stats", file, "-o", "json"]) in (1, 3)
+    [subscription] = json.loads(capsys.readouterr().out)["subscriptions"]
+    known = subscription["known_issues"][0]
+    assert known["id"] == "apache/pulsar#26454"
+    assert "Warning: " in known["workaround"]
