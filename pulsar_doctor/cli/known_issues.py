@@ -8,13 +8,14 @@ import click
 
 from pulsar_doctor.cli._options import (
     Suggesting,
+    adding,
+    connected,
     connection_options,
     output_option,
-    settings,
     talk_options,
 )
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.printing.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell, tell_json
 from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def command() -> None:
     "--component", metavar="NAME", help="broker, java, go, cpp, node, rust, dotnet, spring."
 )
 @click.option("--version", "text", metavar="VERSION", help="Only what this version has.")
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @talk_options
 def list_issues(component: str | None, text: str | None, output: str) -> None:
     """Lists the issues, of a component or of one of its versions.
@@ -82,7 +83,7 @@ def list_issues(component: str | None, text: str | None, output: str) -> None:
 
 @command.command()
 @click.argument("name", metavar="ID")
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @talk_options
 def show(name: str, output: str) -> None:
     """Shows all that is known of one issue. The number alone is enough where only one has it.
@@ -112,7 +113,7 @@ def show(name: str, output: str) -> None:
     help="Read clients from statistics in this file, and ask no broker.",
 )  # fmt: skip
 @broker_version_option
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @connection_options
 def check(
     topics: tuple[str, ...], files: tuple[str, ...], broker_version: str | None, output: str
@@ -131,7 +132,11 @@ def check(
 
     if files and topics:
         raise InputError("name topics, or give --stats; not both")
-    used = of_files(files, broker_version) if files else of_broker(settings(), topics)
+    if files:
+        used = of_files(files, broker_version)
+    else:
+        with connected() as where:
+            used = of_broker(where, topics)
     if output == "json":
         tell_json({"schema": SCHEMA, "versions": [_used(each) for each in used]})
         return
@@ -143,7 +148,7 @@ def check(
 @click.argument("file", metavar="FILE")
 @click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
 @broker_version_option
-@output_option("table", "json")
+@adding(output=output_option("table", "json"))
 @talk_options
 def match(file: str, subscription: str | None, broker_version: str | None, output: str) -> None:
     """Names the issues whose fingerprint a file of statistics fits, whatever the verdict is.
