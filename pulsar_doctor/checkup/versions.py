@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.admin import Admin
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.reading import topic_stats
@@ -65,7 +66,7 @@ def upgrade(used: InUse) -> Upgrade | None:
 
 def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:
     """By files of statistics, which do not tell the version of their broker."""
-    windows = read_files(stats_files).windows
+    windows = read_files(SampleFiles(list(stats_files))).windows
     return in_use((window.window.last.topic for window in windows), broker)
 
 

@@ -159,6 +159,7 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
     pulsar-doctor known-issues match incident.gz --broker-version 4.0.8
     pulsar-doctor known-issues match stats.json -s billing -o json
     """
+    from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.broker.samples import read
     from pulsar_doctor.evidence.by_stats import subscription_view
     from pulsar_doctor.known.matching import matching, on_broker
@@ -167,7 +168,7 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
 
     found = [
         (observed, on_broker(matching(subscription_view(observed)), broker_version))
-        for window in read([file]).windows
+        for window in read(SampleFiles([file])).windows
         for observed in window.subscriptions()
         if subscription in (None, observed.subscription)
     ]
