@@ -7,7 +7,7 @@ watched for long already, somebody has to look at the process, or at what the wi
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import admin, watch
-from pulsar_doctor.diagnosis.actions.consumers import place
+from pulsar_doctor.diagnosis.actions.consumers import place, threads_seen
 from pulsar_doctor.diagnosis.answers import Probe
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -36,6 +36,8 @@ def read_positions(view: SubscriptionView, each: ConsumerView | None) -> Probe |
 
 
 def _process(each: ConsumerView) -> Probe:
+    if seen := threads_seen(each):
+        return Probe(f"See in the application {place(each)} whether one of these hangs: {seen}.")
     return Probe(
         f"Take a dump of the threads of the process {place(each)}: one that waits in the "
         "application's own code hangs there; one that waits for messages does not.",

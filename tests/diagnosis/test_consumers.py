@@ -11,6 +11,8 @@ from pulsar_doctor.diagnosis.actions.activity import activity_of
 from pulsar_doctor.diagnosis.actions.consumers import look, smaller_queue, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
+from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.probes import SHORT_SECONDS, probe_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.values import exactly
@@ -136,6 +138,16 @@ def test_a_dump_that_was_taken_is_not_advised_and_what_it_showed_is_said() -> No
     none = replace(ONE, inside=Inside(asked=True))
     assert "dump" not in texts(treatment(view(), none))
     assert "dump" not in remedy(view(), seen) + remedy(view(), none)
+
+
+def test_what_decides_a_suspect_is_no_dump_where_one_was_taken() -> None:
+    watched = replace(view(), watched_seconds=SHORT_SECONDS)
+    (suspect,) = [each.hypothesis for each in load() if each.code == "permits-exhausted"]
+    assert suspect is not None
+    assert "Take a dump of the threads" in probe_of(watched, suspect, ONE).text
+    seen = replace(ONE, inside=Inside(asked=False, sits=(SAT,)))
+    assert "dump" not in (text := probe_of(watched, suspect, seen).text)
+    assert f"whether one of these hangs: ear has sat in {CHARGE}" in text
 
 
 @pytest.mark.parametrize(

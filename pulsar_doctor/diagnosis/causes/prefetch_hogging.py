@@ -27,7 +27,14 @@ from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.activity import activity_of, verdict
-from pulsar_doctor.diagnosis.actions.consumers import place, restart, slow, treatment, unload
+from pulsar_doctor.diagnosis.actions.consumers import (
+    place,
+    restart,
+    slow,
+    threads_seen,
+    treatment,
+    unload,
+)
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -145,7 +152,8 @@ def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
     elif wait >= limits["refill_wait"]:
         yield Unknown(
             f"{hog.label} holds {hoard.held} messages with {hog.available_permits} permits "
-            "left: workers may have all of them in hand; a dump of its threads tells",
+            "left: workers may have all of them in hand; "
+            f"{threads_seen(hog) or 'a dump of its threads tells'}",
             hog.label,
         )
 
