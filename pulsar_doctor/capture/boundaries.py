@@ -27,13 +27,7 @@ from collections import Counter
 from enum import Enum
 
 from pulsar_doctor.capture.chains import Chains
-from pulsar_doctor.capture.likely import (
-    UNREADABLE,
-    WITHIN_ANOTHER,
-    Around,
-    LikelyJoin,
-    all_can_be,
-)
+from pulsar_doctor.capture.likely import UNREADABLE, WITHIN_ANOTHER, LikelyJoin, all_can_be
 from pulsar_doctor.capture.plausible import (
     WORK_OF_BYTE,
     SearchBudget,
@@ -240,10 +234,11 @@ class Boundaries:
 
     def _begin(self, at: int, known_by: str) -> list[Frames]:
         """In step from this byte of what is kept, unless a message around it is all there."""
-        data, around = bytes(self._kept[at:]), None
+        data, likely = bytes(self._kept[at:]), None
         if known_by in LIKELY_BY:
-            around = Around(self._kept, at, self._direction, self._most, self._budget)
-            if around.is_message(self._budget):
+            likely = LikelyJoin(self._kept, at, self.used, self._first_search)
+            likely.look_around(self._direction, self._most, self._budget)
+            if likely.is_within_another(self._budget):
                 self._chains.clear()
                 return []
         if self.standing is Footing.SEARCHING:
@@ -257,10 +252,9 @@ class Boundaries:
         self._cutter.max_frame_bytes = self._most
         self._fed = self._cut = self._zeros = 0
         self.standing = Footing.IN_STEP
-        if around is None:
+        if likely is None:
             return self._cut_in_step(data)
-        self.likely_joins += 1
-        self._likely = LikelyJoin(data, around, self.used, self._first_search)
+        self.likely_joins, self._likely = self.likely_joins + 1, likely
         return self._told(self._cut_in_step(data))
 
     def _cut_likely(self, data: bytes) -> list[Frames]:
@@ -269,7 +263,7 @@ class Boundaries:
         likely = self._likely
         likely.take(data)
         self._budget.left += WORK_OF_BYTE * len(data)
-        if likely.around.is_message(self._budget):
+        if likely.is_within_another(self._budget):
             self.retract(WITHIN_ANOTHER)
             self.skipped += len(data)
             return []

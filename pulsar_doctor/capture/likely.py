@@ -26,69 +26,27 @@ WITHIN_ANOTHER = "its frames are in the payload of a message, by the checksum of
 AROUND_MOST = 16  # messages that may be around one join
 
 
-class Around:
-    """Messages that may have begun before a join and reach into it. Changed in place."""
-
-    __slots__ = ("_kept", "_messages")
-
-    def __init__(
-        self, kept: bytearray, at: int, direction: int, most: int, budget: SearchBudget
-    ) -> None:
-        self._messages: list[tuple[int, int]] = []  # where each ends, and where it begins
-        with suppress(WorkExhaustedError):
-            self._messages = sorted(messages_around(kept, at, direction, most, budget))
-        del self._messages[AROUND_MOST:]
-        self._kept = bytearray(kept) if self._messages else bytearray()
-
-    @property
-    def kept_bytes(self) -> int:
-        """What is held until they are all there."""
-        return len(self._kept)
-
-    def take(self, data: bytes) -> None:
-        """More bytes of the stream."""
-        if self._messages:
-            self._kept += data
-
-    def forget(self) -> None:
-        """Bytes are missing, or none of these is one."""
-        self._messages.clear()
-        self._kept.clear()
-
-    def is_message(self, budget: SearchBudget) -> bool:
-        """Whether one of them is all there by now, and has the right checksum."""
-        with suppress(WorkExhaustedError):
-            while self._messages and self._messages[0][0] <= len(self._kept):
-                end, begins = self._messages.pop(0)
-                budget.spend_on_checksum(end - begins)
-                if agrees_with_checksum(bytes(self._kept[begins:end])):
-                    return True
-            if self._messages:
-                return False
-        self.forget()
-        return False
-
-
 class LikelyJoin:
     """One direction since it was joined. Changed in place.
 
     frames: how many were told. used_before: bytes of the direction that were used before it.
-    around: messages that it may lie within.
     """
 
-    __slots__ = ("_kept", "_search_at", "around", "frames", "used_before")
+    __slots__ = ("_around", "_at", "_kept", "_search_bytes", "frames", "used_before")
 
-    def __init__(self, kept: bytes, around: Around, used_before: int, search_at: int) -> None:
+    def __init__(self, kept: bytearray, at: int, used_before: int, search_bytes: int) -> None:
+        """kept: bytes of the stream, of which it begins with the one at `at`."""
         self.frames = 0
-        self.around = around
         self.used_before = used_before
-        self._kept: bytearray | None = bytearray(kept)  # begins with a frame; None: not any more
-        self._search_at = search_at
+        self._kept: bytearray | None = kept
+        self._at = at
+        self._search_bytes = search_bytes
+        self._around: list[tuple[int, int]] = []  # where each may end, and where it begins
 
     @property
     def kept_bytes(self) -> int:
         """What is held until it is known whether the join is true."""
-        return len(self._kept or b"") + self.around.kept_bytes
+        return len(self._kept or b"")
 
     def tell(self, found: Iterable[Frames]) -> None:
         """These frames are told."""
@@ -98,21 +56,42 @@ class LikelyJoin:
         """More bytes of the stream, which nothing is missing of."""
         if self._kept is not None:
             self._kept += data
-        self.around.take(data)
 
     def forget(self) -> None:
-        """Bytes are missing: those that are kept prove nothing any more."""
+        """Bytes are missing, or were searched: those that are kept prove nothing any more."""
         self._kept = None
-        self.around.forget()
+        self._around.clear()
+
+    def look_around(self, direction: int, most: int, budget: SearchBudget) -> None:
+        """Finds the messages that may have begun before it and reach into it."""
+        kept = self._kept or bytearray()
+        with suppress(WorkExhaustedError):
+            found = messages_around(kept, self._at, direction, most, budget)
+            self._around = sorted(found)[:AROUND_MOST]
+        if not self._around:
+            del kept[: self._at]
+            self._at = 0
+
+    def is_within_another(self, budget: SearchBudget) -> bool:
+        """Whether one of these is all there by now, and has the right checksum."""
+        kept = self._kept or b""
+        while self._around and self._around[0][0] <= len(kept):
+            end, begins = self._around.pop(0)
+            with suppress(WorkExhaustedError):
+                budget.spend_on_checksum(end - begins)
+                if agrees_with_checksum(bytes(kept[begins:end])):
+                    return True
+        return False
 
     def is_proven(self, direction: int, most: int, budget: SearchBudget) -> bool:
         """Whether its frames begin for certain where they do, from here on; searched once.
 
         Its own chain is among those that size leaves, so that it is the one where they all meet.
         """
-        if self._kept is None or len(self._kept) < self._search_at:
+        if self._kept is None or len(self._kept) < self._at + self._search_bytes:
             return False
-        kept, self._kept = self._kept, None
+        kept = self._kept[self._at :]
+        self.forget()
         place = only_boundary(kept, direction, most, budget)
         return place is not None and _begins_a_frame(kept, place)
 

@@ -12,7 +12,7 @@ from pulsar_doctor.capture.chains import JOIN_NS
 from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.following import CaptureFollowing
-from pulsar_doctor.capture.likely import Around, LikelyJoin
+from pulsar_doctor.capture.likely import LikelyJoin
 from pulsar_doctor.capture.plausible import SearchBudget
 from pulsar_doctor.capture.writing import TraceWriter
 from pulsar_doctor.trace.sealing import open_trace
@@ -209,7 +209,7 @@ def test_size_proves_no_join_whose_own_frames_are_longer_than_it_allows():
     small, most = checked(message(1, bytes(500), 1)), 2000
     for first, proven in ((b"", True), (checked(message(1, 5 * small, 1)), False)):
         kept, budget = first + 20 * small, SearchBudget(1 << 30)
-        join = LikelyJoin(kept, Around(bytearray(), 0, TO_CLIENT, most, budget), 0, len(kept))
+        join = LikelyJoin(bytearray(kept), 0, 0, len(kept))
         assert join.is_proven(TO_CLIENT, most, budget) is proven
 
 
