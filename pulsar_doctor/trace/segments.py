@@ -194,6 +194,8 @@ class SegmentWriter:
 def _array(values: list[Any], column_type: pa.DataType) -> pa.Array:
     """A column. What it cannot hold is the nearest that fits: a record that is odd in some way
     costs that value, never its neighbours."""
+    if values == [None] * len(values):  # as most columns are: a seventh of the time
+        return pa.nulls(len(values), column_type)
     try:
         return pa.array(values, column_type)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
