@@ -88,15 +88,16 @@ def end_here(path: Path, trace: Trace, replayed_most: int) -> TraceEnd:
 
 def _ledgers(path: Path, trace: Trace, replayed_most: int) -> Timeline | None:
     """None where they would have to be worked out from too many rows."""
-    from pulsar_doctor.trace.reading import ledgers_behind, nearest_ledgers
+    from pulsar_doctor.trace.reading import Trace, ledgers_behind, nearest_ledgers
 
     timeline, behind = nearest_ledgers(path, trace.meta, trace.opened)
     if sum(part.rows for part in behind) > replayed_most:
         return None
     timeline = ledgers_behind(path, timeline, behind)
     timeline.damaged = trace.damaged
+    again = Trace(path, proven_only=trace.proven_only)  # Spark says itself what it leaves out
     with suppress(LookupError):
-        return trace.of_what_counts(timeline, trace.opened, replayed_most)
+        return again.of_what_counts(timeline, trace.opened, replayed_most)
     return None
 
 
