@@ -63,11 +63,11 @@ def tcpdump(port: int | None, file: Path, *more: str) -> Iterator[None]:
 
 
 @contextmanager
-def listened(port: int) -> Iterator[list[Packet]]:
-    """What passes on loopback to and from a port, as we capture it; complete at the end."""
+def listened(*ports: int) -> Iterator[list[Packet]]:
+    """What passes on loopback to and from ports, as we capture it; complete at the end."""
     packets: list[Packet] = []
     over = threading.Event()
-    with Interface("lo", [port]) as interface:
+    with Interface("lo", ports) as interface:
 
         def listen() -> None:
             for packet in interface.packets():
@@ -83,6 +83,7 @@ def listened(port: int) -> Iterator[list[Packet]]:
         finally:
             over.set()
             thread.join()
+    assert not interface.drops
 
 
 Told = dict[tuple[object, ...], list[tuple[object, ...]]]

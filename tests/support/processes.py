@@ -63,6 +63,11 @@ def remote_ports(pid: int) -> set[int]:
     return {_port(remote) for _, remote, state in _tcp(pid) if state != LISTEN}
 
 
+def local_ports(pid: int) -> set[int]:
+    """The ports at this end of all its TCP connections; none once it is gone."""
+    return {_port(local) for local, _, state in _tcp(pid) if state != LISTEN}
+
+
 def _tcp(pid: int) -> Iterator[tuple[str, str, str]]:
     """Its own and the other address, and the state, of its sockets, as the kernel has them."""
     own = set()
