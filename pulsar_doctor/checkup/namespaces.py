@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from pulsar_doctor.broker.admin.topics import namespace_path
-from pulsar_doctor.broker.fleet import Fleet, Scope
+from pulsar_doctor.broker.fleet import LIST_RENEWED_SECONDS, Fleet, Scope
 from pulsar_doctor.broker.samples import Recorder
 from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.stats.observed import TopicWindow
@@ -65,6 +65,8 @@ def _of_fleet(
             yield diagnosis
     for note in fleet.notes:
         request.say(note)
+    if fleet.metrics_unread is not None:
+        checkup.read_once_seconds_ago = LIST_RENEWED_SECONDS
     checkup.stopped = fleet.stopped and request.decide_seconds is None
     checkup.not_loaded += fleet.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]

@@ -81,6 +81,7 @@ class Checkup:
     not_loaded: full names of topics. unreachable: (full name, reason); what has no name is called
     REST. samples: 0 for a trace.
     read_once, watched: topics of a fleet; window_seconds and samples are of those watched.
+    read_once_seconds_ago: at most, where it is not known what has happened since.
     notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
     trace_notes: sentences on a trace as a whole, above all what is missing from it.
     cluster: None where none was asked. files: names of what was read; taken: None: not told.
@@ -95,6 +96,7 @@ class Checkup:
     window_seconds: float = 0.0
     samples: int = 0
     read_once: int = 0
+    read_once_seconds_ago: int = 0
     watched: int = 0
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)

@@ -45,18 +45,24 @@ def tree(topics: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def metrics_of(*topics: str) -> bytes:
-    """The line that a broker writes for each loaded topic, among others."""
-    labels = [f'{{cluster="c",namespace="t/n",topic="{topic}"}}' for topic in topics]
-    kinds = ("pulsar_subscriptions_count", "pulsar_producers_count")
-    return "".join(f"{kind}{each} 1\n" for kind in kinds for each in labels).encode()
+def metrics_of(*topics: str, waiting: Sequence[str] = ()) -> bytes:
+    """The lines that a broker writes for each loaded topic, among others."""
+    told = ""
+    for topic in topics:
+        labels = f'cluster="c",namespace="t/n",topic="{topic}"'
+        told += f"pulsar_subscriptions_count{{{labels}}} 1\npulsar_producers_count{{{labels}}} 1\n"
+        for kind in ("back_log", "unacked_messages"):
+            value = 5 if topic in waiting else 0
+            told += f'pulsar_subscription_{kind}{{{labels},subscription="s"}} {value}\n'
+    return told.encode()
 
 
 class Cluster:
     """A cluster of one broker. stored: full names -> stats when asked for. replies: path -> Reply.
 
     loaded: what broker-stats tells; asking for the stats of another topic would load it. since:
-    names of topics that were loaded after broker-stats were renewed.
+    names of topics that were loaded after broker-stats were renewed. waiting: where messages wait
+    now.
     """
 
     def __init__(
@@ -65,8 +71,9 @@ class Cluster:
         loaded: Mapping[str, Any] | None = None,
         replies: Mapping[str, Any] | None = None,
         since: Sequence[str] = (),
+        waiting: Sequence[str] = (),
     ) -> None:
-        self.since = since
+        self.since, self.waiting = since, waiting
         self.stored = stored
         self.loaded = stored if loaded is None else loaded
         self.replies = {} if replies is None else replies
@@ -85,7 +92,8 @@ class Cluster:
         if path == "brokers/configuration/runtime":
             return LIVE
         if path == "/metrics/":
-            return Reply(body=metrics_of(*self.loaded, *self.since), content_type="text/plain")
+            told = metrics_of(*self.loaded, *self.since, waiting=self.waiting)
+            return Reply(body=told, content_type="text/plain")
         if path == "broker-stats/topics":
             return tree(self.loaded)
         if path == "tenants":
@@ -188,6 +196,17 @@ def test_a_topic_that_was_loaded_since_the_list_was_renewed_is_watched():
     assert read_by_itself(broker) == {B}
 
 
+def test_a_topic_that_has_stalled_since_the_list_was_renewed_is_watched():
+    stored = {A: stats(5), B: stats()}
+    with cluster(stored, {A: stats(), B: stats()}, waiting=[A]) as broker:
+        windows, fleet = survey(broker.url)
+    assert {window.topic: len(window.window.samples) > 1 for window in windows} == {
+        A: True, B: False,
+    }  # fmt: skip
+    assert fleet.metrics_unread is None
+    assert read_by_itself(broker) == {A}
+
+
 @pytest.mark.parametrize(
     ("replies", "why"),
     [
@@ -204,6 +223,7 @@ def test_a_topic_that_may_have_been_loaded_since_is_not_called_asleep(replies, w
         windows, fleet = survey(broker.url)
     assert (names(windows), fleet.not_loaded) == ([A], [])
     assert [unread.topic for unread in fleet.unread] == [B]
+    assert why in (fleet.metrics_unread or "")
     assert fleet.unread[0].reason.startswith("not seen: ")
     assert why in fleet.unread[0].reason
     assert read_by_itself(broker) == set()
@@ -221,7 +241,7 @@ def test_a_topic_that_one_reading_shows_moving_is_read_once():
 @pytest.mark.parametrize("split", [1, 7, 40, 1000])
 @pytest.mark.parametrize("partitions", ['topic="{}-partition-3"', 'topic="{}",partition="3"'])
 def test_metrics_name_loaded_topics_in_pieces_of_any_length(split, partitions):
-    whole = metrics_of(A).decode() + metrics_of(B).decode().replace(
+    whole = metrics_of(A).decode() + metrics_of(B, waiting=[B]).decode().replace(
         f'topic="{B}"', partitions.format(B)
     )
     pieces = [whole.encode()[at : at + split] for at in range(0, len(whole), split)]
@@ -230,10 +250,11 @@ def test_metrics_name_loaded_topics_in_pieces_of_any_length(split, partitions):
         for piece in pieces:
             yield piece
 
-    async def told() -> set[str]:
-        return {topic async for topic in topics_in(in_pieces())}
+    async def told() -> list[tuple[str, bool]]:
+        return [each async for each in topics_in(in_pieces())]
 
-    assert asyncio.run(told()) == {A, f"{B}-partition-3"}
+    partition = f"{B}-partition-3"
+    assert asyncio.run(told()) == [(A, False), (partition, False), *2 * [(partition, True)]]
 
 
 def test_partitions_are_looked_at_and_sampled_one_by_one():
@@ -358,7 +379,8 @@ def test_a_topic_that_moves_between_brokers_is_examined_once():
             brokers["brokers"] = [host.format(first.url.rpartition(":")[2]), host.format(port)]
             windows, _ = survey(first.url)
     assert names(windows) == [A, B]
-    assert [asked.path for asked in second.asked] == ["/admin/v2/broker-stats/topics"]
+    paths = [asked.path for asked in second.asked]
+    assert paths == ["/metrics/", "/admin/v2/broker-stats/topics"]
 
 
 # Brokers that cannot be read, and too few rights

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.broker.http_broker import Reply
 from tests.broker.replayed import HEALTHY, Step, cluster, states
 from tests.cli.checked import Check, check
 
@@ -110,6 +111,18 @@ def test_who_hoards_messages_is_found_in_every_way(check: Check, fleet: tuple[st
     assert found["orders"]["status"] == alone["status"] == "stalled"
     assert found["orders"]["findings"][0]["code"] == "prefetch-hogging"
     assert (named.code, told.code) == (1, 1)
+
+
+@pytest.mark.parametrize("replies", [{}, {"/metrics/": Reply(status=403)}])
+def test_without_metrics_it_says_how_old_the_list_may_be(
+    check: Check, replies: dict[str, Reply]
+) -> None:
+    with cluster({"quiet": states(HEALTHY)}, replies=replies) as broker:
+        told = check(broker, "--all", *JSON).document
+        drawn = check(broker, "--all").out
+    assert told["topics_read_once"] == 1
+    assert told.get("topics_read_once_seconds_ago") == (60 if replies else None)
+    assert ("1 topic looked at once, as of up to 60 s ago" in drawn) == bool(replies)
 
 
 MINUTES_AGO = NOW_MS - 120_000

@@ -3,7 +3,7 @@
 from pulsar_doctor.broker.admin.absent import absent
 from pulsar_doctor.broker.admin.client import Admin, LoadedTopic, NamespaceTopics
 from pulsar_doctor.broker.admin.http import RestAnswer
-from pulsar_doctor.broker.admin.metrics import loaded_now
+from pulsar_doctor.broker.admin.metrics import LiveTopics, live_topics
 from pulsar_doctor.broker.admin.refusals import (
     AdminError,
     BrokerFailed,
@@ -17,6 +17,7 @@ __all__ = [
     "Admin",
     "AdminError",
     "BrokerFailed",
+    "LiveTopics",
     "LoadedTopic",
     "NamespaceTopics",
     "NotFound",
@@ -25,6 +26,6 @@ __all__ = [
     "TopicName",
     "Unreachable",
     "absent",
-    "loaded_now",
+    "live_topics",
     "topic_name",
 ]

@@ -1,4 +1,4 @@
-"""Which topics brokers have loaded at this moment, by their metrics: asking loads nothing.
+"""Which topics brokers have loaded, and where messages wait, by their metrics: loads nothing.
 
 The list of loaded topics in broker-stats is renewed once a minute (statsUpdateFrequencyInSecs). The
 metrics are written anew for each request, with a line for every loaded topic, unless the broker
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pulsar_doctor.broker.admin.client import Admin
@@ -17,18 +18,36 @@ from pulsar_doctor.broker.admin.refusals import BrokerFailed
 LIVE = {"exposeTopicLevelMetricsInPrometheus": "true", "metricsBufferResponse": "false"}
 NEWER = frozenset({"metricsBufferResponse"})  # a broker that does not know this one buffers nothing
 # splitTopicAndPartitionLabelInPrometheus: the number of a partition has a label of its own then.
-LOADED = re.compile(
-    rb'^pulsar_subscriptions_count\{[^\n]*?topic="([^"\n]*)"(?:,partition="(\d+)")?', re.MULTILINE
-)
+TOPIC = rb'\{[^\n]*?topic="([^"\n]*)"(?:,partition="(\d+)")?'
+# What is not acknowledged is in the backlog, too, unless the broker's counter is wrong.
+LINES = re.compile(
+    rb"\npulsar_subscription(?:s_count" + TOPIC + rb"|_(?:back_log|unacked_messages)" + TOPIC
+    + rb"[^\n]*\} (?!0(?:\.0)?(?:[ \n]|$)))"
+)  # fmt: skip
 
 
-async def loaded_now(admin: Admin, brokers: Sequence[str]) -> set[str]:
-    """Full names of all topics that these brokers have loaded. Raises AdminError.
+@dataclass(frozen=True, slots=True)
+class LiveTopics:
+    """Full names. loaded: all that these brokers have loaded. waiting: where messages wait.
+
+    Messages that wait were not delivered, or are not acknowledged.
+    """
+
+    loaded: set[str] = field(default_factory=set)
+    waiting: set[str] = field(default_factory=set)
+
+
+async def live_topics(admin: Admin, brokers: Sequence[str]) -> LiveTopics:
+    """What is so at this moment. Raises AdminError.
 
     Each broker needs to answer, and the configuration has to say that its metrics are live.
     """
     require_live(await admin.configuration())
-    return {topic for broker in brokers async for topic in topics_in(admin.metrics(broker))}
+    found = LiveTopics()
+    for broker in brokers:
+        async for topic, waits in topics_in(admin.metrics(broker)):
+            (found.waiting if waits else found.loaded).add(topic)
+    return found
 
 
 def require_live(configuration: Mapping[str, Any]) -> None:
@@ -39,18 +58,21 @@ def require_live(configuration: Mapping[str, Any]) -> None:
             raise BrokerFailed(f"the broker's {name} is {'not reported' if told is None else told}")
 
 
-async def topics_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """Each loaded topic that metrics name, which come in pieces of any length."""
-    rest = b""
+async def topics_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bool]]:
+    """Each loaded topic (False), and each where messages wait (True); of pieces of any length."""
+    rest = b"\n"
     async for piece in pieces:
         whole, newline, rest = (rest + piece).rpartition(b"\n")
-        for topic in _named(whole + newline):
-            yield topic
-    for topic in _named(rest):
-        yield topic
+        rest = newline + rest
+        for each in _named(whole):
+            yield each
+    for each in _named(rest):
+        yield each
 
 
-def _named(lines: bytes) -> Iterator[str]:
-    for match in LOADED.finditer(lines):
-        topic, partition = match[1].decode("utf-8", "replace"), match[2]
-        yield topic if partition is None else f"{topic}-partition-{int(partition)}"
+def _named(lines: bytes) -> Iterator[tuple[str, bool]]:
+    for match in LINES.finditer(lines):
+        loaded, of_loaded, waiting, of_waiting = match.groups()
+        topic = (waiting if loaded is None else loaded).decode("utf-8", "replace")
+        partition = of_waiting if loaded is None else of_loaded
+        yield topic if partition is None else f"{topic}-partition-{int(partition)}", loaded is None

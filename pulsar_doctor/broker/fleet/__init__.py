@@ -5,6 +5,6 @@ samples of those that are not.
 """
 
 from pulsar_doctor.broker.fleet.scope import Scope, is_system
-from pulsar_doctor.broker.fleet.survey import Fleet
+from pulsar_doctor.broker.fleet.survey import LIST_RENEWED_SECONDS, Fleet
 
-__all__ = ["Fleet", "Scope", "is_system"]
+__all__ = ["LIST_RENEWED_SECONDS", "Fleet", "Scope", "is_system"]

@@ -8,7 +8,9 @@ topic is read once by itself, and its time stamps tell whether it was moving. Wh
 suspects, is watched in waves of one window each. Of a topic that needs no watching nothing is kept,
 so memory does not grow with their number.
 
-A topic that no list names may have been loaded since: the brokers' metrics tell what is loaded now.
+The brokers' metrics tell which topics are loaded now, and on which messages wait now: a topic that
+no list names may have been loaded since, and one that was at rest may have stalled since. Without
+metrics, what the list shows to be at rest is only so as of up to a minute ago.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from dataclasses import dataclass, field, replace
 from pulsar_doctor.broker.admin import (
     Admin,
     AdminError,
+    LiveTopics,
     LoadedTopic,
     Refused,
-    loaded_now,
+    live_topics,
     topic_name,
 )
 from pulsar_doctor.broker.fleet.listing import Listing, listing
@@ -35,6 +38,7 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
 
+LIST_RENEWED_SECONDS = 60  # statsUpdateFrequencyInSecs of a broker, by default
 WAVE_TOPICS = 512  # sampled in one window
 Until = Callable[[], AbstractContextManager[asyncio.Event | None]]
 STOPPED = "not watched: stopped by Ctrl-C"
@@ -47,7 +51,8 @@ class Fleet:
 
     until: around each window, gives what ends it early. keep: each reading, as it was read.
     progress: how many are done, of how many, and of what. stopped: a window was ended early.
-    not_loaded, unread, notes: as in `Sampled`; whole once `windows` has ended.
+    metrics_unread: why it is not known what waits now. not_loaded, unread, notes: as in `Sampled`;
+    whole once `windows` has ended.
     """
 
     admin: Admin
@@ -58,12 +63,14 @@ class Fleet:
     keep: Callable[[StatsAnswer], None] | None = None
     progress: Callable[[int, int, str], None] | None = None
     stopped: bool = field(default=False, init=False)
+    metrics_unread: str | None = field(default=None, init=False)
     not_loaded: list[str] = field(default_factory=list, init=False)
     unread: list[Unread] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
     _namespaces: frozenset[str] = field(default=frozenset(), init=False)
     _asleep: set[str] = field(default_factory=set, init=False)  # listed, and not yet seen loaded
     _loaded: set[str] = field(default_factory=set, init=False)
+    _now: LiveTopics = field(default_factory=LiveTopics, init=False)
     _unlisted: set[str] = field(default_factory=set, init=False)  # suspects that no list names
     _suspects: list[str] = field(default_factory=list, init=False)
     _brokers_unread: dict[str, DoctorError] = field(default_factory=dict, init=False)
@@ -76,6 +83,7 @@ class Fleet:
         """
         self._take(await listing(self.admin, self.scope))
         brokers = await self._brokers()
+        await self._ask_what_waits(brokers)
         async with aclosing(self._quiet(brokers)) as quiet:
             async for window in quiet:
                 yield window
@@ -83,7 +91,7 @@ class Fleet:
             isinstance(self._brokers_unread.get(broker), Refused) for broker in brokers
         ):
             self._without_right(next(iter(self._brokers_unread.values())))
-        await self._sort_out(brokers)
+        self._sort_out()
         for read in (self._read_once, self._sampled):
             async with aclosing(read()) as windows:
                 async for window in windows:
@@ -92,6 +100,13 @@ class Fleet:
     def _take(self, listed: Listing) -> None:
         self._namespaces, self._asleep = listed.namespaces, set(listed.topics)
         self.unread += listed.unread
+
+    async def _ask_what_waits(self, brokers: Sequence[str]) -> None:
+        """Before the list: what is at rest in both has been at rest since the list was renewed."""
+        try:
+            self._now = await live_topics(self.admin, brokers)
+        except (AdminError, InputError) as error:
+            self.metrics_unread = str(error)
 
     async def _brokers(self) -> list[str]:
         try:
@@ -136,8 +151,8 @@ class Fleet:
         self._loaded.add(topic.topic)
         done = len(self._loaded)
         self._tell(done, done + len(self._asleep), "topics looked at")
-        part = SampledPart(name, [])
-        reading = part.take(None, topic.stats, None)
+        part, waits = SampledPart(name, []), topic.topic in self._now.waiting
+        reading = None if waits else part.take(None, topic.stats, None)
         window = part.window() if reading else None
         if reading is None or window is None or not self.needs_no_watching(window):
             self._suspects.append(topic.topic)
@@ -148,7 +163,7 @@ class Fleet:
             self.keep(reading)
         return window
 
-    async def _sort_out(self, brokers: Sequence[str]) -> None:
+    def _sort_out(self) -> None:
         """What is to become of the topics that no list of loaded ones names."""
         self.notes += [
             f"{broker}: what it has loaded could not be read ({error})"
@@ -163,22 +178,17 @@ class Fleet:
             unread = ", ".join(self._brokers_unread)
             reason = f"may be loaded by a broker that could not be read ({unread})"
             self.unread += [Unread(topic, reason) for topic in stored]
-        elif stored:
-            await self._tell_asleep(brokers, stored)
-
-    async def _tell_asleep(self, brokers: Sequence[str], stored: Sequence[str]) -> None:
-        """Which of these are loaded now, though the list of a minute ago does not name them."""
-        try:
-            loaded = await loaded_now(self.admin, brokers)
-        except (AdminError, InputError) as error:
+        elif self.metrics_unread is not None:
             reason = (
                 "not seen: it may have been loaded since the brokers' list of loaded topics was "
-                f"renewed, up to a minute ago, and what is loaded now could not be read ({error})"
+                "renewed, up to a minute ago, and what is loaded now could not be read "
+                f"({self.metrics_unread})"
             )
             self.unread += [Unread(topic, reason) for topic in stored]
-            return
-        self._suspects += [topic for topic in stored if topic in loaded]
-        self.not_loaded += [topic for topic in stored if topic not in loaded]
+        else:
+            loaded = self._now.loaded
+            self._suspects += [topic for topic in stored if topic in loaded]
+            self.not_loaded += [topic for topic in stored if topic not in loaded]
 
     async def _read_once(self) -> AsyncGenerator[TopicWindow, None]:
         """Reads each suspect once; gives those that need no watching. The others stay suspects."""

@@ -97,9 +97,9 @@ def command(asked: StallCheckRequest) -> int:
 
     Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic
     stands for its partitions. In a namespace all topics are looked at in each broker's list of
-    loaded topics, which is up to a minute old. Topics that are not at rest there are read once by
-    themselves, and those that were not moving are watched for the whole window. Topics that no
-    broker has loaded are listed, not woken.
+    loaded topics, which is up to a minute old, and in its metrics, which tell where messages wait
+    now. Topics that are not at rest in both are read once by themselves, and those that were not
+    moving are watched for the whole window. Topics that no broker has loaded are listed, not woken.
 
     \b
     pulsar-doctor stall-check orders -s billing

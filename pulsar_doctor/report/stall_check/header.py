@@ -30,7 +30,9 @@ def _parts(checkup: Checkup) -> Iterator[str]:
 def _how(checkup: Checkup) -> Iterator[str]:
     """How long it was watched; of a fleet how many topics, and how many were read once only."""
     if checkup.read_once:
-        yield f"{many(checkup.read_once, 'topic')} looked at once"
+        ago = checkup.read_once_seconds_ago
+        when = f", as of up to {duration(ago)} ago" if ago else ""
+        yield f"{many(checkup.read_once, 'topic')} looked at once{when}"
     each = f"{many(checkup.watched, 'topic')} " if checkup.watched else ""
     if checkup.window_seconds:
         watched = f"{each}watched {duration(checkup.window_seconds)}"
