@@ -23,8 +23,8 @@ from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.told import ToldSample
 from pulsar_doctor.capture.writing import TraceWriter
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.evidence.process_told import TcpConnection
 from pulsar_doctor.ledger.consumers import Subscription
-from pulsar_doctor.process.told import TcpConnection
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wording.addresses import shown
 

@@ -10,9 +10,9 @@ from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_views
+from pulsar_doctor.evidence.process_told import ProcessTold
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Subscription, full_name
-from pulsar_doctor.process.told import ProcessTold
 from pulsar_doctor.wording.addresses import shown
 
 

@@ -13,8 +13,8 @@ from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.status import FailOn, Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_likely
+from pulsar_doctor.evidence.process_told import ProcessTold
 from pulsar_doctor.known.matching import on_broker
-from pulsar_doctor.process.told import ProcessTold
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
 REST = "(the rest)"  # of a fleet or a file, in place of a topic's name

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
+from pulsar_doctor.evidence.process_told import ClientConsumer, Pool, ProcessTold, Role, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, exactly
-from pulsar_doctor.process.told import ClientConsumer, Pool, ProcessTold, Role, Sitting
 
 FULL_NAME = "persistent://"
 PARTITION = re.compile("[0-9]{1,9}")

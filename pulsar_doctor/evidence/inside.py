@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.process.told import Pool, Sitting
+from pulsar_doctor.evidence.process_told import Pool, Sitting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
+from pulsar_doctor.evidence.process_told import Inspection, ProcessTold, Role, Sitting
 from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import Process, process
 from pulsar_doctor.process.jvm import agent
@@ -24,7 +25,6 @@ from pulsar_doctor.process.jvm.threads import JavaThread
 from pulsar_doctor.process.python import PySpy
 from pulsar_doctor.process.resting import resting_seconds
 from pulsar_doctor.process.sockets import connections
-from pulsar_doctor.process.told import Inspection, ProcessTold, Role, Sitting
 
 T = TypeVar("T")
 

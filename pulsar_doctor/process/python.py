@@ -22,12 +22,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.evidence.process_told import Role, Sitting, method
 from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.process.calls import waits_in
 from pulsar_doctor.process.child import STEP_SECONDS, CannotAttach, in_time
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.resting import resting_seconds
-from pulsar_doctor.process.told import Role, Sitting, method
 
 ANSWER_BYTES = 16 << 20
 MISSING = "py-spy is not installed; install it with: pip install 'pulsar-doctor[examine]'"

@@ -18,7 +18,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from pulsar_doctor.process.told import Address, TcpConnection
+from pulsar_doctor.evidence.process_told import Address, TcpConnection
 
 ESTABLISHED = 1
 SOCK_DIAG, BY_FAMILY, DUMP, DONE, FAILED = 4, 20, 0x301, 3, 2

@@ -34,9 +34,9 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
+from pulsar_doctor.evidence.process_told import Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exactly
-from pulsar_doctor.process.told import Sitting
 from tests.causes.broker_script import told_by_broker
 from tests.causes.stats_script import observed
 from tests.causes.wire_script import played

@@ -15,9 +15,9 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.probes import SHORT_SECONDS, probe_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.process_told import Sitting, Wait
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.ledger.balance import Pace
-from pulsar_doctor.process.told import Sitting, Wait
 from tests.diagnosis.test_commands import view
 
 ONE = ConsumerView(

@@ -13,9 +13,15 @@ from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.evidence.by_process import full_topic, looked_into, subscription_views
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.process_told import (
+    ClientConsumer,
+    Inspection,
+    Pool,
+    ProcessTold,
+    Sitting,
+)
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
-from pulsar_doctor.process.told import ClientConsumer, Inspection, Pool, ProcessTold, Sitting
 from tests.causes.wire_script import played
 
 ORDERS = "persistent://public/default/orders"

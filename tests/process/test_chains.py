@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.evidence.process_told import ThreadTold
 from pulsar_doctor.process.jvm.chains import LINKS_MOST, LockChains
 from pulsar_doctor.process.jvm.dump import Dump, dump
-from pulsar_doctor.process.told import ThreadTold
 
 DUMPS = Path(__file__).parent / "dumps"
 LISTENER, WRITER, CLERK = 14, 13, 12

@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
+from pulsar_doctor.evidence.process_told import ClientConsumer
 from pulsar_doctor.process.identity import process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
-from pulsar_doctor.process.told import ClientConsumer
 from pulsar_doctor.sandbox import distribution
 from tests.process import javas
 from tests.process.java_client import (

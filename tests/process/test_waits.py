@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.evidence.process_told import ProcessTold, Sitting
 from pulsar_doctor.process.looking import Looking
-from pulsar_doctor.process.told import ProcessTold, Sitting
 from pulsar_doctor.report.examine import screen
 from pulsar_doctor.sandbox import distribution
 from tests.process import javas

@@ -13,8 +13,8 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import measured
+from pulsar_doctor.evidence.process_told import Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.process.told import Sitting
 from pulsar_doctor.wording.printable import listed
 
 CONSEQUENCES = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsar_doctor.evidence.inside import Inside
-from pulsar_doctor.process.told import Sitting
+from pulsar_doctor.evidence.process_told import Sitting
 from pulsar_doctor.wording.durations import duration
 
 NAMED_MOST = 3  # threads in one sentence

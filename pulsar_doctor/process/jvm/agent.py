@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
+from pulsar_doctor.evidence.process_told import Inspection
 from pulsar_doctor.process.child import CannotAttach, Child
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.inside import NEW, opened, read
 from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.process.jvm.inspection import ANSWER_BYTES, MILLISECONDS, OBJECTS, inspection
 from pulsar_doctor.process.jvm.leftovers import AGENT, agent_folder, clear
-from pulsar_doctor.process.told import Inspection
 
 JAR = Path(__file__).with_name("agent.jar")
 LOADED = {  # sources: HotSpot's InvocationAdapter.c; 0 is good

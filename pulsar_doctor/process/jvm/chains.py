@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pulsar_doctor.evidence.process_told import ThreadTold, Wait, WaitKind
 from pulsar_doctor.process.jvm.dump import Dump
 from pulsar_doctor.process.jvm.threads import Awaited, JavaThread
-from pulsar_doctor.process.told import ThreadTold, Wait, WaitKind
 
 LINKS_MOST = 10
 SYNC = re.compile(r"\$(?:NonfairSync|FairSync|Sync|Signaller)$")

@@ -10,9 +10,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pulsar_doctor.evidence.process_told import (
+    Address,
+    ClientConsumer,
+    Inspection,
+    Pool,
+    ThreadTold,
+)
 from pulsar_doctor.process.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.process.child import CannotAttach
-from pulsar_doctor.process.told import Address, ClientConsumer, Inspection, Pool, ThreadTold
 
 MILLISECONDS, OBJECTS = 500, 200_000
 FORMAT = 1

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pulsar_doctor.process.told import Address, ClientConsumer, ProcessTold, Sitting, TcpConnection
+from pulsar_doctor.evidence.process_told import (
+    Address,
+    ClientConsumer,
+    ProcessTold,
+    Sitting,
+    TcpConnection,
+)
 from pulsar_doctor.wording.addresses import shown
 
 

@@ -9,7 +9,7 @@ from typing import TextIO
 from rich.padding import Padding
 from rich.text import Text
 
-from pulsar_doctor.process.told import ClientConsumer, ProcessTold, Sitting, TcpConnection
+from pulsar_doctor.evidence.process_told import ClientConsumer, ProcessTold, Sitting, TcpConnection
 from pulsar_doctor.report.examine.document import address
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.wording.durations import duration
