@@ -12,8 +12,6 @@ import click
 from pulsar_doctor.cli._options import checks, connection_options, say, settings, taking
 from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest
-from pulsar_doctor.cli.capture.reading import source_of
-from pulsar_doctor.cli.capture.watching import handlers_of, idle_of, obeying
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
 from pulsar_doctor.wording.gate import stderr, tell, tell_json, warn
 
@@ -77,6 +75,8 @@ def command(asked: CaptureRequest) -> int:
     _check(asked)
     with needing("trace", "capture"):
         from pulsar_doctor.capture.writing import TraceWriter
+    from pulsar_doctor.cli.capture.reading import source_of
+    from pulsar_doctor.cli.capture.watching import idle_of
     from pulsar_doctor.report import captured
     from pulsar_doctor.trace.ring import shares
 
@@ -189,6 +189,8 @@ def _follow(
     watching: Watching | None,
 ) -> DoctorError | None:
     """Reads all packets; what is wrong with a file, behind what came before it."""
+    from pulsar_doctor.cli.capture.watching import handlers_of, obeying
+
     following = running.following
     said: set[str] = set()
     try:

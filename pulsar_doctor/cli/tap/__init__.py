@@ -20,7 +20,6 @@ from pulsar_doctor.cli._options import (
     told,
 )
 from pulsar_doctor.cli._screens import lines_on, screen_of
-from pulsar_doctor.cli.tap.expecting import end_plan, expectations_of, report
 from pulsar_doctor.cli.tap.options import TapRequest
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
 from pulsar_doctor.wording.gate import stderr, stdout, warn
@@ -139,6 +138,7 @@ def _limits(asked: TapRequest) -> RingLimits:
 
 
 def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRequest) -> int:
+    from pulsar_doctor.cli.tap.expecting import end_plan, expectations_of, report
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.report.stall_check import verdict
     from pulsar_doctor.tap import running
