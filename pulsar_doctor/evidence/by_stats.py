@@ -12,7 +12,7 @@ from operator import attrgetter
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
-from pulsar_doctor.evidence import in_hand
+from pulsar_doctor.evidence import taken
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import Facts
 from pulsar_doctor.evidence.hole import AckedRanges
@@ -173,7 +173,7 @@ def consumer_view(standing: Standing) -> ConsumerView:
         bytes_out_counter=exactly(now.bytes_out_counter),
         msg_rate_out=_rate_out(standing),
         draining_hashes=draining_of(standing),
-        in_hand=in_hand.by_stats(standing),
+        in_hand=taken.by_stats(standing),
         waits_from=waits_from(standing),
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.evidence import in_hand
+from pulsar_doctor.evidence import taken
 from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.closed import closed_of
@@ -191,7 +191,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         since_work=since_work,
         last_sign=since_work,
         passed_over=_passed_over(ledger, now_ns),
-        in_hand=in_hand.by_wire(ledger, now_ns),
+        in_hand=taken.by_wire(ledger, now_ns),
     )
 
 

@@ -1,24 +1,10 @@
-"""What an application has taken of its client and not finished: its work in hand.
-
-A client asks again for what was taken from its queue. So permits beyond the first FLOW, less what
-came back, are messages that the application has in hand, at least. By the stats the first FLOW is
-not told: once a second one has come, which asks for half a queue or more, a queue is no more than
-two thirds of all permits ever granted.
-
-By a trace, what it finished since the oldest of them came is counted. By the stats all that it
-finished in its life stands for that, which is no less.
-"""
+"""What an application has taken of its client and not finished, as a value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.evidence.standing import Standing, returned_in_life
-from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
-from pulsar_doctor.ledger.before import ASKS_ON_ARRIVAL
-
-MINUTE = 60.0  # seconds, of which the broker's rates are
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,86 +29,3 @@ class InHand:
     def seconds(self) -> float | None:
         """For all of it, at its pace."""
         return None if self.pace is None else self.messages * self.pace
-
-
-def by_wire(ledger: Ledger, now_ns: int) -> InHand | None:
-    """None where it may have none in hand, or its queue is not known."""
-    if ledger.joined or ledger.asks_on_arrival or not ledger.deliveries:
-        return None
-    messages = min(ledger.unacked, ledger.refilled - (ledger.messages - ledger.unacked))
-    oldest_ns = next(iter(ledger.deliveries.values())).at_ns
-    if messages <= 0:
-        return None
-    since = [each for each in ledger.recent if (each[0] + 1) * BUCKET_NS > oldest_ns]
-    began_ns = max(oldest_ns, since[0][0] * BUCKET_NS) if since else now_ns
-    finished, seconds = sum(each[3] for each in since), (now_ns - began_ns) / 1e9
-    whole = began_ns < oldest_ns + BUCKET_NS
-    return InHand(
-        messages,
-        messages,
-        Age(max(0, now_ns - oldest_ns) // 1_000_000, True),
-        finished if whole else ledger.messages - ledger.unacked,  # older ones are not kept
-        one_by_one=(ledger.last_ack_ns or 0) > oldest_ns + BUCKET_NS,
-        pace=seconds / finished if finished and seconds > 0 else None,
-        growth=_growth_by_wire(ledger, now_ns),
-    )
-
-
-def _growth_by_wire(ledger: Ledger, now_ns: int) -> float | None:
-    """Of the last minute, by its whole buckets."""
-    first = -int((MINUTE * 1e9 - now_ns) // BUCKET_NS)
-    minute = [each for each in ledger.recent if each[0] >= first]
-    more, seconds = sum(each[1] - each[3] for each in minute), (now_ns - first * BUCKET_NS) / 1e9
-    return max(0, more) / seconds if seconds > 0 else None
-
-
-def by_stats(standing: Standing) -> InHand | None:
-    """Likewise; of Shared and Key_Shared only, where unacknowledged messages are counted."""
-    granted, unacked = standing.granted_in_life, standing.unacked
-    finished = standing.returned_in_life
-    arrives = (standing.now.client_version or "").startswith(ASKS_ON_ARRIVAL)
-    if not granted or not unacked or finished is None or arrives or not _asked_again(standing):
-        return None
-    messages = min(unacked, granted - 2 * granted // 3 - finished)
-    if messages <= 0:
-        return None
-    acks = _acks(standing)
-    return InHand(
-        messages,
-        unacked,
-        _oldest(standing, messages),
-        finished,
-        one_by_one=None if acks is None else acks[0] * 2 <= messages,
-        pace=None if acks is None else acks[1] / acks[0],
-        growth=_growth(standing),
-    )
-
-
-def _asked_again(standing: Standing) -> bool:
-    return standing.flow_told and standing.last_flow_ms is not None and not standing.first_flow_only
-
-
-def _oldest(standing: Standing, messages: int) -> Age:
-    """No younger than the last that was sent, nor than the window where fewer came in it."""
-    sent = standing.since(standing.now.last_consumed_timestamp_ms)
-    span_ms = standing.observed.window.span_ms
-    before = standing.delivered is not None and standing.delivered < messages
-    ages = (0 if sent is None else sent.ms, span_ms if before and span_ms else 0)
-    return Age(max(ages), exact=False)
-
-
-def _acks(standing: Standing) -> tuple[int, float] | None:
-    """Messages that were finished, and in how many seconds: of the window or the last minute."""
-    done, span_ms = standing.course.change(returned_in_life), standing.observed.window.span_ms
-    if done and done > 0 and span_ms and standing.acked:
-        return done, span_ms / 1000
-    minute = round((standing.now.message_ack_rate or 0) * MINUTE)
-    return (minute, MINUTE) if minute > 0 else None
-
-
-def _growth(standing: Standing) -> float | None:
-    more, span_ms = (
-        standing.course.change(lambda each: each.unacked_messages),
-        standing.observed.window.span_ms,
-    )
-    return None if more is None or not span_ms else max(0, more) / (span_ms / 1000)
