@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.broker.stats.fields import Position
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats, DrainingHash
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.standing import Standing
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.broker.stats.fields import document_of, epoch_ms, snake
+from pulsar_doctor.broker.stats.fields import document_of, snake
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.reading import (
     internal_stats,
@@ -25,6 +25,7 @@ from pulsar_doctor.broker.stats.reading import (
 )
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import InputError
 from tests.broker.recorded import (

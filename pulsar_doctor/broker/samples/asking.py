@@ -33,9 +33,9 @@ from pulsar_doctor.broker.samples.plain_windows import (
     timed,
 )
 from pulsar_doctor.broker.samples.saved import Saved, read_saved
-from pulsar_doctor.broker.stats.fields import epoch_ms
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many

@@ -34,7 +34,8 @@ from pulsar_doctor.broker.samples.mending import CUT, QUOTED, Mending
 from pulsar_doctor.broker.samples.middle import from_the_middle
 from pulsar_doctor.broker.samples.parts import is_internal, tells_something
 from pulsar_doctor.broker.samples.tabular import tabular
-from pulsar_doctor.broker.stats.fields import document_of, epoch_ms, shown
+from pulsar_doctor.broker.stats.fields import document_of, shown
+from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.errors import InputError
 
 DEEPEST = 32  # levels; a broker writes less than ten

@@ -16,9 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from pulsar_doctor.broker.stats.bounds import LEAST, MOST
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.errors import InputError
-
-Position = tuple[int, int]  # ledger, entry; entry -1 is "before the first"
 
 T = TypeVar("T")
 ROOT = "the document"
@@ -33,15 +32,6 @@ def document_of(text: str | bytes, what: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{what} is no JSON that can be read: {error}") from None
-
-
-def epoch_ms(text: str | None) -> int | None:
-    """Epoch milliseconds of an ISO 8601 time with its zone; None where it tells no moment."""
-    try:
-        moment = datetime.fromisoformat(text or "")
-        return (moment - EPOCH) // MILLISECOND if moment.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
 
 
 @dataclass(frozen=True, slots=True)

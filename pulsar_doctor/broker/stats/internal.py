@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.fields import Position, epoch_ms
+from pulsar_doctor.broker.stats.values import Position, epoch_ms
 
 
 @dataclass(frozen=True, slots=True)

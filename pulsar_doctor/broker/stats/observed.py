@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.stats.backlog import (
-    COUNTER_LEAST,
-    Backlog,
     backlog_of,
     entries_behind,
     is_durable,
@@ -22,10 +20,11 @@ from pulsar_doctor.broker.stats.backlog import (
 )
 from pulsar_doctor.broker.stats.bounds import sentence
 from pulsar_doctor.broker.stats.cursors import CursorOwner, judged_cursors, owner_of
-from pulsar_doctor.broker.stats.fields import Position, shown
+from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.values import COUNTER_LEAST, Backlog, Position
 from pulsar_doctor.broker.stats.window import Course, Window
 
 SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.fields import epoch_ms
 from pulsar_doctor.broker.stats.functions import FunctionInstance
+from pulsar_doctor.broker.stats.values import epoch_ms
 
 ACKED, CONSUMED = "last_acked_timestamp_ms", "last_consumed_timestamp_ms"
 FLOW = "last_consumed_flow_timestamp_ms"

@@ -12,8 +12,9 @@ from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from pulsar_doctor.broker.stats.bounds import BOUNDS, LeastMost, sentence
-from pulsar_doctor.broker.stats.fields import Fields, Position
+from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.wire.redaction import redact_version
 
 V = TypeVar("V")

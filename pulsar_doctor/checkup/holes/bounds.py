@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pulsar_doctor.broker.stats.fields import Position
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.checkup.holes.storage import entries_of
 from pulsar_doctor.ledger.acks.ranges import Range, ranges_of
 from pulsar_doctor.ledger.acks.written import Written

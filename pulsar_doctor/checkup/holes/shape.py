@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.fields import Position
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.ledger.acks.ranges import Axis, Range, gaps
 
 Span = tuple[int, int]  # distances behind mark-delete: from, to behind
