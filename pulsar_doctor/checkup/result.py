@@ -11,10 +11,10 @@ from typing import Literal, get_args
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis import status
+from pulsar_doctor.diagnosis.known.matching import on_broker
 from pulsar_doctor.diagnosis.status import FailOn, Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_likely
 from pulsar_doctor.evidence.process_told import ProcessTold
-from pulsar_doctor.known.matching import on_broker
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
 REST = "(the rest)"  # of a fleet or a file, in place of a topic's name

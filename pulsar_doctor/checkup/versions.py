@@ -14,9 +14,9 @@ from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
-from pulsar_doctor.known.issue import BROKER, Issue, load
-from pulsar_doctor.known.matching import is_affected
-from pulsar_doctor.known.versions import Version, client_of, version_of
+from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load
+from pulsar_doctor.diagnosis.known.matching import is_affected
+from pulsar_doctor.diagnosis.known.versions import Version, client_of, version_of
 
 
 @dataclass(frozen=True, slots=True)

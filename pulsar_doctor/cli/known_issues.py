@@ -20,7 +20,7 @@ from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.versions import InUse
-    from pulsar_doctor.known.issue import Issue
+    from pulsar_doctor.diagnosis.known.issue import Issue
 
 SCHEMA = "pulsar-doctor/known-issues/1"
 
@@ -59,9 +59,9 @@ def list_issues(component: str | None, text: str | None, output: str) -> None:
     pulsar-doctor known-issues list --component go
     pulsar-doctor known-issues list --component broker --version 4.0.8 -o json
     """
-    from pulsar_doctor.known.issue import load
-    from pulsar_doctor.known.matching import is_affected
-    from pulsar_doctor.known.versions import version_of
+    from pulsar_doctor.diagnosis.known.issue import load
+    from pulsar_doctor.diagnosis.known.matching import is_affected
+    from pulsar_doctor.diagnosis.known.versions import version_of
 
     components = dict.fromkeys(issue.component for issue in load())
     if component is not None and component not in components:
@@ -92,7 +92,7 @@ def show(name: str, output: str) -> None:
     pulsar-doctor known-issues show apache/pulsar#26454
     pulsar-doctor known-issues show 26454 -o json
     """
-    from pulsar_doctor.known.issue import load
+    from pulsar_doctor.diagnosis.known.issue import load
     from pulsar_doctor.report.known_issues import in_full
 
     ids = [issue.id for issue in load()]
@@ -161,8 +161,8 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
     """
     from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.broker.samples import read
+    from pulsar_doctor.diagnosis.known.matching import matching, on_broker
     from pulsar_doctor.evidence.by_stats import subscription_view
-    from pulsar_doctor.known.matching import matching, on_broker
     from pulsar_doctor.report.known_issues import GRADES, said
     from pulsar_doctor.wording.printable import printable
 

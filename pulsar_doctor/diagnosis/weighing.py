@@ -33,6 +33,7 @@ from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.forbidding import forbidding
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
+from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
 from pulsar_doctor.diagnosis.ranking import LIKELY, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
@@ -41,7 +42,6 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.known.matching import KnownIssue, known_issues
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 
 ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pulsar_doctor.diagnosis.known.issue import Issue
+from pulsar_doctor.diagnosis.known.matching import KnownIssue
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.known.issue import Issue
-from pulsar_doctor.known.matching import KnownIssue
 from pulsar_doctor.wording.printable import printable
 
 NAMED_MOST = 3  # beside a verdict

@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.samples.reading import StatsAnswer
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
@@ -57,7 +58,7 @@ class Fixture:
         """The state, with something changed in both samples. `broker` is not a change of these."""
         changes = {key: value for key, value in (changes or {}).items() if key != "broker"}
         if self.recorded is not None:
-            [window] = read([str(RECORDED / self.recorded)]).windows
+            [window] = read(SampleFiles([str(RECORDED / self.recorded)])).windows
             [name] = window.window.last.topic.subscriptions or {}
             return Observed(window.topic, window.partition, name, window.window, window.limits)
         samples = tuple(self._sample(changes, later) for later in (False, True))

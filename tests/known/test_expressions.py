@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.diagnosis.known.expressions import INFINITE, Term, Truth, names_in, parsed, truth
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.known.expressions import INFINITE, Term, Truth, names_in, parsed, truth
 
 
 @dataclass

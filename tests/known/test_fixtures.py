@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pulsar_doctor.diagnosis.causes import load as causes
+from pulsar_doctor.diagnosis.known.issue import load
+from pulsar_doctor.diagnosis.known.matching import matching, on_broker
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence.by_stats import subscription_view
-from pulsar_doctor.known.issue import load
-from pulsar_doctor.known.matching import matching, on_broker
 from tests.known.fixture import RECORDED, Changes, Fixture
 from tests.known.fixture import load as fixtures
 

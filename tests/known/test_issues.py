@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.diagnosis.causes import load as causes
+from pulsar_doctor.diagnosis.known.expressions import names_in
+from pulsar_doctor.diagnosis.known.issue import LOWER_BOUNDS, Issue, issue_of, load
+from pulsar_doctor.diagnosis.known.matching import is_affected
+from pulsar_doctor.diagnosis.known.numbers import NAMES, VIEW
+from pulsar_doctor.diagnosis.known.versions import version_of
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.known.expressions import names_in
-from pulsar_doctor.known.issue import LOWER_BOUNDS, Issue, issue_of, load
-from pulsar_doctor.known.matching import is_affected
-from pulsar_doctor.known.numbers import NAMES, VIEW
-from pulsar_doctor.known.versions import version_of
 
 ISSUES = load()
 CODES = {cause.code for cause in causes()}

@@ -8,12 +8,12 @@ import pytest
 
 from pulsar_doctor.checkup.result import Checkup, Cluster
 from pulsar_doctor.diagnosis.causes import load as causes
+from pulsar_doctor.diagnosis.known.issue import load
+from pulsar_doctor.diagnosis.known.matching import KnownIssue, affects, matching, on_broker
+from pulsar_doctor.diagnosis.known.versions import version_of
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.evidence.by_stats import subscription_view
-from pulsar_doctor.known.issue import load
-from pulsar_doctor.known.matching import KnownIssue, affects, matching, on_broker
-from pulsar_doctor.known.versions import version_of
 from pulsar_doctor.report.known_issues import issue_rows
 from tests.known.fixture import load as fixtures
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pulsar_doctor.diagnosis.known.matching import matching, on_broker
 from pulsar_doctor.evidence.by_stats import subscription_view
-from pulsar_doctor.known.matching import matching, on_broker
 from tests.checkup.test_recorded_states import RECORDED, recorded
 
 # Before 4.0 a Key_Shared consumer that joined later waits for what was delivered before.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.known.versions import client_of, may_be, next_fix, version_of, within
+from pulsar_doctor.diagnosis.known.versions import client_of, may_be, next_fix, version_of, within
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.diagnosis.known.expressions import names_in, parsed
+from pulsar_doctor.diagnosis.known.numbers import NAMES
+from pulsar_doctor.diagnosis.known.versions import check_range
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.known.expressions import names_in, parsed
-from pulsar_doctor.known.numbers import NAMES
-from pulsar_doctor.known.versions import check_range
 
 FOLDER = Path(__file__).with_name("issues")
 BROKER = "broker"

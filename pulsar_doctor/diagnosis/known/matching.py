@@ -14,12 +14,10 @@ from functools import cache
 from itertools import chain
 from typing import Literal
 
-from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.known.expressions import Truth, names_in, truth
-from pulsar_doctor.known.issue import BROKER, Issue, load
-from pulsar_doctor.known.numbers import Numbers
-from pulsar_doctor.known.versions import (
+from pulsar_doctor.diagnosis.known.expressions import Truth, names_in, truth
+from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load
+from pulsar_doctor.diagnosis.known.numbers import Numbers
+from pulsar_doctor.diagnosis.known.versions import (
     BUILT_ON,
     Version,
     client_of,
@@ -28,6 +26,8 @@ from pulsar_doctor.known.versions import (
     version_of,
     within,
 )
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
 
 Grade = Literal["matches", "possible"]
 VENDOR = "which fixes this vendor's build has"

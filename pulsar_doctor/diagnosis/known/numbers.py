@@ -12,11 +12,11 @@ from functools import reduce
 from typing import Any
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.known.expressions import INFINITE, Term, Truth
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import FACTS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.known.expressions import INFINITE, Term, Truth
 
 ENTRIES_MOST = 2**40  # of a ledger: a position as one number
 
