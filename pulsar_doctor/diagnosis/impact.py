@@ -5,8 +5,7 @@ Only what the view knows, bounds as bounds, and no number that the finding's sum
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.age import Age
@@ -21,6 +20,7 @@ from pulsar_doctor.evidence.subscription import (
 from pulsar_doctor.evidence.values import Count, least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import joined, say, values_in
 
 NAMED_MOST = 3
 IDLE_LEAST_MS = 1000  # between two messages everybody is
@@ -30,31 +30,25 @@ SHARE_MUCH = 0.1  # of one that does not
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """named: the consumer of the finding. summary: without names, which may have digits."""
+    """named: the consumer of the finding. known: the values in its summary."""
 
     view: SubscriptionView
     named: ConsumerView | None
-    names: str
-    summary: str
+    known: Set[str]
 
     def news(self, number: int | None) -> bool:
-        """Whether it is a number above 0 that the summary has not said."""
-        if number is None or number <= 0:
-            return False
-        return str(number) not in re.findall(r"\d+", self.summary)
+        """Whether it is a number above 0 that is not in the summary."""
+        return number is not None and number > 0 and str(number) not in self.known
 
 
 def impact_of(view: SubscriptionView, finding: Finding, named: ConsumerView | None) -> str | None:
     """One sentence without its stop; None where there is nothing to add. named: its consumer."""
     if finding.severity == "info":
         return None
-    summary = finding.summary
-    for label in sorted((each.label for each in view.consumers or ()), key=len, reverse=True):
-        summary = summary.replace(label, "")
-    case = _Case(view, named, finding.summary, summary)
+    case = _Case(view, named, values_in(finding.summary))
     drain = () if any(each.name == "time_to_drain" for each in finding.evidence) else _drain(case)
     parts = (*_waiting(case), *_idle(case), *drain, *_limit(case))
-    return "; ".join(parts) or None
+    return joined("; ", parts) or None
 
 
 def _waiting(case: _Case) -> Iterator[str]:
@@ -63,17 +57,18 @@ def _waiting(case: _Case) -> Iterator[str]:
     behind, left = case.news(backlog), _left(case, backlog)
     if left is not None and left.exact is not None and left.exact == backlog:
         if behind:
-            yield f"{_entries(left)} in the backlog {_wait(left)} to be sent"
+            yield say("{} in the backlog {} to be sent", _entries(left), _wait(left))
     elif left is not None and behind:
-        yield f"{left} of the {backlog} entries in the backlog {_wait(left)} to be sent"
+        waits = _wait(left)
+        yield say("{} of the {:entries} in the backlog {} to be sent", left, backlog, waits)
     elif left is not None:
-        yield f"{_entries(left)} {_wait(left)} to be sent"
+        yield say("{} {} to be sent", _entries(left), _wait(left))
     elif behind:
-        entries = Count(backlog, backlog)
-        yield f"{_entries(entries)} {'is' if backlog == 1 else 'are'} not acknowledged"
+        verb = "is" if backlog == 1 else "are"
+        yield say("{} {} not acknowledged", _entries(Count(backlog, backlog)), verb)
     replay = told(view.replay)
     if case.news(replay) and (left is None or replay != left.least):
-        yield f"{replay} {'waits' if replay == 1 else 'wait'} to be sent again"
+        yield say("{} {} to be sent again", replay, "waits" if replay == 1 else "wait")
 
 
 def _left(case: _Case, backlog: int | None) -> Count | None:
@@ -88,7 +83,7 @@ def _left(case: _Case, backlog: int | None) -> Count | None:
 
 
 def _entries(count: Count) -> str:
-    return f"{count} {'entry' if _is_one(count) else 'entries'}"
+    return say("{:entry}" if _is_one(count) else "{:entries}", count)
 
 
 def _wait(count: Count) -> str:
@@ -113,11 +108,12 @@ def _idle(case: _Case) -> Iterator[str]:
         and each.active is not False
         and each.idle_for.ms >= IDLE_LEAST_MS
     ]
-    if not others or any(label in case.names for label, _ in others):
+    if not others or any(label in case.known for label, _ in others):
         return
     names = listed([label for label, _ in others], NAMED_MOST)
     since: Age = min((idle for _, idle in others), key=lambda age: age.ms)
-    yield f"{names} {'has' if len(others) == 1 else 'have'} had nothing to do for {since}"
+    verb = "has" if len(others) == 1 else "have"
+    yield say("{} {} had nothing to do for {}", names, verb, since)
 
 
 def _waits(case: _Case) -> bool:
@@ -129,8 +125,8 @@ def _waits(case: _Case) -> bool:
 
 def _drain(case: _Case) -> Iterator[str]:
     seconds = case.named.drain_seconds if case.named else None
-    if seconds and duration(seconds) not in case.names:
-        yield f"what it holds takes it at least {duration(seconds)} at its pace of now"
+    if seconds and duration(seconds) not in case.known:
+        yield say("what it holds takes it at least {} at its pace of now", duration(seconds))
 
 
 def _limit(case: _Case) -> Iterator[str]:
@@ -149,17 +145,18 @@ def _limit(case: _Case) -> Iterator[str]:
 def _limit_of_consumer(case: _Case, named: ConsumerView) -> Iterator[str]:
     """Where its limit is not told, that of broker.conf, of one that never acknowledges."""
     limit, held = named.max_unacked_messages_per_consumer, named.unacked_messages
-    whose = f"its limit of {limit} unacknowledged messages"
+    whose = say("its limit of {:unacknowledged messages}", limit)
     if limit is None and named.never_acked:
         limit = UNACKED_DEFAULTS["consumer"]
-        whose = f"the {limit} unacknowledged messages that brokers allow a consumer by default"
+        most = "the {:unacknowledged messages} that brokers allow a consumer by default"
+        whose = say(most, limit)
     if limit and case.news(limit):
         yield from _used("it has", held, limit, (whose, _growth(case.view, named)))
 
 
 def _limit_of_subscription(case: _Case, limit: UnackedLimit) -> Iterator[str]:
     if limit.most and case.news(limit.most):
-        whose = f"the subscription's limit of {limit.most}"
+        whose = say("the subscription's limit of {}", limit.most)
         growth = _growth_of_all(case.view, limit)
         yield from _used("all consumers have", case.view.unacked, limit.most, (whose, growth))
 
@@ -169,12 +166,11 @@ def _used(who: str, held: Count | None, limit: int, of: tuple[str, float | None]
     count, (whose, growth) = least(held), of
     if count is None or not 0 < count < limit:
         return
-    full = (
-        "" if not growth else f", full in about {duration((limit - count) / growth)} at this rate"
-    )
+    fills = None if not growth else duration((limit - count) / growth)
+    full = fills and say(", full in about {} at this rate", fills)
     if count / limit >= (SHARE_LEAST if full else SHARE_MUCH):
         bound = "" if told(held) is not None else "at least "
-        yield f"{who} used {bound}{count / limit:.0%} of {whose}{full}"
+        yield say("{} used {}{} of {}{}", who, bound, f"{count / limit:.0%}", whose, full or "")
 
 
 def _growth(view: SubscriptionView, named: ConsumerView) -> float | None:

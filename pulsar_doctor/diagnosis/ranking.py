@@ -31,6 +31,7 @@ from pulsar_doctor.diagnosis.probes import probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.sentences import joined
 
 Undecided = Mapping[str, Sequence[Unknown]]  # what checks could not decide, by code
 MIN_WEIGHT = 0.05  # of a clue that is worth naming
@@ -273,4 +274,4 @@ def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Wei
 def _sentence(says: str, clues: Sequence[Clue]) -> str:
     """What it would mean, and the two clues that say most."""
     plain = [clue.text for clue in clues if clue.name != UNDECIDED][:2]
-    return f"{says}; {'; '.join(plain)}" if plain else says
+    return joined("; ", (says, *plain))

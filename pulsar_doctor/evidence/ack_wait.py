@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +60,15 @@ class AckWait:
     def silence(self) -> str:
         """`none came for 12 s`; of one that is only known to be less than a second old, no age."""
         quiet = self.acks.quiet
-        return f"none came for {quiet}" if quiet and not quiet.says_nothing else "none came"
+        return say("none came for {}", quiet) if quiet and not quiet.says_nothing else "none came"
 
     @property
     def outlook(self) -> str:
         """When what it waits for is over: `in about 5 s (last ack or message 2 s ago)`."""
         if self.seconds is None:
             return self.silence
-        ago = f" (last ack or message {self.acks.quiet} ago)" if self.acks.quiet else ""
-        return f"in about {duration(self.seconds)}{ago}"
+        ago = say(" (last ack or message {} ago)", self.acks.quiet) if self.acks.quiet else ""
+        return say("in about {}{}", duration(self.seconds), ago)
 
 
 def in_rhythm(quiet_ms: int, pace_seconds: float) -> bool:

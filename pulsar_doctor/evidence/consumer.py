@@ -22,6 +22,7 @@ from pulsar_doctor.evidence.numbers import Facts, measured
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 JUST_NOW_MS = 5000
 ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a number
@@ -277,10 +278,10 @@ class ConsumerView(Facts):
         until, sending = self.next_flow_after, self.sending_after
         if until is None or until.most is None:
             return "no FLOW yet" if self.flows == 0 else "nothing tells when it asks again"
-        text = f"{next_flow(until)}{self._when}"
+        text = say("{}{}", next_flow(until), self._when)
         if sending is None or sending.most is None or sending.most <= until.most:
             return text
-        return f"{text}; above 0 permits after {sending.most} more"
+        return say("{}; above 0 permits after {} more", text, sending.most)
 
     @property
     def _when(self) -> str:
@@ -288,7 +289,7 @@ class ConsumerView(Facts):
             return ""
         told = ", as told" if self.pace.source == "as told" else ""
         each = duration(self.pace.seconds)
-        return f", in about {duration(self.seconds_until_flow)} at {each} each{told}"
+        return say(", in about {} at {} each{}", duration(self.seconds_until_flow), each, told)
 
     def measure(self, *names: str) -> tuple[Measure, ...]:
         """Some of its numbers as a finding reports them."""
@@ -312,9 +313,8 @@ class ConsumerView(Facts):
 def next_flow(until: Count) -> str:
     """After how many messages the next FLOW comes, as a person says it."""
     bound = "at most " if until.exact is None and until.most != 1 else ""
-    return (
-        f"next FLOW after {bound}{until.most} more {'message' if until.most == 1 else 'messages'}"
-    )
+    more = "{:more message}" if until.most == 1 else "{:more messages}"
+    return say(f"next FLOW after {{}}{more}", bound, until.most)
 
 
 def rounded(number: float | None) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulsar_doctor.evidence.process_told import Pool, Sitting
+from pulsar_doctor.wording.sentences import say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,7 @@ class Inside:
         if self.unsent is None or self.refills_at is None:
             return "its client does not tell how far it is to its next FLOW"
         if self.unsent >= self.refills_at:
-            return (
-                f"its client has taken {self.unsent}, and has not asked again, which is due after "
-                f"{self.refills_at}"
-            )
-        return (
-            f"its client has taken {self.unsent} of the {self.refills_at} messages after which it "
-            "asks again"
-        )
+            due = "its client has taken {}, and has not asked again, which is due after {}"
+            return say(due, self.unsent, self.refills_at)
+        more = "its client has taken {} of the {:messages} after which it asks again"
+        return say(more, self.unsent, self.refills_at)

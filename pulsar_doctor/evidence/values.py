@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import overload
 
+from pulsar_doctor.wording.sentences import say
+
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -23,8 +25,10 @@ class Count:
         if self.exact is not None:
             return str(self.exact)
         if self.most is None:
-            return f"at least {self.least}"
-        return f"at most {self.most}" if self.least is None else f"{self.least} to {self.most}"
+            return say("at least {}", self.least)
+        if self.least is None:
+            return say("at most {}", self.most)
+        return say("{} to {}", self.least, self.most)
 
 
 @overload

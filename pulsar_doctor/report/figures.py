@@ -5,14 +5,14 @@ Each number stands once in what a person reads; JSON has all of them, under thei
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.report.words import since_words, whereabouts
+from pulsar_doctor.report.words import whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.sentences import joined, values_in
 
 NOISE = frozenset(  # what a sentence tells in its own words, or what only leads to a number
     {"address", "blocked_consumer_on_unacked_msgs", "blocked_subscription_on_unacked_msgs",
@@ -20,7 +20,7 @@ NOISE = frozenset(  # what a sentence tells in its own words, or what only leads
      "release_after", "samples"}
 )  # fmt: skip
 MOMENT_SECONDS = 1.0  # no age of anything that stands still is shorter
-SMALL = 10  # a number below it is in every sentence, so its unit must stand beside it
+SMALL = 10  # a number below it is in every sentence, so its unit must be the same
 
 
 def numbers(finding: Finding) -> str:
@@ -29,13 +29,14 @@ def numbers(finding: Finding) -> str:
 
 
 def _numbers(finding: Finding) -> Iterator[str]:
-    said = _said(finding)
+    where = whereabouts(finding.where, finding.summary) if finding.where else ""
+    known = values_in(joined("", (finding.summary, finding.impact or "", where)))
     told = set[tuple[str, str]]()
     for measure in finding.evidence:
         value = _value(measure)
         if value is None or (value, measure.unit) in told:
             continue
-        if all(_is_said(each, measure.unit, said) for each in value.split("; ")):
+        if all(_is_known(each, measure.unit, known) for each in value.split("; ")):
             continue
         told.add((value, measure.unit))
         per, bound = measure.unit.partition("/")[2], f"{measure.bound} " if measure.bound else ""
@@ -45,7 +46,7 @@ def _numbers(finding: Finding) -> Iterator[str]:
 def _value(measure: Measure) -> str | None:
     """As it is read; None of what tells a person nothing."""
     value = measure.value
-    if value is None or measure.name in NOISE:
+    if value in (None, "") or measure.name in NOISE:
         return None
     if isinstance(value, int | float) and measure.unit.startswith("seconds"):
         is_age = measure.unit == "seconds"
@@ -53,15 +54,7 @@ def _value(measure: Measure) -> str | None:
     return f"{value:.3g}" if isinstance(value, float) else printable(str(value))
 
 
-def _said(finding: Finding) -> str:
-    """All that stands beside the numbers, without names, which may have digits."""
-    where = whereabouts(finding.where, finding.summary) if finding.where else ""
-    said = "\n".join((finding.summary, finding.impact or "", where, since_words(finding)))
-    return said.replace(finding.consumer, "") if finding.consumer else said
-
-
-def _is_said(value: str, unit: str, said: str) -> bool:
-    after = r"(?![\w:]|\.\d)"
-    if value.isdecimal() and int(value) < SMALL:
-        after = rf" (\w+ )?{re.escape(unit)}"
-    return re.search(rf"(?<![\w.:-]){re.escape(value)}{after}", said) is not None
+def _is_known(value: str, unit: str, known: Set[str]) -> bool:
+    """Whether a sentence has it."""
+    small = value.isdecimal() and int(value) < SMALL
+    return (f"{value} {unit}" if small else value) in known

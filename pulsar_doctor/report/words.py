@@ -14,6 +14,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import listed, printable
+from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
 NOTHING_JUDGED = "no subscription was judged"
@@ -112,7 +113,7 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
     """
     since, connected = where.connected_since, where.connected
     if connected and (connected.exact or not since):
-        since = None if connected.says_nothing else f"connected {connected}"
+        since = None if connected.says_nothing else say("connected {}", connected)
     elif since:
         since = f"connected since {since}"
     parts = (
@@ -120,7 +121,8 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
         client(where.client_version) if where.client_version else None,
         since,
     )
-    return printable(", ".join(part for part in parts if part))
+    shown = joined(", ", (part or "" for part in parts))
+    return Sentence(printable(shown), values_in(shown))
 
 
 def since_words(finding: Finding) -> str:

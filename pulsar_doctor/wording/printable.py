@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pulsar_doctor.wording.sentences import Sentence, joined, say
+
 CHARACTERS_MOST = 4000  # of a line that somebody is to read
 
 
@@ -41,8 +43,8 @@ def many(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def listed(names: Sequence[str], most: int) -> str:
-    """`a, b and 3 more`: at most so many names."""
+def listed(names: Sequence[str], most: int, last: str = " and ") -> Sentence:
+    """`a, b and 3 more`: at most so many names. last: before the last one, if these are all."""
     if len(names) <= most:
-        return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
+        return joined(last, (joined(", ", names[:-1]), *names[-1:]))
+    return say("{} and {} more", joined(", ", names[:most]), len(names) - most)

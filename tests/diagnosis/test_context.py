@@ -25,6 +25,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit
 from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.evidence.whereabouts import Whereabouts
+from pulsar_doctor.wording.sentences import say
 from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES, LIMITS, RULES
 
@@ -138,7 +139,7 @@ def test_what_waits_is_told_with_its_bounds(told: dict[str, Any], says: str | No
 
 
 def test_no_number_that_the_summary_has_said_is_said_again() -> None:
-    said = finding("worker-3 stands still, with a backlog of 615 entries")
+    said = finding(say("{} stands still, with a backlog of {:entries}", "worker-3", 615))
     assert impact(view(WORKER), said) is None
     assert impact(view(WORKER, left=exactly(605)), said) == "605 entries wait to be sent"
 
@@ -170,7 +171,7 @@ def test_nobody_is_called_idle_who_need_not_work(of: SubscriptionView) -> None:
 
 
 def test_who_is_named_as_idle_by_the_summary_is_not_named_again() -> None:
-    said = finding("worker-3 holds all, while idle-1 has had nothing to do")
+    said = finding(say("{} holds all, while {} has had nothing to do", "worker-3", "idle-1"))
     assert impact(view(WORKER, IDLE), said) == "615 entries are not acknowledged"
 
 

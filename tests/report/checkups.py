@@ -33,10 +33,12 @@ from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.stall_check.wanted import Wanted
+from pulsar_doctor.wording.sentences import say
 from tests.support import schemas
 
 ORDERS = "persistent://public/default/orders"
 AT = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+HOLDS = say("{} holds {:messages} and has {:permits}", "worker-3", 500, 0)
 REMEDY = "Give this consumer a smaller receiver queue."
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")
 HOSTILE = (  # what means something to a terminal, to a log, to markup or to a format of ours
@@ -57,7 +59,7 @@ def finding(
     code: str = "permits-exhausted",
     severity: Severity = "stalled",
     consumer: str | None = "worker-3",
-    summary: str = "worker-3 holds 500 messages and has 0 permits",
+    summary: str = HOLDS,
     actions: tuple[Action, ...] = (),
 ) -> Finding:
     numbers = (Measure("available_permits", 0, "permits"), Measure("last_ack", 720, "seconds"))
@@ -69,7 +71,7 @@ def located() -> Finding:
     where = Whereabouts(
         "/10.0.3.7:51494", "Pulsar-Java-v4.0.8", "2026-05-01T10:00:00Z", Age(7_200_000, True)
     )
-    since, impact = "2026-05-01T11:48:00.250Z", "40 entries wait to be sent"
+    since, impact = "2026-05-01T11:48:00.250Z", say("{:entries} wait to be sent", 40)
     return replace(finding(), where=where, since=since, impact=impact)
 
 

@@ -17,6 +17,7 @@ from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import client
+from pulsar_doctor.wording.sentences import say
 from tests.report.checkups import (
     actions_on,
     caused,
@@ -247,7 +248,8 @@ def test_the_healthy_are_named_up_to_ten_and_counted_beyond() -> None:
 
 @pytest.mark.usefixtures("wide")
 def test_a_healthy_one_says_what_is_worth_knowing_and_not_what_was_not_told() -> None:
-    delayed = finding("delayed-messages", "info", None, "498 of 498 are not due yet")
+    summary = say("{} of {} are not due yet", 498, 498)
+    delayed = finding("delayed-messages", "info", None, summary)
     lines = table([verdict(findings=(delayed,), not_told=("permit-leak: needs a trace",))])
     assert lines == [
         "✔ HEALTHY  billing (Shared) on persistent://public/default/orders",
@@ -308,7 +310,8 @@ def test_where_a_consumer_is_and_who_suffers_stand_below_what_was_seen() -> None
 
 @pytest.mark.usefixtures("wide")
 def test_a_number_is_not_told_twice() -> None:
-    waiting = replace(located(), impact="40 of the 498 entries in the backlog wait to be sent")
+    waits = say("{} of the {:entries} in the backlog wait to be sent", 40, 498)
+    waiting = replace(located(), impact=waits)
     assert not any("backlog  " in line for line in table([verdict("stalled", findings=(waiting,))]))
     said = replace(located(), summary="a suspicion: worker-3 at /10.0.3.7:51494 is silent")
     lines = table([verdict("stalled", findings=(said,))])
@@ -325,22 +328,26 @@ def numbers_of(summary: str, *evidence: Measure, impact: str | None = None) -> s
 @pytest.mark.parametrize(
     ("summary", "evidence", "says"),
     [
-        ("it holds 500 messages", Measure("unacked_messages", 500, "messages"), ""),
+        (say("it holds {:messages}", 500), Measure("unacked_messages", 500, "messages"), ""),
         (
-            "it holds 1500 messages",
+            say("it holds {:messages}", 1500),
             Measure("unacked_messages", 500, "messages"),
             "unacked messages 500",
         ),
-        ("worker-3 holds 5 messages", Measure("flows", 3, "commands"), "flows 3"),
-        ("3 messages came", Measure("flows", 3, "commands"), "flows 3"),
-        ("0 permits are left", Measure("permits", 0, "permits"), ""),
-        ("it is silent for 12 min", Measure("silent_for", 720.4, "seconds"), ""),
-        ("it is silent for 12 min", Measure("quiet_for", 0.001, "seconds"), ""),
+        (say("{} holds {:messages}", "worker-3", 5), Measure("flows", 3, "commands"), "flows 3"),
+        (say("{:messages} came", 3), Measure("flows", 3, "commands"), "flows 3"),
+        (say("{:permits} are left", 0), Measure("permits", 0, "permits"), ""),
+        (say("it is silent for {}", "12 min"), Measure("silent_for", 720.4, "seconds"), ""),
+        (say("it is silent for {}", "12 min"), Measure("quiet_for", 0.001, "seconds"), ""),
         ("it is slow", Measure("pace", 0.25, "seconds/message"), "pace 250 ms a message"),
         ("nothing", Measure("msg_out_counter", 18567, "messages"), ""),
         ("nothing", Measure("blocked_consumer_on_unacked_msgs", "true", ""), ""),
-        ("it is at 51:-1", Measure("mark_delete_position", "51:-1", ""), ""),
-        ("it is at 151:-1", Measure("mark_delete_position", "51:-1", ""), "position 51:-1"),
+        (say("it is at {}", "51:-1"), Measure("mark_delete_position", "51:-1", ""), ""),
+        (
+            say("it is at {}", "151:-1"),
+            Measure("mark_delete_position", "51:-1", ""),
+            "position 51:-1",
+        ),
         ("nothing", Measure("left", 7, "entries", "at least"), "left at least 7"),
         ("nothing", Measure("left", None, "entries"), ""),
     ],
@@ -356,18 +363,18 @@ def test_a_number_stands_once_also_where_two_are_called_otherwise() -> None:
     held = Measure("unacked_messages", 900, "messages")
     all_of_it = Measure("subscription_unacked", 900, "messages")
     assert numbers_of("it is slow", held, all_of_it) == "unacked messages 900"
-    assert numbers_of("it is slow", held, impact="900 messages wait") == ""
+    assert numbers_of("it is slow", held, impact=say("{:messages} wait", 900)) == ""
 
 
 def test_of_several_in_one_value_each_is_said_or_all_are_told() -> None:
     threads = Measure("thread", "main; billing", "")
-    assert numbers_of("billing hangs, or main", threads) == ""
-    assert numbers_of("billing hangs", threads) == "thread main; billing"
+    assert numbers_of(say("{} hangs, or {}", "billing", "main"), threads) == ""
+    assert numbers_of(say("{} hangs", "billing"), threads) == "thread main; billing"
 
 
 def test_how_the_backlog_moves_is_told_beside_it() -> None:
     assert "  backlog  498 entries, growing by 12" in table([verdict("stalled", backlog_change=12)])
-    told = replace(finding(), summary="it has taken 40 of the 498 entries")
+    told = replace(finding(), summary=say("it has taken {} of the {:entries}", 40, 498))
     lines = table([verdict("stalled", findings=(told,), backlog_change=-3)])
     assert "  backlog  falling by 3" in lines
     assert not any("backlog  " in line for line in table([verdict("stalled", findings=(told,))]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 A_SECOND_MS = 1000
 
@@ -28,4 +29,4 @@ class Age:
 
     def __str__(self) -> str:
         """As a person says it: `at least 12 s`."""
-        return f"{'' if self.exact else 'at least '}{duration(self.ms / 1000)}"
+        return say("{}" if self.exact else "at least {}", duration(self.ms / 1000))

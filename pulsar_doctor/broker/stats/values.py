@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from pulsar_doctor.wording.sentences import say
+
 Position = tuple[int, int]  # ledger, entry; entry -1 is "before the first"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -81,5 +83,5 @@ class Backlog:
     def __str__(self) -> str:
         """As a sentence names it: `60 entries`."""
         if self.entries is not None:
-            return f"{self.entries} entries"
+            return say("{:entries}", self.entries)
         return "at least 1 entry" if self.empty is False else "entries that are not told"

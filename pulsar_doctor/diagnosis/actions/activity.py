@@ -14,6 +14,7 @@ from typing import Literal
 from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, HANGS_AFTER_SECONDS
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
 from pulsar_doctor.evidence.values import least, most
+from pulsar_doctor.wording.sentences import say
 
 Activity = Literal["slow", "keeps", "hangs", "unclear"]
 
@@ -70,19 +71,20 @@ def verdict(consumer: ConsumerView) -> str:
 
 
 def _slow(consumer: ConsumerView) -> str:
-    return f"works{_on(consumer)} slowly{_last_ack(consumer)}"
+    return say("works{} slowly{}", _on(consumer), _last_ack(consumer))
 
 
 def _hangs(consumer: ConsumerView) -> str:
-    return f"{_none(consumer)}{_silence(consumer)} and asks for no more: {verdict(consumer)}"
+    return say("{} and asks for no more: {}", _quiet(consumer), verdict(consumer))
 
 
 def _keeping(consumer: ConsumerView) -> str:
-    return f"takes messages and has never acknowledged any of {_number(consumer)}: {FORGETS}"
+    number = _number(consumer)
+    return say("takes messages and has never acknowledged any of {}: {}", number, FORGETS)
 
 
 def _unclear(consumer: ConsumerView) -> str:
-    return f"{_none(consumer)}{_silence(consumer)}: {verdict(consumer)}"
+    return say("{}: {}", _quiet(consumer), verdict(consumer))
 
 
 FORGETS = "it forgets to, or its acks fail"
@@ -106,11 +108,11 @@ MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
 }
 
 
-def _none(consumer: ConsumerView) -> str:
-    number = _number(consumer)
-    if not number:
-        return "has acknowledged nothing"
-    return f"has acknowledged none of {number}"
+def _quiet(consumer: ConsumerView) -> str:
+    number, quiet = _number(consumer), consumer.quiet_for
+    since = "" if quiet is None or quiet.says_nothing else say(" for {}", quiet)
+    of = say("none of {}", number) if number else "nothing"
+    return say("has acknowledged {}{}", of, since)
 
 
 def _number(consumer: ConsumerView) -> str:
@@ -119,25 +121,21 @@ def _number(consumer: ConsumerView) -> str:
     if held is None or held.most == 0 or (held.exact is None and not held.least):
         return ""
     if held.exact is None:
-        return f"at least {held.least} messages"
-    return "its message" if held.exact == 1 else f"its {held.exact} messages"
+        return say("at least {:messages}", held.least)
+    return "its message" if held.exact == 1 else say("its {:messages}", held.exact)
 
 
 def _on(consumer: ConsumerView) -> str:
     number = _number(consumer)
-    return f" on {number}" if number else ""
-
-
-def _silence(consumer: ConsumerView) -> str:
-    quiet = consumer.quiet_for
-    return "" if quiet is None or quiet.says_nothing else f" for {quiet}"
+    return say(" on {}", number) if number else ""
 
 
 def _last_ack(consumer: ConsumerView) -> str:
     """By which number it is known to go on: acks of the window, or the last one."""
     acks, since = consumer.acks, consumer.since_last_ack
     if acks.acknowledged and acks.span_ms:
-        return f" ({acks.acknowledged} acknowledged in {acks.span_ms / 1000:.0f} s)"
+        span = f"{acks.span_ms / 1000:.0f} s"
+        return say(" ({} acknowledged in {})", acks.acknowledged, span)
     if since is not None and since.ms >= JUST_NOW_MS:
-        return f" (last ack {since} ago)"
+        return say(" (last ack {} ago)", since)
     return ""

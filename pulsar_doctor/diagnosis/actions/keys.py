@@ -6,6 +6,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import joined, say
 
 NAMED_MOST = 3
 
@@ -19,7 +20,7 @@ def waiting_for(view: SubscriptionView, consumer: ConsumerView) -> str:
     if view.type != "Key_Shared":
         return ""
     waits, going_on = _entries(view, consumer), _who_goes_on(view, consumer)
-    return ", while ".join(part for part in (waits, going_on) if part)
+    return joined(", while ", (waits, going_on))
 
 
 def _entries(view: SubscriptionView, consumer: ConsumerView) -> str:
@@ -36,8 +37,8 @@ def _entries(view: SubscriptionView, consumer: ConsumerView) -> str:
     elif full:
         bound = "up to "  # what waits for those is sent within moments
     if replay == 1:
-        return f"{bound}1 entry of {whose} waits"
-    return f"{bound}{replay} entries of {whose} wait"
+        return say("{}{:entry} of {} waits", bound, replay, whose)
+    return say("{}{:entries} of {} wait", bound, replay, whose)
 
 
 def _goes_on(consumer: ConsumerView) -> bool:
@@ -51,4 +52,4 @@ def _who_goes_on(view: SubscriptionView, consumer: ConsumerView) -> str:
         if each.label != consumer.label and _goes_on(each)
     ]
     verb = "goes on" if len(others) == 1 else "go on"
-    return f"{listed(others, NAMED_MOST)} {verb}" if others else ""
+    return say("{} {}", listed(others, NAMED_MOST), verb) if others else ""

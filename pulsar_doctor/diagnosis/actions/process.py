@@ -16,6 +16,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.process_told import Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import say
 
 CONSEQUENCES = frozenset(
     {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
@@ -79,7 +80,7 @@ def both_ledgers(consumer: ConsumerView, own: Inside) -> str:
     permits = consumer.available_permits.exact if consumer.available_permits else None
     if permits is None:
         return own.ledger
-    return f"the broker may send it {max(0, permits)}, and {own.ledger}"
+    return say("the broker may send it {}, and {}", max(0, permits), own.ledger)
 
 
 def unstuck(

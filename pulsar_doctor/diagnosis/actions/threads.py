@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.process_told import Sitting
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import joined, say
 
 NAMED_MOST = 3  # threads in one sentence
 
@@ -14,8 +15,8 @@ NAMED_MOST = 3  # threads in one sentence
 def has_sat(thread: Sitting) -> str:
     """`x has sat in … under … for 41 s`; `x sits in …` where it ran just now, or nobody tells."""
     if thread.seconds is None:
-        return f"{thread.thread} sits in {thread.where}"
-    return f"{thread.thread} has sat in {thread.where} for {duration(thread.seconds)}"
+        return say("{} sits in {}", thread.thread, thread.where)
+    return say("{} has sat in {} for {}", thread.thread, thread.where, duration(thread.seconds))
 
 
 def all_have_sat(sits: Sequence[Sitting], what: str) -> str:
@@ -24,15 +25,15 @@ def all_have_sat(sits: Sequence[Sitting], what: str) -> str:
     Then who holds what they wait for, each of these threads once.
     """
     who = f"its {what}" if len(sits) == 1 else f"of its {len(sits)} {what}s"
-    return f"{who} {sentence(sits[:NAMED_MOST])}"
+    return say("{} {}", who, sentence(sits[:NAMED_MOST]))
 
 
 def in_pool(own: Inside) -> str | None:
     """`its messages wait in a pool of 4 threads, …; x has sat in …`; None where none do."""
     if not own.pools:
         return None
-    waits = f"its messages wait in a pool of {own.pools[0].text(own.moment_ms)}"
-    return "; ".join([waits, sentence(own.pool_sits[:NAMED_MOST])] if own.pool_sits else [waits])
+    waits = say("its messages wait in a pool of {}", own.pools[0].text(own.moment_ms))
+    return joined("; ", (waits, sentence(own.pool_sits[:NAMED_MOST])))
 
 
 def sentence(named: Sequence[Sitting]) -> str:
@@ -40,12 +41,12 @@ def sentence(named: Sequence[Sitting]) -> str:
     owners = {each.thread: each for one in named for each in one.chain}
     for each in named:
         owners.pop(each.thread, None)
-    first = ", ".join(map(_sits_and_waits, named))
-    return "; ".join([first, *map(_sits_and_waits, owners.values())])
+    first = joined(", ", map(_sits_and_waits, named))
+    return joined("; ", [first, *map(_sits_and_waits, owners.values())])
 
 
 def _sits_and_waits(thread: Sitting) -> str:
     if thread.waits is None:
         return has_sat(thread)
     longer = "" if thread.seconds is None else " or longer"
-    return f"{has_sat(thread)}{longer}, where it waits for {thread.waits.text}"
+    return say("{}{}, where it waits for {}", has_sat(thread), longer, thread.waits.text)

@@ -55,6 +55,7 @@ from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 POSITION = re.compile(r"\d+:-?\d+")
 PASSED_TIMES = 10  # as many later ones as are held: on average each took a tenth of the time
@@ -179,18 +180,17 @@ def _finding(
 def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity) -> str:
     """What was passed over and for how long, what that may be, then where and how many ranges."""
     ranges, entries = hole.ranges, view.backlog.entries if view.backlog else None
-    size = "" if not hole.backlog_bytes else f", which pins {hole.backlog_bytes} bytes"
-    backlog = "" if entries is None else f" in a backlog of {entries} entries{size}"
-    lasts, means = f"for {duration(stood.seconds)}", "nothing after it can be deleted"
+    size = "" if not hole.backlog_bytes else say(", which pins {:bytes}", hole.backlog_bytes)
+    backlog = "" if entries is None else say(" in a backlog of {:entries}{}", entries, size)
+    up_to, means = "", "nothing after it can be deleted"
     if severity == "info":
-        lasts = f"for up to {duration(stood.seconds)}"
+        up_to = "up to "
         means = "it may be in work, or forgotten, and while it stays nothing after it is deleted"
-    where = "" if hole.position is None else f" at {hole.position}"
-    return (
-        f"a message has not been acknowledged {lasts} while later ones were; "
-        f"{means}: mark-delete stands still before it{where}, with {ranges} acknowledged "
-        f"{'range' if ranges == 1 else 'ranges'} behind{backlog}"
-    )
+    where = "" if hole.position is None else say(" at {}", hole.position)
+    acked = say("{:acknowledged range}" if ranges == 1 else "{:acknowledged ranges}", ranges)
+    seen = say("a message has not been acknowledged for {}{}", up_to, duration(stood.seconds))
+    stands = say("mark-delete stands still before it{}, with {} behind{}", where, acked, backlog)
+    return say("{} while later ones were; {}: {}", seen, means, stands)
 
 
 def _actions(view: SubscriptionView, mark_delete: str | None) -> Iterator[Action]:

@@ -22,6 +22,7 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("held_for", 2.0, "seconds", "a client may hold acknowledgements back for less"),
@@ -59,17 +60,19 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: Inside, remedy
     why = (
         "it has no connection to its broker"
         if own.connected is False
-        else "its client may group them for "
-        + ("a time not told" if grouped is None else duration(grouped))
+        else say(
+            "its client may group them for {}",
+            "a time not told" if grouped is None else duration(grouped),
+        )
     )
     return Finding(
         code="acks-held-back",
         severity="warning",
         confidence=0.9 if own.connected is False or (grouped or 0) > own.seconds else 0.7,
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} holds {own.acks_pending} acknowledgements back, for "
-            f"{duration(own.seconds)} at least: {why}"
+        summary=say(
+            "{} holds {} acknowledgements back, for {} at least: {}",
+            *(consumer.label, own.acks_pending, duration(own.seconds), why),
         ),
         evidence=(
             Measure("acks_pending", own.acks_pending, "messages", "at least"),

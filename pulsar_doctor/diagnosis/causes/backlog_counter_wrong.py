@@ -32,6 +32,7 @@ from pulsar_doctor.diagnosis.probes import read_positions
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
 NEEDS = frozenset({STATS})
@@ -65,9 +66,9 @@ def _finding(view: SubscriptionView) -> Finding:
         severity="warning",
         confidence=SURE.get(backlog.shown_wrong, 0.95),
         consumer=None,
-        summary=(
-            f"the broker's counter tells a backlog of {backlog.counter} entries, "
-            f"{_really(backlog.positions, backlog.ranges)}"
+        summary=say(
+            "the broker's counter tells a backlog of {:entries}, {}",
+            *(backlog.counter, _really(backlog.positions, backlog.ranges)),
         ),
         evidence=(
             Measure("msg_backlog", backlog.counter, "entries"),
@@ -91,9 +92,11 @@ def _finding(view: SubscriptionView) -> Finding:
 
 def _really(positions: int | None, ranges: int | None) -> str:
     if positions is not None:
-        return f"and by the positions {positions} are not acknowledged"
+        return say("and by the positions {} are not acknowledged", positions)
     if ranges:
-        return f"and {ranges} acknowledged ranges lie behind entries that are not acknowledged"
+        return say(
+            "and {:acknowledged ranges} lie behind entries that are not acknowledged", ranges
+        )
     return "which cannot be"
 
 

@@ -37,6 +37,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS, WIRE})
@@ -117,15 +118,16 @@ def _finding(
 ) -> Finding:
     quiet, held = wait.acks.quiet, told(consumer.unacked_messages)
     at, link = ("", ", and") if wait.seconds is None else (" most of the time", ",")
-    more = f"it goes on after at most {wait.needed} more acks{link} {wait.outlook}"
+    more = say("it goes on after at most {:more acks}{} {}", wait.needed, link, wait.outlook)
     return Finding(
         code="blocked-on-unacked-consumer",
         severity=severity,
         confidence=consumer.sure(0.9),
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} holds {held} unacknowledged messages, its limit, so the broker "
-            f"sends it nothing more{at}: {verdict(consumer)}; {more}"
+        summary=say(
+            "{} holds {:unacknowledged messages}, its limit, so the broker sends it nothing more{}:"
+            " {}; {}",
+            *(consumer.label, held, at, verdict(consumer), more),
         ),
         evidence=(
             measured("unacked_messages", held),

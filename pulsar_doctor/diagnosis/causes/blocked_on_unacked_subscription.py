@@ -40,6 +40,8 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
 from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (*RELEASE_WAITS, IN_HAND)
 NEEDS = frozenset({STATS, WIRE})
@@ -124,15 +126,16 @@ def _finding(
     view: SubscriptionView, limit: UnackedLimit, wait: AckWait, severity: Severity
 ) -> Finding:
     quiet, unacked = wait.acks.quiet, told(view.unacked)
-    more = f"it goes on after at most {wait.needed} more acks"
+    more = say("it goes on after at most {:more acks}, {}", wait.needed, wait.outlook)
     return Finding(
         code="blocked-on-unacked-subscription",
         severity=severity,
         confidence=0.9 if limit.watched else 0.7,
         consumer=None,
-        summary=(
-            f"nobody gets a new message: the subscription's limit is reached by {unacked} "
-            f"unacknowledged ones, held by {_holders(view)}{_worst(view)}; {more}, {wait.outlook}"
+        summary=say(
+            "nobody gets a new message: the subscription's limit is reached by {} unacknowledged"
+            " ones, held by {}{}; {}",
+            *(unacked, _holders(view), _worst(view), more),
         ),
         evidence=(
             Measure("blocked_subscription_on_unacked_msgs", "true", ""),
@@ -155,7 +158,9 @@ def _finding(
 
 def _worst(view: SubscriptionView) -> str:
     """How the one goes that holds most of them."""
-    return "".join(f" ({each.label}: {verdict(each)})" for each in _most_first(view)[:1])
+    return joined(
+        "", (say(" ({}: {})", each.label, verdict(each)) for each in _most_first(view)[:1])
+    )
 
 
 def _remedy(view: SubscriptionView) -> str:
@@ -172,10 +177,8 @@ def _most_first(view: SubscriptionView) -> list[ConsumerView]:
 
 
 def _holders(view: SubscriptionView) -> str:
-    most_first = _most_first(view)
-    named = [f"{consumer.label} ({_holds(consumer)})" for consumer in most_first[:NAMED_MOST]]
-    others = len(most_first) - len(named)
-    return ", ".join(named) + (f" and {others} more" if others else "")
+    named = [say("{} ({})", each.label, _holds(each)) for each in _most_first(view)]
+    return listed(named, NAMED_MOST, last=", ")
 
 
 def _excluded(view: SubscriptionView) -> str | None:

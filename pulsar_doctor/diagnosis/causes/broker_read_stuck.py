@@ -57,6 +57,7 @@ from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
 KEPT_UP = 0.95  # of the rate out: both are of one minute, and acks come a moment later
@@ -319,7 +320,7 @@ DOUBTS: tuple[Callable[[Case], str | None], ...] = (
 
 def _who(ready: Sequence[ConsumerView]) -> str:
     names = ready[0].label if len(ready) == 1 else f"{len(ready)} consumers"
-    return f"{names} could receive, with {_permits(ready)} permits"
+    return say("{} could receive, with {:permits}", names, _permits(ready))
 
 
 def _permits(ready: Sequence[ConsumerView]) -> int:
@@ -345,11 +346,11 @@ def _finding(case: Case) -> Finding:
         severity="stalled",
         confidence=_sure(case),
         consumer=None,
-        summary=(
-            f"the broker has stopped reading: {_who(case.ready)}, {reads.left_least} or more "
-            f"entries are left to send, and in {reads.samples} samples over "
-            f"{duration(reads.window_seconds)} nothing moved ({reads.face.value}, the read "
-            f"position stays at {reads.position})"
+        summary=say(
+            "the broker has stopped reading: {}, {} or more entries are left to send, and in {}"
+            " samples over {} nothing moved ({}, the read position stays at {})",
+            *(_who(case.ready), reads.left_least, reads.samples, duration(reads.window_seconds)),
+            *(reads.face.value, reads.position),
         ),
         evidence=(
             measured("available_permits", _permits(case.ready)),

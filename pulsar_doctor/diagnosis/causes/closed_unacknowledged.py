@@ -34,6 +34,7 @@ from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("took_within", 2.0, "seconds", "an application that receives takes one in this time"),
@@ -97,9 +98,9 @@ def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity)
 def _summary(closed: ClosedConsumer, severity: Severity) -> str:
     """What it did, what that means, and what became of the messages."""
     had, held = closed.had_seconds, _messages(closed.held)
-    after = "" if had is None else f" after {duration(had)}"
+    after = "" if had is None else say(" after {}", duration(had))
     why = (
-        f"its application took {closed.taken} or more and acknowledged none of them"
+        say("its application took {} or more and acknowledged none of them", closed.taken)
         if closed.taken
         else "its application took none of them, or forgets to acknowledge"
     )
@@ -108,9 +109,9 @@ def _summary(closed: ClosedConsumer, severity: Severity) -> str:
         if severity == "info"
         else "they are delivered again, and nobody has acknowledged any since"
     )
-    return (
-        f"{closed.consumer.label} was closed{after} while it held {held}, and had never "
-        f"acknowledged any: {why}; {then}"
+    return say(
+        "{} was closed{} while it held {}, and had never acknowledged any: {}; {}",
+        *(closed.consumer.label, after, held, why, then),
     )
 
 
@@ -130,4 +131,4 @@ def _actions(view: SubscriptionView, closed: ClosedConsumer) -> Iterator[Action]
 
 
 def _messages(number: int) -> str:
-    return "1 message" if number == 1 else f"{number} messages"
+    return say("{:message}" if number == 1 else "{:messages}", number)

@@ -26,6 +26,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (
     Threshold("behind", 100_000, "entries", "fewer that are not compacted are ordinary"),
@@ -85,13 +86,13 @@ def _summary(own: OwnCursor) -> str:
     """What is known of its last runs, then how far it is behind."""
     said = "no compaction is known since the broker loaded the topic"
     if own.succeeded is not None:
-        said = f"the last compaction succeeded {duration(own.succeeded.seconds)} ago"
+        said = say("the last compaction succeeded {} ago", duration(own.succeeded.seconds))
     if _failed_last(own) and own.failed is not None:
-        said = f"the last compaction failed {duration(own.failed.seconds)} ago"
-        said += ", and none has succeeded since"
-    behind = "" if own.waiting is None else f"; {own.waiting} entries are not compacted"
-    keeps = "" if own.position is None else f", and all ledgers from {own.position} on stay on disk"
-    return f"{said}{behind}{keeps}"
+        ago = duration(own.failed.seconds)
+        said = say("the last compaction failed {} ago, and none has succeeded since", ago)
+    behind = "" if own.waiting is None else say("; {:entries} are not compacted", own.waiting)
+    keeps = own.position and say(", and all ledgers from {} on stay on disk", own.position)
+    return joined("", (said, behind, keeps or ""))
 
 
 def _actions(view: SubscriptionView) -> Iterator[Action]:

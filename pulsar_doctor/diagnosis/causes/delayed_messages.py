@@ -27,6 +27,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import told
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
 NEEDS = frozenset({STATS})
@@ -51,13 +52,15 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
     others = backlog - delayed
-    rest = f"{others} are" if others > 1 else "one is" if others else "nothing else is"
+    rest = say("{} are", others) if others > 1 else "one is" if others else "nothing else is"
     return Finding(
         code="delayed-messages",
         severity="info",
         confidence=0.95,
         consumer=None,
-        summary=f"{delayed} of {backlog} entries in the backlog are not due yet, {rest} due",
+        summary=say(
+            "{} of {:entries} in the backlog are not due yet, {} due", delayed, backlog, rest
+        ),
         evidence=(
             Measure("msg_delayed", delayed, "entries"),
             replace(backlog_measure(view), value=backlog),

@@ -28,6 +28,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 from pulsar_doctor.evidence.values import told
+from pulsar_doctor.wording.sentences import say
 
 SETTINGS = {
     "subscription": "set-subscription-dispatch-rate of `pulsar-admin topicPolicies` or namespaces",
@@ -99,10 +100,10 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], least: int) -> 
         severity="warning",
         confidence=0.9,
         consumer=None,
-        summary=(
-            f"a limit sets the pace, not the consumers: the {names} dispatch rate limit held back "
-            f"{_reads(lately)} reads in the window, with consumers ready and at least {least} "
-            "entries left to send"
+        summary=say(
+            "a limit sets the pace, not the consumers: the {} dispatch rate limit held back"
+            " {:reads} in the window, with consumers ready and at least {:entries} left to send",
+            *(names, _reads(lately), least),
         ),
         evidence=(
             *(Measure(each.counter, each.reads, "reads") for each in lately),

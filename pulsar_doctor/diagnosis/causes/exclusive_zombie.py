@@ -34,6 +34,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
 
@@ -142,19 +143,18 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
     assert newer.connected_for is not None
     after = older.connected_for.seconds - newer.connected_for.seconds
     held = told(older.unacked_messages)
-    holds = f"holds {held} unacknowledged messages"
-    if view.type == "Failover":
-        holds = "is the active one"
+    active = view.type == "Failover"
+    holds = "is the active one" if active else say("holds {:unacknowledged messages}", held)
     return Finding(
         code="exclusive-zombie",
         severity="stalled" if blocks else "warning",
         confidence=0.5 if blocks else 0.3,
         consumer=older.label,
-        summary=(
-            f"{older.label} may be dead and only listed: the one at "
-            f"{older.address or 'an address that is not told'} {holds} and has been silent for "
-            f"{silence}, and a consumer of the same name came {duration(after)} after it on "
-            "another connection"
+        summary=say(
+            "{} may be dead and only listed: the one at {} {} and has been silent for {}, and a"
+            " consumer of the same name came {} after it on another connection",
+            *(older.label, older.address or "an address that is not told"),
+            *(holds, silence, duration(after)),
         ),
         evidence=(
             *older.measure("address", "connected_since"),

@@ -37,6 +37,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 AT_ONCE = Threshold("at_once", 100.0, "messages", "fewer in hand may be work of a pool")
 THRESHOLDS = (
@@ -129,11 +130,11 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
 def _summary(own: InHand, consumer: ConsumerView, reached: float | None) -> str:
     """What it does, how much work that is, and when it ends."""
     pace, seconds = duration(own.pace or 0), duration(own.seconds or 0)
-    ends = "" if reached is None else f"; its limit is reached in about {duration(reached)}"
-    return (
-        f"{consumer.label} takes messages faster than it finishes them: {own.messages} or more are "
-        f"in its memory, the oldest for {own.oldest}, and it finishes one in {pace}: that is "
-        f"{seconds} of work that no other consumer gets{ends}"
+    ends = "" if reached is None else say("; its limit is reached in about {}", duration(reached))
+    return say(
+        "{} takes messages faster than it finishes them: {} or more are in its memory, the oldest"
+        " for {}, and it finishes one in {}: that is {} of work that no other consumer gets{}",
+        *(consumer.label, own.messages, own.oldest, pace, seconds, ends),
     )
 
 

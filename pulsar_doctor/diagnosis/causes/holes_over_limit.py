@@ -35,6 +35,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.sentences import say
 
 DEFAULT = 10_000.0
 
@@ -75,10 +76,11 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
         severity="warning",
         confidence=0.9,
         consumer=None,
-        summary=(
-            f"when the topic is loaded next, at least {again} acknowledged "
-            f"{'entry is' if again == 1 else 'entries are'} delivered again: there are "
-            f"{ranges.count} acknowledged ranges, of which the broker persists {limit + 1}"
+        summary=say(
+            "when the topic is loaded next, at least {} delivered again: there are"
+            " {:acknowledged ranges}, of which the broker persists {}",
+            say("{:acknowledged entry} is" if again == 1 else "{:acknowledged entries} are", again),
+            *(ranges.count, limit + 1),
         ),
         evidence=(
             Measure("non_contiguous_deleted_messages_ranges", ranges.count, "ranges"),

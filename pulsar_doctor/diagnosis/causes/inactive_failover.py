@@ -36,6 +36,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "an active consumer silent for so long is stuck"),
@@ -137,7 +138,7 @@ def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | 
 
 
 def _backlog(view: SubscriptionView) -> str:
-    return "" if view.backlog is None else f", with a backlog of {view.backlog}"
+    return "" if view.backlog is None else say(", with a backlog of {}", view.backlog)
 
 
 def _stuck_finding(
@@ -145,17 +146,19 @@ def _stuck_finding(
 ) -> Finding:
     others = [each.label for each in view.consumers or () if each.number != active.number]
     holds, quiet = told(active.unacked_entries), active.quiet_for
-    entries = "" if holds is None else f" of the {holds} entries that it holds"
-    silent = "" if quiet is None or quiet.says_nothing else f" for {quiet}"
+    entries = "" if holds is None else say(" of the {:entries} that it holds", holds)
+    silent = "" if quiet is None or quiet.says_nothing else say(" for {}", quiet)
+    standby = say("{} standby ({})", len(others), joined(", ", others[:3]))
     return Finding(
         code="inactive-failover",
         severity=severity,
         confidence=confidence,
         consumer=active.label,
-        summary=(
-            f"the active consumer {active.label} has acknowledged nothing{entries}{silent}: "
-            f"{verdict(active)}; {len(others)} standby ({', '.join(others[:3])}) takes over only "
-            f"when it disconnects; {active.available_permits} permits{_backlog(view)}"
+        summary=say(
+            "the active consumer {} has acknowledged nothing{}{}: {}; {} takes over only when it"
+            " disconnects; {:permits}{}",
+            *(active.label, entries, silent, verdict(active), standby, active.available_permits),
+            _backlog(view),
         ),
         evidence=(
             Measure("active_consumer_name", active.label, ""),
@@ -179,9 +182,10 @@ def _gone_finding(
         severity="stalled",
         confidence=0.8,
         consumer=None,
-        summary=(
-            f"the active consumer {gone.last or 'none'} is not connected for {duration(lasted)} at "
-            f"least, and none of the {others} others is made active{_backlog(view)}"
+        summary=say(
+            "the active consumer {} is not connected for {} at least, and none of the {} others is"
+            " made active{}",
+            *(gone.last or "none", duration(lasted), others, _backlog(view)),
         ),
         evidence=(
             Measure("active_consumer_name", gone.named, ""),

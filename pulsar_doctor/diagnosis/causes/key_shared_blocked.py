@@ -39,6 +39,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "without an ack for so long it is a stall anyway"),
@@ -163,11 +164,11 @@ def _for_so_long(consumer: ConsumerView) -> tuple[bool, int]:
 
 def _hash_summary(view: SubscriptionView, consumer: ConsumerView, draining: Draining) -> str:
     waiting, one = told(view.replay), draining.hashes == 1
-    keys = "1 key hash that belongs" if one else f"{draining.hashes} key hashes that belong"
-    behind = "" if not waiting else f"; {waiting} entries wait to be sent"
-    return (
-        f"{consumer.label} has not acknowledged {draining.entries} entries of {keys} to others "
-        f"by now, so these keys stand still{behind}"
+    keys = say("{:key hash} that belongs" if one else "{:key hashes} that belong", draining.hashes)
+    behind = "" if not waiting else say("; {:entries} wait to be sent", waiting)
+    return say(
+        "{} has not acknowledged {:entries} of {} to others by now, so these keys stand still{}",
+        *(consumer.label, draining.entries, keys, behind),
     )
 
 
@@ -181,10 +182,11 @@ def _hashes(draining: Draining) -> tuple[Measure, ...]:
 
 def _joining_summary(culprit: ConsumerView, waiting: Sequence[ConsumerView]) -> str:
     names = listed([consumer.label for consumer in waiting], NAMED_MOST)
-    return (
-        f"{names} {'gets' if len(waiting) == 1 else 'get'} nothing until what {culprit.label} held "
-        f"before is acknowledged (it holds {told(culprit.unacked_messages)} messages; mark-delete "
-        f"has to reach {waiting[0].waits_from})"
+    return say(
+        "{} {} nothing until what {} held before is acknowledged (it holds {:messages}; mark-delete"
+        " has to reach {})",
+        *(names, "gets" if len(waiting) == 1 else "get", culprit.label),
+        *(told(culprit.unacked_messages), waiting[0].waits_from),
     )
 
 
@@ -204,16 +206,16 @@ def _finding(
     told_by: tuple[str, tuple[Measure, ...]],
 ) -> Finding:
     (summary, numbers), quiet = told_by, wait.acks.quiet
-    end = f"of its acks {wait.silence}: {verdict(consumer)}"
+    end = say("of its acks {}: {}", wait.silence, verdict(consumer))
     if wait.seconds is not None:
-        ago = f" (last ack or message {quiet} ago)" if quiet else ""
-        end = f"at its pace that takes up to {duration(wait.seconds)}{ago}"
+        ago = say(" (last ack or message {} ago)", quiet) if quiet else ""
+        end = say("at its pace that takes up to {}{}", duration(wait.seconds), ago)
     return Finding(
         code="key-shared-blocked",
         severity=severity,
         confidence=0.85 if view.watched else 0.65,
         consumer=consumer.label,
-        summary=f"{summary}; {end}",
+        summary=say("{}; {}", summary, end),
         evidence=(
             *numbers,
             *consumer.measure("unacked_messages"),

@@ -31,6 +31,7 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
@@ -55,9 +56,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
             confidence=0.95 if len(own.sits) == 1 and own.sits[0].seconds else 0.8,
             consumer=consumer.label,
-            summary=(
-                f"{consumer.label} hangs: {both_ledgers(consumer, own)}; "
-                f"{all_have_sat(own.sits, 'listener thread')}"
+            summary=say(
+                "{} hangs: {}; {}",
+                *(consumer.label, both_ledgers(consumer, own)),
+                all_have_sat(own.sits, "listener thread"),
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             remedy=REMEDY,

@@ -34,6 +34,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("settle", 5.0, "seconds", "what has changed more recently may still be under way"),
@@ -57,17 +58,17 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver) -> Finding:
-    entries = "1 entry" if passed.entries == 1 else f"{passed.entries} entries"
-    unsent = "1 message is" if passed.messages == 1 else f"{passed.messages} messages are"
+    entries = say("{:entry}" if passed.entries == 1 else "{:entries}", passed.entries)
+    unsent = say("{:message} is" if passed.messages == 1 else "{:messages} are", passed.messages)
     return Finding(
         code="lost-to-redeliver-race",
         severity="stalled",
         confidence=0.9,
         consumer=consumer.label,
-        summary=(
-            f"{unsent} not sent to {consumer.label} any more: {entries} from {passed.first} on "
-            f"came before its last REDELIVER took effect and not again, while {passed.behind} has "
-            "come since"
+        summary=say(
+            "{} not sent to {} any more: {} from {} on came before its last REDELIVER took effect"
+            " and not again, while {} has come since",
+            *(unsent, consumer.label, entries, passed.first, passed.behind),
         ),
         evidence=(
             Measure("passed_entries", passed.entries, "entries"),

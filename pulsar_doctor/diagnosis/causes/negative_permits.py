@@ -28,6 +28,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, least, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (REFILL_WAIT,)
 NEEDS = frozenset({WIRE, STATS})
@@ -81,18 +82,25 @@ def _beyond_help(consumer: ConsumerView) -> bool:
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> Finding:
     left = least(view.left)
-    wait = "" if left is None else f", while at least {left} entries wait"
+    wait = "" if left is None else say(", while at least {:entries} wait", left)
     granted, spent = told(consumer.permits_granted), _spent(consumer)
-    counted = "" if spent is None else f": it was granted {granted} and spent {spent}"
+    counted = "" if spent is None else say(": it was granted {} and spent {}", granted, spent)
     return Finding(
         code="negative-permits",
         severity="stalled",
         confidence=consumer.sure(0.8),
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} was sent more than it asked for, and what it holds does not make it "
-            f"ask for as much again: it stands at {consumer.available_permits} permits and "
-            f"{_holds(consumer)}; no FLOW and no message for {duration(silent)}{wait}{counted}"
+        summary=say(
+            "{} was sent more than it asked for, and what it holds does not make it ask for as much"
+            " again: it stands at {:permits} and {}; no FLOW and no message for {}{}{}",
+            *(
+                consumer.label,
+                consumer.available_permits,
+                _holds(consumer),
+                duration(silent),
+                wait,
+                counted,
+            ),
         ),
         evidence=(
             *consumer.measures(),
@@ -115,7 +123,7 @@ def _holds(consumer: ConsumerView) -> str:
         return "holds nothing that it could take"
     if consumer.queued.most == 0:
         return "has nothing left to take"
-    return f"holds {consumer.unacked_messages} messages, too few to bring them back"
+    return say("holds {:messages}, too few to bring them back", consumer.unacked_messages)
 
 
 def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:

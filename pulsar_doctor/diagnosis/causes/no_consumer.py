@@ -24,6 +24,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "after a load consumers are back by then"),
@@ -73,17 +74,17 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
     last, left = alone.since_flow, alone.left and not alone.reloaded
     what, seen = "nobody is attached", ""
     if left:
-        when = f"left at least {duration(alone.seconds)} ago" if alone.seconds else "has left"
-        what = f"the last consumer {when}"
+        long = say("left at least {} ago", duration(alone.seconds)) if alone.seconds else "has left"
+        what = say("the last consumer {}", long)
     elif last is not None:
-        seen = f"; the last request for messages came {last} ago"
+        seen = say("; the last request for messages came {} ago", last)
     sure = 0.9 if view.durable else 0.6
     return Finding(
         code="no-consumer",
         severity="stalled" if left else "warning",
         confidence=sure,
         consumer=None,
-        summary=f"{what}, with a backlog of {view.backlog}{seen}",
+        summary=say("{}, with a backlog of {}{}", what, view.backlog, seen),
         evidence=(
             Measure("consumers", 0, "consumers"),
             backlog_measure(view),

@@ -33,6 +33,7 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import many
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
@@ -49,16 +50,16 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         stood = 0.0 if own.deadlock or not own.nothing_taken else lasted(consumer, own)
         if stood < limits["stuck_for"]:
             continue
-        what = "messages" if own.waiting is None else f"{own.waiting} messages"
-        waits = "" if own.zero_queue else f" while {what} wait in its queue"
+        what = "messages" if own.waiting is None else say("{:messages}", own.waiting)
+        waits = "" if own.zero_queue else say(" while {} wait in its queue", what)
         yield Finding(
             code="nobody-receives",
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
             confidence=0.9 if len(own.sits) == 1 else 0.7,
             consumer=consumer.label,
-            summary=(
-                f"nobody calls receive on {consumer.label}{waits}: {both_ledgers(consumer, own)}; "
-                f"{_where(own)}"
+            summary=say(
+                "nobody calls receive on {}{}: {}; {}",
+                *(consumer.label, waits, both_ledgers(consumer, own), _where(own)),
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             remedy=REMEDY,

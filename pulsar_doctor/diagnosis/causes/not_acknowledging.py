@@ -35,6 +35,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.evidence.values import at_least, least
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),
@@ -132,8 +133,9 @@ def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -
         Measure("limit_reached_in", seconds, "seconds"),
     )
     how = FORGETS if activity_of(consumer) == "keeps" else verdict(consumer)
-    said = (
-        f"has been sent messages for {since} and has never acknowledged any, {kept} or more: {how}"
+    said = say(
+        "has been sent messages for {} and has never acknowledged any, {} or more: {}",
+        *(since, kept, how),
     )
     return _warning(view, consumer, said, evidence)
 
@@ -161,9 +163,10 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
         measured("unacked_messages", at_least(held or 0)),
         measured("quiet_for", silent),
     )
-    said = (
-        f"holds {held} messages or more and has acknowledged nothing for {duration(silent)}: "
-        f"{verdict(consumer)}; nothing else is left to send, and {permits} permits are left"
+    said = say(
+        "holds {:messages} or more and has acknowledged nothing for {}: {}; nothing else is left to"
+        " send, and {:permits} are left",
+        *(held, duration(silent), verdict(consumer), permits),
     )
     return _warning(view, consumer, said, evidence)
 
@@ -179,7 +182,7 @@ def _warning(
         severity="warning",
         confidence=0.6,
         consumer=consumer.label,
-        summary=f"{consumer.label} {said}",
+        summary=say("{} {}", consumer.label, said),
         evidence=evidence,
         remedy=remedy(view, consumer),
         actions=actions,

@@ -18,6 +18,7 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({PROCESS})
@@ -38,9 +39,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             severity="warning",
             confidence=0.95,
             consumer=consumer.label,
-            summary=(
-                f"{consumer.label} is paused by its application and asks for nothing until it is "
-                f"resumed: {both_ledgers(consumer, own)}"
+            summary=say(
+                "{} is paused by its application and asks for nothing until it is resumed: {}",
+                *(consumer.label, both_ledgers(consumer, own)),
             ),
             evidence=numbers(consumer, own),
             remedy=REMEDY,

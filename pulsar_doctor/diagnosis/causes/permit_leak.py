@@ -34,6 +34,7 @@ from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 JAVA = "Pulsar-Java"
 
@@ -99,10 +100,11 @@ def _finding(
         severity=severity,
         confidence=confidence,
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} has taken {owed} messages or more and has not asked for others in "
-            f"their place: a FLOW was due at {consumer.refill_threshold} and none has come for "
-            f"{duration(waited)}; {most(consumer.available_permits)} permits are left"
+        summary=say(
+            "{} has taken {:messages} or more and has not asked for others in their place: a FLOW"
+            " was due at {} and none has come for {}; {:permits} are left",
+            *(consumer.label, owed, consumer.refill_threshold, duration(waited)),
+            most(consumer.available_permits),
         ),
         evidence=(
             *consumer.measure("permits_owed", "refill_threshold", "permits_refilled"),

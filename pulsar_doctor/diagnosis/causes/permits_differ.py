@@ -25,6 +25,7 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = ()
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
@@ -45,9 +46,10 @@ def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
         severity="warning",
         confidence=0.8,
         consumer=differ.consumer,
-        summary=(
-            f"two sides disagree about {differ.consumer}: one side tells {differ.newer} available "
-            f"permits and the other {differ.older}, and nothing has moved between the two"
+        summary=say(
+            "two sides disagree about {}: one side tells {:available permits} and the other {}, and"
+            " nothing has moved between the two",
+            *(differ.consumer, differ.newer, differ.older),
         ),
         evidence=(
             Measure("permits_newer", differ.newer, "permits"),

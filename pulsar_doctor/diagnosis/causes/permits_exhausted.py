@@ -52,6 +52,7 @@ from pulsar_doctor.evidence.consumer import ABOUT, ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most
+from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
@@ -249,12 +250,11 @@ def _summary(view: SubscriptionView, consumer: ConsumerView) -> str:
     """What it does, then who waits for its keys, then the numbers of its permits."""
     quiet, said = consumer.quiet_for, state(consumer)
     if consumer.never_asked:
-        since = "" if quiet is None else f" in {quiet}"
-        said = f"has never asked for a message{since}: it is paused, or not told to receive"
-    permits = consumer.available_permits
-    may = f"the broker may not send it more ({permits} permits), {consumer.outlook}"
-    parts = (f"{consumer.label} {said}", waiting_for(view, consumer), may)
-    return "; ".join(part for part in parts if part)
+        since = "" if quiet is None else say(" in {}", quiet)
+        said = say("has never asked for a message{}: it is paused, or not told to receive", since)
+    permits, outlook = consumer.available_permits, consumer.outlook
+    may = say("the broker may not send it more ({:permits}), {}", permits, outlook)
+    return joined("; ", (say("{} {}", consumer.label, said), waiting_for(view, consumer), may))
 
 
 def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:

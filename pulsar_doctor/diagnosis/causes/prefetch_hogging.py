@@ -46,6 +46,8 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     REFILL_WAIT,
@@ -221,17 +223,19 @@ def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) 
 def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
     """What it holds while others have nothing to do, which of hanging and slow, then permits."""
     hog = hoard.hog
-    queued = f", at least {hog.queued.least} of them in its queue" if hog.queued.least else ""
+    least = hog.queued.least
+    queued = say(", at least {} of them in its queue", least) if least else ""
     stands_still = hoard.quiet is not None and wait == hoard.quiet.seconds
     lasts = (
-        f"has done nothing for {hoard.quiet}"
+        say("has done nothing for {}", hoard.quiet)
         if stands_still
-        else f"needs at least {duration(wait)} for them"
+        else say("needs at least {} for them", duration(wait))
     )
-    return (
-        f"{hog.label} holds {hoard.held} of the {hoard.total} unacknowledged messages{queued}, and "
-        f"{lasts}, while {_names(hoard.idle)} had nothing to do for {hoard.idle_for}: "
-        f"{verdict(hog)}; {hog.available_permits} permits here, {idle_permits} there, {hog.outlook}"
+    return say(
+        "{} holds {} of the {:unacknowledged messages}{}, and {}, while {} had nothing to do for"
+        " {}: {}; {:permits} here, {} there, {}",
+        *(hog.label, hoard.held, hoard.total, queued, lasts, _names(hoard.idle), hoard.idle_for),
+        *(verdict(hog), hog.available_permits, idle_permits, hog.outlook),
     )
 
 
@@ -251,8 +255,7 @@ def _actions(view: SubscriptionView, hog: ConsumerView) -> tuple[Action, ...]:
 
 
 def _names(idle: Sequence[ConsumerView]) -> str:
-    names = ", ".join(consumer.label for consumer in idle[:3])
-    return f"{names} and {len(idle) - 3} more" if len(idle) > 3 else names
+    return listed([consumer.label for consumer in idle], 3, last=", ")
 
 
 def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measure, ...]:

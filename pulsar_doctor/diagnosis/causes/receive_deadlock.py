@@ -16,6 +16,7 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import PROCESS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({PROCESS})
@@ -31,15 +32,15 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             continue
         names = " and ".join(own.deadlock)
         sits = next((each for each in own.sits if each.thread in own.deadlock), None)
-        where = "" if sits is None else f"; {sits.thread} sits in {sits.where}"
+        where = "" if sits is None else say("; {} sits in {}", sits.thread, sits.where)
         yield Finding(
             code="receive-deadlock",
             severity="stalled",
             confidence=0.95 if sits is not None else 0.7,
             consumer=consumer.label,
-            summary=(
-                f"{consumer.label} will take nothing any more: its threads {names} wait for each "
-                f"other{where}; {both_ledgers(consumer, own)}"
+            summary=say(
+                "{} will take nothing any more: its threads {} wait for each other{}; {}",
+                *(consumer.label, names, where, both_ledgers(consumer, own)),
             ),
             evidence=(*numbers(consumer, own), Measure("deadlock", names, "threads")),
             remedy=REMEDY,

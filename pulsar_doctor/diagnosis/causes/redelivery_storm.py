@@ -49,6 +49,7 @@ from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("window", 60.0, "seconds", "how far back deliveries are counted, at most 10m"),
@@ -116,7 +117,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Answers:
     if lately.in_circles and _comes_back(lately, limits):
-        within = f"in the last {duration(limits['window'])}"
+        within = say("in the last {}", duration(limits["window"]))
         yield _finding(lately, within, 0.8, circulation.count_most)
 
 
@@ -131,7 +132,7 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
         )
     if sent is not None and sent.in_circles and _comes_back(sent, limits):
         span = circulation.span_seconds
-        within = f"in {duration(span)}" if span else "in the window"
+        within = say("in {}", duration(span)) if span else "in the window"
         yield _finding(sent, within, 0.9 if sent.acknowledged == 0 else 0.7)
     elif life is not None and life.in_circles and _comes_back(life, limits):
         yield from _by_life(circulation, life, limits)
@@ -175,7 +176,7 @@ def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Answers:
         )
         return
     rate = circulation.rate_redeliver
-    within = f"in {duration(begun.seconds)}"
+    within = say("in {}", duration(begun.seconds))
     yield _finding(life, within, 0.7 if rate is not None and rate > 0 else 0.6)
 
 
@@ -195,16 +196,16 @@ def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
 
 
 def _finding(sent: Sent, within: str, confidence: float, most: int | None = None) -> Finding:
-    acknowledged = f"at most {sent.acknowledged}" if sent.acknowledged else "none"
+    acknowledged = say("at most {}", sent.acknowledged) if sent.acknowledged else "none"
     return Finding(
         code="redelivery-storm",
         severity="warning",
         confidence=confidence,
         consumer=None,
-        summary=(
-            "the same messages come again and again: "
-            f"of {sent.messages} messages delivered {within} at least {sent.again} came back "
-            f"unacknowledged, and {acknowledged} were acknowledged"
+        summary=say(
+            "the same messages come again and again: of {:messages} delivered {} at least {} came"
+            " back unacknowledged, and {} were acknowledged",
+            *(sent.messages, within, sent.again, acknowledged),
         ),
         evidence=(
             Measure("messages_delivered", sent.messages, "messages"),

@@ -35,6 +35,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("still_for", 5.0, "seconds", "a shorter standstill of a replicator is ordinary"),
@@ -109,10 +110,13 @@ def _finding(view: SubscriptionView, own: OwnCursor, severity: Severity) -> Find
 def _summary(own: OwnCursor) -> str:
     why = "the replicator is not connected"
     if own.connected is not False:
-        why = f"nothing was sent in {duration(own.watched_seconds or 0)}"
-    keeps = "" if own.position is None else f"; all ledgers from {own.position} on stay on disk"
-    entries = "1 entry waits" if own.waiting == 1 else f"{own.waiting} entries wait"
-    return f"{entries} for the cluster {own.of}, and {why}: they do not get there{keeps}"
+        why = say("nothing was sent in {}", duration(own.watched_seconds or 0))
+    entries = say("{:entry} waits" if own.waiting == 1 else "{:entries} wait", own.waiting)
+    keeps = own.position and say("; all ledgers from {} on stay on disk", own.position)
+    return say(
+        "{} for the cluster {}, and {}: they do not get there{}",
+        *(entries, own.of, why, keeps or ""),
+    )
 
 
 def _actions(view: SubscriptionView, own: OwnCursor) -> Iterator[Action]:

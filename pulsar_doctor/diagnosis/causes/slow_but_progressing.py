@@ -24,6 +24,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
@@ -61,18 +62,18 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     each = None if pace is None else pace.seconds
     drain = None if each is None or held is None or held.most is None else held.most * each
     exact = None if held is None else held.exact
-    holds = "messages" if exact is None else f"{exact} messages"
-    rate = "" if each is None else f" at one in {duration(each)}"
-    alone = rate if drain is None else f"{rate}, all in about {duration(drain)},"
+    holds = "messages" if exact is None else say("{:messages}", exact)
+    rate = "" if each is None else say(" at one in {}", duration(each))
+    alone = rate if drain is None else say("{}, all in about {},", rate, duration(drain))
     sure = 0.5 if each is None else 0.7 if consumer.sending_after is None else 0.8
     return Finding(
         code="slow-but-progressing",
         severity="warning",
         confidence=consumer.sure(sure),
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} works off {holds}{alone} and is sent nothing meanwhile "
-            f"({consumer.available_permits} permits); {consumer.outlook}"
+        summary=say(
+            "{} works off {}{} and is sent nothing meanwhile ({:permits}); {}",
+            *(consumer.label, holds, alone, consumer.available_permits, consumer.outlook),
         ),
         evidence=(
             *consumer.measures(),

@@ -37,6 +37,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE, STATS})
@@ -86,21 +87,21 @@ def _by_silence(view: SubscriptionView, consumer: ConsumerView, limits: Limits) 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) -> Finding:
     batch = consumer.largest_batch
-    of = "" if batch is None else f" of {batch}"
+    of = "" if batch is None else say(" of {}", batch)
     held = (
         ""
         if consumer.unacked_messages is None
-        else f", {consumer.unacked_messages} messages delivered"
+        else say(", {:messages} delivered", consumer.unacked_messages)
     )
     return Finding(
         code="zero-queue-unsupported",
         severity="stalled",
         confidence=consumer.sure(confidence),
         consumer=consumer.label,
-        summary=(
-            f"{consumer.label} asks for one message at a time, and a client with such a zero queue "
-            f"cannot hand out the rest of a batch: it was sent a batch{of}: "
-            f"{consumer.available_permits} permits{held}, quiet for {consumer.quiet_for}"
+        summary=say(
+            "{} asks for one message at a time, and a client with such a zero queue cannot hand out"
+            " the rest of a batch: it was sent a batch{}: {:permits}{}, quiet for {}",
+            *(consumer.label, of, consumer.available_permits, held, consumer.quiet_for),
         ),
         evidence=(measured("largest_batch", batch), *consumer.measures()),
         remedy=REMEDY,

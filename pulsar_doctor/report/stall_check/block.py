@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -34,6 +33,7 @@ from pulsar_doctor.report.words import (
     would_decide,
 )
 from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.sentences import joined, values_in
 
 NOT_TOLD_SHOWN_MOST = 3
 PASTED = ("run", "check")  # lines that no terminal may break
@@ -142,7 +142,7 @@ def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tu
         yield "backlog", Text("none: a non-persistent topic keeps nothing")
     elif pen.tells_backlog:
         how = moved(alike.of.vitals.change)
-        said = "" if _says(alike, shown.backlog) else _entries(alike.of)
+        said = "" if _is_known(alike) else _entries(alike.of)
         if told := ", ".join(part for part in (said, how) if part):
             yield "backlog", Text(told)
     yield from _not_told(pen, shown)
@@ -154,10 +154,11 @@ def _entries(folded: Folded) -> str:
     return f"{backlog(folded.backlog)}{unit}{where}"
 
 
-def _says(alike: Alike, entries: int | None) -> bool:
-    """Whether who suffers has been told with this number."""
-    told = " ".join(f"{each.summary} {each.impact or ''}" for each in alike.shown.findings)
-    return alike.of.partitions <= 1 and re.search(rf"\b{entries} entr", told) is not None
+def _is_known(alike: Alike) -> bool:
+    """Whether a sentence has the backlog."""
+    texts = (text for each in alike.shown.findings for text in (each.summary, each.impact or ""))
+    entries = {f"{alike.shown.backlog} {unit}" for unit in ("entry", "entries")}
+    return alike.of.partitions <= 1 and not entries.isdisjoint(values_in(joined("", texts)))
 
 
 def _finding_lines(finding: Finding, *, with_actions: bool) -> Iterator[tuple[str, Text]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.age import Age
@@ -11,6 +10,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import moved
 from pulsar_doctor.wording.printable import many
+from pulsar_doctor.wording.sentences import values_in
 
 NONE = Count(0, 0)
 
@@ -38,16 +38,16 @@ class Vitals:
             if acked is not None:
                 self.last_ack = min(self.last_ack or acked, acked, key=_ms)
 
-    def words(self, backlog: int | None, said: str = "") -> str:
+    def words(self, backlog: int | None, following: str = "") -> str:
         """`: backlog 3, falling by 2; 2 consumers with 1990 permits, last ack 2 s ago`.
 
-        said: what follows, whose numbers are left out here.
+        following: the sentence below it, whose numbers are left out here.
         """
-        parts = [*self._backlog(backlog, said), *self._consumers()]
+        parts = [*self._backlog(backlog, values_in(following)), *self._consumers()]
         return f": {'; '.join(parts)}" if parts else ""
 
-    def _backlog(self, backlog: int | None, said: str) -> Iterator[str]:
-        if backlog is None or str(backlog) in re.findall(r"\d+", said):
+    def _backlog(self, backlog: int | None, known: Set[str]) -> Iterator[str]:
+        if backlog is None or str(backlog) in known:
             return
         how = moved(self.change) or ("steady" if self.change == 0 and backlog > 0 else "")
         yield f"backlog {backlog}{', ' if how else ''}{how}"

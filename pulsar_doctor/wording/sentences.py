@@ -1,0 +1,55 @@
+"""Sentences that know which values stand in them, so that no number is printed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+
+class Sentence(str):
+    """A text with the values that it was built from: `12`, and with its unit `12 messages`."""
+
+    values: Set[str]
+
+    def __new__(cls, text: str, values: Iterable[str] = ()) -> Sentence:
+        made = super().__new__(cls, text)
+        made.values = frozenset(values)
+        return made
+
+
+def say(template: str, *parts: object, **named: object) -> Sentence:
+    """Fills in a template as `str.format` does; `{:more messages}` writes a number with its unit.
+
+    Each part counts as a value, a part that is a sentence as the values in it. The unit is the last
+    word.
+    """
+    values: set[str] = set()
+    every = (_Part(part, values) for part in parts)
+    text = template.format(*every, **{name: _Part(part, values) for name, part in named.items()})
+    return Sentence(text, values)
+
+
+def joined(separator: str, parts: Iterable[str]) -> Sentence:
+    """The parts that are not empty, as one sentence that knows the values of all of them."""
+    some = [part for part in parts if part]
+    return Sentence(separator.join(some), (value for part in some for value in values_in(part)))
+
+
+def values_in(text: str | None) -> Set[str]:
+    """The values in a sentence; any other text is one value."""
+    return text.values if isinstance(text, Sentence) else frozenset(filter(None, [text]))
+
+
+class _Part:
+    """A part of a template, which notes what is written of it."""
+
+    def __init__(self, part: object, values: set[str]) -> None:
+        self._text = part if isinstance(part, str) else str(part)
+        self._values = values
+
+    def __format__(self, unit: str) -> str:
+        values = values_in(self._text)
+        self._values |= values
+        if not unit:
+            return self._text
+        self._values |= {f"{value} {unit.rsplit(maxsplit=1)[-1]}" for value in values}
+        return f"{self._text} {unit}"

@@ -1,0 +1,71 @@
+"""A sentence knows the values from which it was built, however it is put together."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
+from tests.causes.test_rules import RULES, each_case, judged, views_of
+
+
+def test_a_number_is_known_as_it_is_written_and_with_its_unit() -> None:
+    sentence = say("{} holds {:unacknowledged messages}, quiet for {}", "a-1", 12, "5 min")
+    assert sentence == "a-1 holds 12 unacknowledged messages, quiet for 5 min"
+    assert values_in(sentence) == {"a-1", "12", "12 messages", "5 min"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "values"),
+    [
+        (Count(3, 3), "3 permits", {"3", "3 permits"}),
+        (Count(3, None), "at least 3 permits", {"3", "3 permits"}),
+        (Count(None, 3), "at most 3 permits", {"3", "3 permits"}),
+        (Count(3, 4), "3 to 4 permits", {"3", "3 permits", "4", "4 permits"}),
+    ],
+)
+def test_of_a_count_the_bounds_are_known(value: Count, text: str, values: set[str]) -> None:
+    assert say("{:permits}", value) == text
+    assert values_in(say("{:permits}", value)) == values
+
+
+def test_of_an_age_the_length_is_known() -> None:
+    assert values_in(say("for {}", Age(12_000, False))) == {"12 s"}
+
+
+def test_what_is_put_together_knows_the_values_of_its_parts() -> None:
+    part = say("it has {:permits}", 0)
+    assert values_in(say("{}: {}", "a", part)) == {"a", "0", "0 permits"}
+    assert joined("; ", (part, "", "it hangs")) == "it has 0 permits; it hangs"
+    assert values_in(joined("; ", (part, "", "it hangs"))) == {"0", "0 permits", "it hangs"}
+    assert values_in(listed(["a", "b", "c"], 2)) == {"a", "b", "1"}
+
+
+def test_any_other_text_is_one_value_and_an_empty_one_is_none() -> None:
+    assert (values_in("it has 12"), values_in(""), values_in(None)) == ({"it has 12"}, set(), set())
+
+
+def test_a_sentence_goes_from_one_process_to_another() -> None:
+    sentence = say("{:entries} wait", 7)
+    other = pickle.loads(pickle.dumps(sentence))
+    assert isinstance(other, Sentence)
+    assert (other, other.values) == (sentence, sentence.values)
+
+
+@pytest.mark.parametrize(
+    ("code", "case"), [each for each in each_case() if "finds" in each.values[1]]
+)
+def test_a_summary_knows_each_of_its_numbers(code: str, case: dict[str, Any]) -> None:
+    for view in views_of(case).values():
+        for finding in judged(case, view, [RULES[code]]).findings:
+            for text in (finding.summary, finding.impact or ""):
+                rest = text.replace("above 0 permits", "")
+                for value in sorted(values_in(text) - {text}, key=len, reverse=True):
+                    rest = rest.replace(value, "")
+                assert not re.search(r"\d", rest), text
