@@ -16,8 +16,7 @@ from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.stall_check.block import Pen, indented
-from pulsar_doctor.report.stall_check.folding import Alike
-from pulsar_doctor.report.stall_check.grouping import Group
+from pulsar_doctor.report.stall_check.grouping import Unwell
 from pulsar_doctor.report.suspicion import probe_rows
 from pulsar_doctor.report.words import accused, backlog, cause
 from pulsar_doctor.wording.printable import many, printable
@@ -28,7 +27,7 @@ COLUMNS_LEAST = 110  # characters of width; where there are fewer, lines are eas
 CAUSE_LENGTH_MOST = 60
 
 
-def print_many(pen: Pen, groups: Sequence[Group]) -> None:
+def print_many(pen: Pen, groups: Sequence[Unwell]) -> None:
     """Draws what is not healthy, already in its order, and what to do about it."""
     rows = groups if pen.verbose else groups[:ROWS_MOST]
     if pen.console.width >= COLUMNS_LEAST:
@@ -40,64 +39,41 @@ def print_many(pen: Pen, groups: Sequence[Group]) -> None:
     _print_remedies(pen, groups)
 
 
-def print_group(pen: Pen, group: Group) -> None:
+def print_group(pen: Pen, group: Unwell) -> None:
     """Draws many that have one cause: how many, what they cost, the largest, what to do."""
-    worst = group.worst
-    said = cause(worst.shown, with_name=False)
-    head = f"  {many(len(group.members), 'subscription')}: {said}, {group.cost}"
-    pen.console.print(Text.assemble(pen.badge(worst.status), head))
+    said = cause(group.shown, with_name=False)
+    head = f"  {many(group.count, 'subscription')}: {said}, {group.cost}"
+    pen.console.print(Text.assemble(pen.badge(group.status), head))
     pen.console.print(indented(_of_group(group), below=0))
     _print_remedies(pen, [group])
 
 
-def _of_group(group: Group) -> Iterator[tuple[str, Text]]:
-    shown = group.members[:LARGEST_SHOWN_MOST]
+def _of_group(group: Unwell) -> Iterator[tuple[str, Text]]:
+    shown = [Unwell.of(each) for each in group.members[:LARGEST_SHOWN_MOST]]
     for number, each in enumerate(shown):
-        row = each.alike()
-        who = "" if _who(row[0].shown) == "-" else f" ({_who(row[0].shown)})"
-        where = f"{printable(each.subscription)} on {_place(row)}{who}"
-        name = "" if number else "largest"
-        yield name, Text(f"{where}, backlog {backlog(each.backlog)}")
-    yield "", Text(f"and {len(group.members) - len(shown)} more with -v or -o json")
+        who = f" ({_who(each)})" if _who(each) else ""
+        yield "" if number else "largest", Text(f"{each.where}{who}, {each.cost}")
+    yield "", Text(f"and {group.count - len(shown)} more with -v or -o json")
 
 
-def _table(pen: Pen, rows: Sequence[Group]) -> Table:
+def _table(pen: Pen, rows: Sequence[Unwell]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("verdict", no_wrap=True)
     for title in ("subscription", "topic", "culprit", "cause"):
         table.add_column(title, overflow="fold", min_width=len(title))
     table.add_column("backlog", justify="right", no_wrap=True)
     for group in rows:
-        table.add_row(Text(*pen.badge(group.worst.status)), *map(Text, _cells(group)))
+        cells = group.subscriptions, group.topics, _who(group) or "-", _why(group.shown)
+        badge = Text(*pen.badge(group.status))
+        table.add_row(badge, *map(Text, cells), Text(backlog(group.backlog)))
     return table
 
 
-def _cells(group: Group) -> tuple[str, ...]:
-    worst = group.worst
-    if len(group.members) > 1:
-        said = _why(worst.shown)
-        return group.subscriptions, group.topics, "-", said, backlog(group.entries)
-    row = group.members[0].alike()
-    return (
-        printable(worst.of.subscription),
-        _place(row),
-        _who(worst.shown),
-        _why(worst.shown),
-        backlog(worst.of.backlog),
-    )
-
-
-def _place(row: Sequence[Alike]) -> str:
-    """Where the worst is, and how many partitions have something milder."""
-    others = sum(len(alike.diagnoses) for alike in row[1:])
-    return f"{row[0].place}; {others} more with other causes" if others else row[0].place
-
-
-def _who(diagnosis: Diagnosis) -> str:
-    first = likeliest(diagnosis) if diagnosis.status == "unknown" else None
-    by = first or next(iter(diagnosis.findings), None)
-    named = by.consumer if by else None
-    return printable(named) if named else "-"
+def _who(group: Unwell) -> str:
+    """The culprit of a single subscription."""
+    first = likeliest(group.shown) if group.status == "unknown" else None
+    by = first or next(iter(group.shown.findings), None)
+    return printable(by.consumer) if by and by.consumer and group.count == 1 else ""
 
 
 def _why(diagnosis: Diagnosis) -> str:
@@ -105,23 +81,17 @@ def _why(diagnosis: Diagnosis) -> str:
     return said if len(said) <= CAUSE_LENGTH_MOST else f"{said[: CAUSE_LENGTH_MOST - 1]}…"
 
 
-def _print_lines(pen: Pen, rows: Sequence[Group]) -> None:
+def _print_lines(pen: Pen, rows: Sequence[Unwell]) -> None:
     """Two lines each, for a narrow terminal."""
     for group in rows:
-        worst = group.worst
-        if len(group.members) > 1:
-            pen.console.print(Text.assemble(pen.badge(worst.status), "  ", group.subscriptions))
-            said = f"{_why(worst.shown)}, {group.cost}"
-            pen.console.print(Padding(Text(said), (0, 0, 0, 2)))
-            continue
-        where = f"{printable(worst.of.subscription)} on {_place(group.members[0].alike())}"
-        pen.console.print(Text.assemble(pen.badge(worst.status), "  ", where))
-        who = "" if _who(worst.shown) == "-" else f" of {_who(worst.shown)}"
-        said = f"{_why(worst.shown)}{who}, backlog {backlog(worst.of.backlog)}"
+        where = group.subscriptions if group.count > 1 else group.where
+        pen.console.print(Text.assemble(pen.badge(group.status), "  ", where))
+        who = f" of {_who(group)}" if _who(group) else ""
+        said = f"{_why(group.shown)}{who}, {group.cost}"
         pen.console.print(Padding(Text(said), (0, 0, 0, 2)))
 
 
-def _print_remedies(pen: Pen, groups: Sequence[Group]) -> None:
+def _print_remedies(pen: Pen, groups: Sequence[Unwell]) -> None:
     """What to do, for each first cause in the order in which the rows have it."""
     first: dict[str, Finding | Suspect] = {}
     members = (folded for group in groups for folded in group.members)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import ClassVar
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Finding
@@ -13,6 +14,7 @@ from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.stall_check.vitals import Vitals
+from pulsar_doctor.report.words import cause
 from pulsar_doctor.wording.printable import listed, printable
 
 HEALTHY_SHOWN_MOST = 10  # by name; more are only counted
@@ -53,9 +55,19 @@ class Folded:
             self.doubt = self.doubt or diagnosis
 
     @property
+    def backlog_change(self) -> int | None:
+        """By how many entries it grew in the window; None where one partition does not tell."""
+        return self.vitals.change
+
+    @property
     def status(self) -> Status:
         """The worst of its partitions."""
         return min((one.status for one in self.unwell), key=STATUSES.index, default="healthy")
+
+    @property
+    def shown(self) -> Diagnosis:
+        """Of one that is not healthy, the partition whose cause and numbers are shown."""
+        return self.alike()[0].shown
 
     def alike(self) -> list[Alike]:
         """What is not healthy, the partitions with the same causes together, worst first."""
@@ -66,6 +78,8 @@ class Folded:
 @dataclass(frozen=True, slots=True)
 class Alike:
     """Partitions of one subscription that have the same verdict for the same causes."""
+
+    cost: ClassVar[str] = ""  # stands beside the numbers
 
     of: Folded
     diagnoses: tuple[Diagnosis, ...]
@@ -79,6 +93,16 @@ class Alike:
     def status(self) -> Status:
         """The verdict that they share."""
         return self.diagnoses[0].status
+
+    @property
+    def where(self) -> str:
+        """`billing on public/default/orders, partitions 3 and 7 of 100`."""
+        return f"{printable(self.of.subscription)} on {self.place}"
+
+    @property
+    def summary(self) -> str:
+        """`billing on public/default/orders: permits-exhausted of worker-3`."""
+        return f"{self.where}: {cause(self.shown)}"
 
     @property
     def place(self) -> str:
@@ -158,5 +182,5 @@ def _causes(diagnosis: Diagnosis) -> tuple[int, tuple[str, ...]]:
 
 
 def _worst_first(folded: Folded) -> tuple[int, int, int]:
-    growth = folded.vitals.change or 0
+    growth = folded.backlog_change or 0
     return STATUSES.index(folded.status), -(folded.backlog or 0), -growth

@@ -1,88 +1,215 @@
-"""Subscriptions that stand still for one cause, as one: nobody reads fifty rows that say the same.
+"""Subscriptions with one verdict for one cause, as one: nobody reads fifty rows that say the same.
 
-Dead test subscriptions are one line, and the one that has stalled beside them stands out.
+Dead test subscriptions are one line, and the one that has stalled beside them stands out. JSON has
+the same groups, of single partitions, in as much memory as there are causes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from pulsar_doctor.checkup.result import STATUSES
+from pulsar_doctor.diagnosis.answers import Severity
+from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT
-from pulsar_doctor.report.stall_check.causes import first_cause
-from pulsar_doctor.report.stall_check.folding import Alike, Folded
-from pulsar_doctor.report.words import backlog, moved
+from pulsar_doctor.report.stall_check.folding import Alike, Folded, FoldedFleet
+from pulsar_doctor.report.words import backlog, cause, moved
 from pulsar_doctor.wording.printable import listed, many, printable
 
 APART_MOST = 5  # of one cause that have a row or a block each
 NAMED_MOST = 3
+LARGEST_MOST = 10  # of one cause in JSON
+KEPT_MOST = 10 * LARGEST_MOST  # before the smallest are left out
+
+Cause = tuple[str, Severity | None]  # code; severity, None where it is suspected only
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class _Named(NamedTuple):
+    topic: str
+    partition: int | None
+    subscription: str
+    backlog: int | None
+    backlog_change: int | None
+
+
+Member = TypeVar("Member", Folded, _Named)
+
+
+@dataclass(slots=True)
+class Group(Generic[Member]):
+    """Those with one verdict for one cause, in the order in which they came.
+
+    count: of all; members: of which the largest are kept, if there are very many. backlog,
+    backlog_change: of those that report it; None where none does.
+    """
+
+    count: int = 0
+    backlog: int | None = None
+    backlog_change: int | None = None
+    members: list[Member] = field(default_factory=list)
+
+    def add(self, member: Member) -> None:
+        """One more."""
+        self.count += 1
+        self.backlog = _plus(self.backlog, member.backlog)
+        self.backlog_change = _plus(self.backlog_change, member.backlog_change)
+        self.members.append(member)
+
+    def largest(self, most: int) -> list[Member]:
+        """The largest backlogs first, of those as large who came first."""
+        return nlargest(most, self.members, key=lambda member: member.backlog or 0)
+
+    def costliest_first(self, status: str) -> tuple[int, int, int]:
+        """Its place among others: the worst first, and of those as bad what costs most."""
+        return STATUSES.index(status), -(self.backlog or 0), -(self.backlog_change or 0)
+
+
+@dataclass(slots=True)
+class Unwell(Group[Folded]):
     """One subscription, or many with one verdict and one cause, the largest backlog first."""
 
-    members: Sequence[Folded]
+    @classmethod
+    def of(cls, *members: Folded) -> Self:
+        """All of these."""
+        group = cls()
+        for each in members:
+            group.add(each)
+        return group
 
     @property
-    def worst(self) -> Alike:
-        """Of the first of them."""
-        return self.members[0].alike()[0]
+    def shown(self) -> Diagnosis:
+        """The one whose cause and numbers are shown."""
+        return self.members[0].shown
 
     @property
-    def entries(self) -> int | None:
-        """The backlogs that are told, together; None where none is."""
-        told = [each.backlog for each in self.members if each.backlog is not None]
-        return sum(told) if told else None
+    def status(self) -> Status:
+        """The verdict that they share."""
+        return self.members[0].status
 
     @property
-    def growth(self) -> int:
-        """By how much they grew in the window, as far as told."""
-        return sum(each.vitals.change or 0 for each in self.members)
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        """All of them, each partition apart."""
+        return tuple(diagnosis for folded in self.members for diagnosis in folded.unwell)
 
     @property
     def subscriptions(self) -> str:
         """`48 subscriptions: audit, billing, mail and 45 more`, each name once."""
-        names = dict.fromkeys(printable(each.subscription) for each in self.members)
-        return f"{many(len(self.members), 'subscription')}: {listed(list(names), NAMED_MOST)}"
+        names = list(dict.fromkeys(printable(each.subscription) for each in self.members))
+        first = listed(names, NAMED_MOST)
+        return first if self.count == 1 else f"{many(self.count, 'subscription')}: {first}"
 
     @property
     def topics(self) -> str:
-        """Likewise; only its name where there is one."""
-        told = (each.topic.removeprefix(PERSISTENT) for each in self.members)
-        names = list(dict.fromkeys(printable(name) for name in told))
+        """`3 topics: a, b and c`; of one subscription, how many partitions have other causes."""
+        if self.count == 1:
+            worst, *others = self.members[0].alike()
+            milder = sum(len(alike.diagnoses) for alike in others)
+            return f"{worst.place}; {milder} more with other causes" if milder else worst.place
+        topics = dict.fromkeys(each.topic.removeprefix(PERSISTENT) for each in self.members)
+        names = [*map(printable, topics)]
         first = listed(names, NAMED_MOST)
         return first if len(names) == 1 else f"{len(names)} topics: {first}"
 
     @property
+    def where(self) -> str:
+        """Which they are."""
+        return f"{self.subscriptions} on {self.topics}"
+
+    @property
     def cost(self) -> str:
-        """`backlog 12345 in all, growing by 17`."""
-        if self.entries is None:
-            return "backlog not told"
+        """`backlog 12345 in all, growing by 17`; of one subscription only the backlog."""
+        if self.backlog is None or self.count == 1:
+            return f"backlog {backlog(self.backlog)}"
         whole = all(each.backlog is not None for each in self.members)
-        least, how = "" if whole else "at least ", moved(self.growth)
-        return f"backlog {least}{backlog(self.entries)} in all{', ' if how else ''}{how}"
+        least, how = "" if whole else "at least ", moved(self.backlog_change)
+        return f"backlog {least}{backlog(self.backlog)} in all{', ' if how else ''}{how}"
+
+    @property
+    def summary(self) -> str:
+        """`6 subscriptions: a, b, c and 3 more on x: no-consumer, backlog 17 in all`."""
+        return f"{self.where}: {cause(self.shown, with_name=False)}, {self.cost}"
 
 
-def grouped(unwell: Iterable[Folded], *, apart: bool = False) -> list[Group]:
+@dataclass(slots=True)
+class Causes:
+    """The causes of verdicts that go by, each partition apart, for JSON."""
+
+    _known: dict[Cause, Group[_Named]] = field(default_factory=dict)
+
+    def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+        """The same verdicts."""
+        for each in diagnoses:
+            key = first_cause(each)
+            if key is not None:
+                group = self._known.setdefault(key, Group())
+                names = each.topic, each.partition, each.subscription
+                group.add(_Named(*names, each.backlog, each.backlog_change))
+                if len(group.members) >= KEPT_MOST:
+                    group.members = group.largest(LARGEST_MOST)
+            yield each
+
+    def document(self) -> list[dict[str, Any]]:
+        """The document's causes, the worst first, and of those as bad what costs most."""
+        ordered = sorted(self._known.items(), key=_worst_cause_first)
+        return [
+            {
+                "code": code,
+                "severity": severity,
+                "subscriptions": group.count,
+                "backlog": group.backlog,
+                "backlog_change": group.backlog_change,
+                "largest": [
+                    dict(zip(_Named._fields[:-1], each, strict=False))
+                    for each in group.largest(LARGEST_MOST)
+                ],
+            }
+            for (code, severity), group in ordered
+        ]
+
+
+def first_cause(diagnosis: Diagnosis) -> Cause | None:
+    """Its code and severity; of what is not decided the first suspect's code; None: neither."""
+    if diagnosis.status in ("stalled", "warning"):
+        return diagnosis.findings[0].code, diagnosis.findings[0].severity
+    if diagnosis.status == "unknown" and diagnosis.suspects:
+        return diagnosis.suspects[0].code, None
+    return None
+
+
+def grouped(unwell: Iterable[Folded], *, apart: bool = False) -> list[Unwell]:
     """By their first cause, the worst first, then what costs most. apart: each for itself."""
     causes: dict[tuple[object, ...], list[Folded]] = {}
     for folded in unwell:
-        causes.setdefault((folded.status, _cause(folded.alike()[0].shown)), []).append(folded)
-    groups: list[Group] = []
+        same = first_cause(folded.shown) or folded.shown.not_told[:1]
+        causes.setdefault((folded.status, same), []).append(folded)
+    groups: list[Unwell] = []
     for members in causes.values():
         if apart or len(members) <= APART_MOST:
-            groups += [Group([each]) for each in members]
+            groups += map(Unwell.of, members)
         else:
-            groups.append(Group(members))
-    return sorted(groups, key=_costliest_first)
+            groups.append(Unwell.of(*members))
+    return sorted(groups, key=lambda group: group.costliest_first(group.status))
 
 
-def _cause(diagnosis: Diagnosis) -> object:
-    return first_cause(diagnosis) or diagnosis.not_told[:1]
+def unwell_of(fleet: FoldedFleet) -> list[Unwell | Alike]:
+    """What is not healthy, one cause an entry, for formats that show only the first of it.
+
+    The worst first, then what costs most.
+    """
+    entries: list[Unwell | Alike] = []
+    for group in grouped(fleet.unwell):
+        entries += [group] if group.count > 1 else group.members[0].alike()
+    return sorted(entries, key=lambda each: STATUSES.index(each.status))
 
 
-def _costliest_first(group: Group) -> tuple[int, int, int]:
-    return STATUSES.index(group.members[0].status), -(group.entries or 0), -group.growth
+def _worst_cause_first(known: tuple[Cause, Group[_Named]]) -> tuple[int, int, int]:
+    (_, severity), group = known
+    return group.costliest_first(severity or "unknown")  # what is information is no cause
+
+
+def _plus(total: int | None, one: int | None) -> int | None:
+    return total if one is None else (total or 0) + one

@@ -61,7 +61,7 @@ def _lines(round_: Round) -> Iterator[str]:
 
 def _unwell(round_: Round, folded: Folded) -> Iterator[str]:
     """The verdict with its cause; what was seen and what to do about it once, when it is new."""
-    shown, was = folded.alike()[0].shown, round_.turned_from(folded)
+    shown, was = folded.shown, round_.turned_from(folded)
     before = f"  (was {was})" if was else alone(shown)
     where = place(folded.topic, folded.subscription)
     entries = f"backlog {backlog(folded.backlog)}"

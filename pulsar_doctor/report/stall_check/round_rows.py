@@ -92,7 +92,7 @@ class RoundRows:
         return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
 
     def _row(self, folded: Folded) -> Text:
-        why = cause(folded.alike()[0].shown)
+        why = cause(folded.shown)
         where = f"  {place(folded.topic, folded.subscription)}: {why}, "
         return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
 
@@ -104,5 +104,5 @@ class RoundRows:
         if before is not None and now is not None and before != now:
             arrow = f" {signs(self.pen.console)['more' if now > before else 'less']}"
         before_it = f", was {turned}" if turned else ""
-        steady = alone(folded.alike()[0].shown) if folded.unwell else ""
+        steady = alone(folded.shown) if folded.unwell else ""
         return f"backlog {backlog(now)}{arrow}{before_it}{steady}"

@@ -115,7 +115,7 @@ def _status(
 
 
 def _why(folded: Folded) -> str:
-    return cause(folded.alike()[0].shown)
+    return cause(folded.shown)
 
 
 def alone(shown: Diagnosis) -> str:

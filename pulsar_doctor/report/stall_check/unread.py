@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from pulsar_doctor.checkup.result import Checkup
@@ -45,5 +44,5 @@ def _because(topics: list[str], reason: str) -> str:
         return f"{len(topics)} could not be read: {reason}"
     if not is_topic(topics[0]):
         return reason
-    named = topics[0] in re.sub(r"\(.*\)", "", reason)  # in brackets stand the broker's words
+    named = topics[0] in reason.partition(" (")[0]  # the broker's words are in brackets
     return reason if named else f"{topics[0]}: {reason}"

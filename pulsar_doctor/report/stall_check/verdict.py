@@ -50,7 +50,7 @@ def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
         print_many(pen, groups)
         return
     for group in groups:
-        if len(group.members) > 1:
+        if group.count > 1:
             print_group(pen, group)
             continue
         for alike in group.members[0].alike():

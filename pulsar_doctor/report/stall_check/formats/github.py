@@ -15,9 +15,9 @@ from typing import TextIO
 from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.plain import in_detail
-from pulsar_doctor.report.stall_check.folding import fold
+from pulsar_doctor.report.stall_check.folding import Alike, fold
+from pulsar_doctor.report.stall_check.grouping import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.unread import summary
-from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.printable import many, printable
@@ -56,7 +56,7 @@ def _first(each: Expectation) -> str:
     return f"Remedy: {each.action}"
 
 
-def _page(checkup: Checkup, told: Sequence[Unwell], wanted: Wanted) -> Iterator[str]:
+def _page(checkup: Checkup, told: Sequence[Unwell | Alike], wanted: Wanted) -> Iterator[str]:
     """The summary in GitHub's Markdown."""
     yield f"### {wanted.program}\n\n{_summary(checkup)}\n\n"
     rows = [*_rows(checkup, told)]
@@ -68,15 +68,15 @@ def _page(checkup: Checkup, told: Sequence[Unwell], wanted: Wanted) -> Iterator[
     yield "\n"
 
 
-def _rows(checkup: Checkup, told: Sequence[Unwell]) -> Iterator[SummaryRow]:
+def _rows(checkup: Checkup, told: Sequence[Unwell | Alike]) -> Iterator[SummaryRow]:
     for each in checkup.expectations:
         mark = "\N{WHITE HEAVY CHECK MARK}" if each.met else "\N{CROSS MARK}"
         yield f"{mark} {each.option}", "", each.said if each.met else f"{each.said}. {each.action}"
     for topic, reason in checkup.unreachable:
         yield "unreachable", topic, reason
     for one in told:
-        finding = next(iter(one.worst.shown.findings), None)
-        yield one.status, one.said, f"{finding.summary}. {finding.remedy}" if finding else ""
+        finding = next(iter(one.shown.findings), None)
+        yield one.status, one.summary, f"{finding.summary}. {finding.remedy}" if finding else ""
 
 
 def _cell(text: str) -> str:
@@ -85,17 +85,17 @@ def _cell(text: str) -> str:
     return escaped.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _is_error(each: Unwell, wanted: Wanted) -> bool:
+def _is_error(each: Unwell | Alike, wanted: Wanted) -> bool:
     unknown = each.status == "unknown" and not wanted.accept_unknown
     return unknown or any(map(wanted.fails, each.diagnoses))
 
 
-def _title(each: Unwell) -> str:
-    return f"{each.status}: {each.said}"
+def _title(each: Unwell | Alike) -> str:
+    return f"{each.status}: {each.summary}"
 
 
-def _message(each: Unwell) -> str:
-    return "\n".join(in_detail(each.worst.shown, with_actions=True))
+def _message(each: Unwell | Alike) -> str:
+    return "\n".join(in_detail(each.shown, with_actions=True))
 
 
 def _summary(checkup: Checkup) -> str:

@@ -8,8 +8,8 @@ from typing import Any, TextIO
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.examine.document import process_json
 from pulsar_doctor.report.json_versions import schema
-from pulsar_doctor.report.stall_check.causes import Causes
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
+from pulsar_doctor.report.stall_check.grouping import Causes
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
@@ -37,7 +37,7 @@ def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
     examined = {} if checkup.process is None else {"process": process_json(checkup.process)}
     return {
         **examined,
-        "causes": [cause.document() for cause in causes.ordered()],
+        "causes": causes.document(),
         "sources": checkup.sources,
         "cluster": cluster_json(checkup),
         "window_seconds": round(checkup.window_seconds, 3),

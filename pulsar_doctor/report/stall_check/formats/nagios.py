@@ -12,9 +12,9 @@ from typing import TextIO
 from pulsar_doctor.checkup.result import Checkup, Tally
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.plain import in_detail
-from pulsar_doctor.report.stall_check.folding import fold
+from pulsar_doctor.report.stall_check.folding import Alike, fold
+from pulsar_doctor.report.stall_check.grouping import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.unread import is_topic, summary
-from pulsar_doctor.report.stall_check.unwell import Unwell, unwell_of
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, counted
 from pulsar_doctor.wording.printable import many, printable
@@ -65,11 +65,11 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     out.writelines(f"{_clean(line)}\n" for line in _details(checkup, told))
 
 
-def _headline(checkup: Checkup, tally: Tally, told: list[Unwell]) -> str:
+def _headline(checkup: Checkup, tally: Tally, told: list[Unwell | Alike]) -> str:
     total, unread = many(tally.subscriptions, "subscription"), summary(checkup)
     if told:
         worst = told[0]
-        said = f"{tally.counts[worst.status]} of {total} {worst.status}: {worst.said}"
+        said = f"{tally.counts[worst.status]} of {total} {worst.status}: {worst.summary}"
     elif checkup.unreachable and is_topic(checkup.unreachable[0][0]):
         topic, reason = map(printable, checkup.unreachable[0])
         return f"{unread}: {topic}: {reason}"
@@ -78,10 +78,10 @@ def _headline(checkup: Checkup, tally: Tally, told: list[Unwell]) -> str:
     return f"{said}; {unread}" if unread else said
 
 
-def _details(checkup: Checkup, told: list[Unwell]) -> Iterator[str]:
+def _details(checkup: Checkup, told: list[Unwell | Alike]) -> Iterator[str]:
     for one in told[:DETAILED_MOST]:
         yield f"{one.status.upper()} {one.where}{f': {one.cost}' if one.cost else ''}"
-        yield from (f"  {line}" for line in islice(in_detail(one.worst.shown), LINES_MOST))
+        yield from (f"  {line}" for line in islice(in_detail(one.shown), LINES_MOST))
     for topic, reason in checkup.unreachable[:DETAILED_MOST]:
         yield f"UNREACHABLE {printable(topic)}: {printable(reason)}"
     left_out = sum(max(0, len(some) - DETAILED_MOST) for some in (told, checkup.unreachable))
