@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, UNDECIDED, Suspect
+from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, UNDECIDED, Finding, Suspect
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.wording.printable import printable
@@ -25,9 +25,12 @@ def in_short(diagnosis: Diagnosis) -> str:
     """`stalled permits-exhausted of worker-1`."""
     if not diagnosis.findings or diagnosis.status in ("healthy", "unknown"):
         return diagnosis.status
-    first = diagnosis.findings[0]
-    culprit = f" of {printable(first.consumer)}" if first.consumer else ""
-    return f"{diagnosis.status} {first.code}{culprit}"
+    return f"{diagnosis.status} {culprit(diagnosis.findings[0])}"
+
+
+def culprit(found: Finding | Suspect) -> str:
+    """`permits-exhausted of worker-3`."""
+    return f"{found.code} of {printable(found.consumer)}" if found.consumer else found.code
 
 
 def suspected(diagnosis: Diagnosis) -> str:
@@ -35,8 +38,7 @@ def suspected(diagnosis: Diagnosis) -> str:
     if not diagnosis.suspects:
         return ""
     first = likeliest(diagnosis) or diagnosis.suspects[0]
-    culprit = f" of {printable(first.consumer)}" if first.consumer else ""
-    return f"; most likely {first.code}{culprit} ({first.probability:.0%})"
+    return f"; most likely {culprit(first)} ({first.probability:.0%})"
 
 
 def likeliest(diagnosis: Diagnosis) -> Suspect | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Set
 
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.report.words import whereabouts
+from pulsar_doctor.report.words import beside
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 from pulsar_doctor.wording.sentences import joined, values_in
@@ -17,7 +17,7 @@ from pulsar_doctor.wording.sentences import joined, values_in
 NOISE = frozenset(  # what a sentence tells in its own words, or what only leads to a number
     {"address", "blocked_consumer_on_unacked_msgs", "blocked_subscription_on_unacked_msgs",
      "connected_since", "consumer_epoch", "msg_out_counter", "pace_source", "sending_after",
-     "release_after", "samples"}
+     "samples"}
 )  # fmt: skip
 MOMENT_SECONDS = 1.0  # no age of anything that stands still is shorter
 SMALL = 10  # a number below it is in every sentence, so its unit must be the same
@@ -29,8 +29,7 @@ def numbers(finding: Finding) -> str:
 
 
 def _numbers(finding: Finding) -> Iterator[str]:
-    where = whereabouts(finding.where, finding.summary) if finding.where else ""
-    known = values_in(joined("", (finding.summary, finding.impact or "", where)))
+    known = values_in(joined("", (finding.summary, *dict(beside(finding)).values())))
     told = set[tuple[str, str]]()
     for measure in finding.evidence:
         value = _value(measure)

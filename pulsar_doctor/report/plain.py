@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.short_form import culprit
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.suspicion import suspect_rows, undecided
-from pulsar_doctor.report.words import culprit, since_words, what_to_do, whereabouts
+from pulsar_doctor.report.words import beside, what_to_do
 from pulsar_doctor.wording.printable import printable
 
 
@@ -20,7 +20,7 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
     explained = set[str]()
     for finding in diagnosis.findings:
         yield f"{culprit(finding)}: {printable(finding.summary)}"
-        yield from _beside(finding)
+        yield from (f"{name.capitalize()}: {text}" for name, text in beside(finding))
         if told := numbers(finding):
             yield f"Numbers: {told}"
         yield f"Remedy: {printable(finding.remedy)}"
@@ -32,12 +32,3 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
     yield from (f"{name.capitalize()}: {text}" for name, text in suspect_rows(diagnosis))
     if diagnosis.status == "unknown":
         yield from (f"Not told: {printable(reason)}" for reason in undecided(diagnosis))
-
-
-def _beside(finding: Finding) -> Iterator[str]:
-    if finding.where and whereabouts(finding.where, finding.summary):
-        yield f"Where: {whereabouts(finding.where, finding.summary)}"
-    if finding.since:
-        yield f"Since: {since_words(finding)}"
-    if finding.impact:
-        yield f"Impact: {printable(finding.impact)}"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, Action, Finding, Suspect
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
-from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
+from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.wording.printable import listed, printable
+from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
@@ -24,6 +25,11 @@ CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says
 def counted(counts: Mapping[Status, int]) -> str:
     """`1 stalled, 3 healthy`: the verdicts that occur, worst first."""
     return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts.get(status))
+
+
+def totals(counts: Counter[Status]) -> str:
+    """`4 subscriptions: 1 stalled, 3 healthy`."""
+    return ": ".join(filter(None, (many(counts.total(), "subscription"), counted(counts))))
 
 
 def full_topic(diagnosis: Diagnosis) -> str:
@@ -85,14 +91,7 @@ def accused(suspect: Suspect, *, with_name: bool = True) -> str:
     """`permits-exhausted of worker-3`; in words where it is not a cause."""
     if suspect.code in NO_RULE:
         return NO_RULE[suspect.code]
-    code = printable(suspect.code)
-    named = suspect.consumer if with_name else None
-    return f"{code} of {printable(named)}" if named else code
-
-
-def culprit(finding: Finding) -> str:
-    """`permits-exhausted of worker-3`."""
-    return f"{finding.code} of {printable(finding.consumer)}" if finding.consumer else finding.code
+    return printable(culprit(suspect) if with_name else suspect.code)
 
 
 def explaining(code: str) -> str:
@@ -104,6 +103,17 @@ def client(version: str) -> str:
     """`Java 4.0.8` of `Pulsar-Java-v4.0.8`; what is written otherwise, as it is."""
     told = CLIENT.fullmatch(version)
     return printable(f"{told[1]} {told[2]}" if told else version)
+
+
+def beside(finding: Finding) -> Iterator[tuple[str, str]]:
+    """What the view adds to a finding: where its consumer is, since when, and who suffers."""
+    if finding.where and (where := whereabouts(finding.where, finding.summary)):
+        yield "where", where
+    if finding.since:
+        yield "since", f"{finding.since[:19].replace('T', ' ')} UTC or before"
+    if finding.impact:
+        impact = finding.impact
+        yield "impact", Sentence(printable(impact), values_in(impact))
 
 
 def whereabouts(where: Whereabouts, said: str = "") -> str:
@@ -123,12 +133,6 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
     )
     shown = joined(", ", (part or "" for part in parts))
     return Sentence(printable(shown), values_in(shown))
-
-
-def since_words(finding: Finding) -> str:
-    """`2026-05-01 11:48:00 UTC or before`; nothing where it is not told."""
-    said = finding.since
-    return f"{said[:19].replace('T', ' ')} UTC or before" if said else ""
 
 
 def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.diagnosis.short_form import suspected_cause
+from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.figures import numbers
@@ -23,13 +23,11 @@ from pulsar_doctor.report.words import (
     NO_RULE,
     accused,
     backlog,
-    culprit,
+    beside,
     explaining,
     moved,
     share,
-    since_words,
     what_to_do,
-    whereabouts,
     would_decide,
 )
 from pulsar_doctor.wording.printable import printable
@@ -167,13 +165,7 @@ def _finding_lines(finding: Finding, *, with_actions: bool) -> Iterator[tuple[st
     cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
     yield "cause", cause.append(f"{sure})")
     yield "seen", Text(printable(finding.summary))
-    where = whereabouts(finding.where, finding.summary) if finding.where else ""
-    if where:
-        yield "where", Text(where)
-    if finding.since:
-        yield "since", Text(since_words(finding))
-    if finding.impact:
-        yield "impact", Text(printable(finding.impact))
+    yield from ((name, Text(text)) for name, text in beside(finding))
     if with_actions and finding.actions:
         yield from ((name, Text(text)) for name, text in what_to_do(finding))
     else:

@@ -13,7 +13,7 @@ from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT
-from pulsar_doctor.report.stall_check.vitals import Vitals
+from pulsar_doctor.report.stall_check.vitals import Vitals, both
 from pulsar_doctor.report.words import cause
 from pulsar_doctor.wording.printable import listed, printable
 
@@ -42,8 +42,7 @@ class Folded:
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more partition, or the whole topic."""
-        told = self.backlog is not None and diagnosis.backlog is not None
-        self.backlog = (self.backlog or 0) + (diagnosis.backlog or 0) if told else None
+        self.backlog = both(self.backlog, diagnosis.backlog)
         self.partitions += diagnosis.partition is not None
         self.vitals.add(diagnosis)
         if diagnosis.status != "healthy":
@@ -53,6 +52,11 @@ class Folded:
             self.info = self.info or diagnosis.findings[0]
         if diagnosis.suspects:
             self.doubt = self.doubt or diagnosis
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its topic and name."""
+        return self.topic, self.subscription
 
     @property
     def backlog_change(self) -> int | None:

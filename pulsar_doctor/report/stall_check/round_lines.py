@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.diagnosis.short_form import place
 from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.rounds import (
     KnownSubscription,
@@ -17,13 +18,12 @@ from pulsar_doctor.report.stall_check.rounds import (
     SubscriptionKey,
     alone,
     next_round,
-    place,
 )
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.suspicion import suspect_rows
-from pulsar_doctor.report.words import backlog, cause, counted
+from pulsar_doctor.report.words import backlog, cause, totals
 from pulsar_doctor.wording.gate import gated
-from pulsar_doctor.wording.printable import many, printable
+from pulsar_doctor.wording.printable import printable
 
 
 class RoundLines:
@@ -52,18 +52,17 @@ def _lines(round_: Round) -> Iterator[str]:
     for change in round_.changes:
         if change.now in ("healthy", None):
             now = "HEALTHY" if change.now else "GONE"
-            yield f"{now}  {place(change.topic, change.subscription)}  (was {change.before})"
+            yield f"{now}  {place((change.topic, change.subscription))}  (was {change.before})"
     yield from (printable(note) for _, note in round_.checkup.notes)
     yield from (f"UNREAD  {sentence}" for sentence in sentences(round_.checkup))
-    told = counted(round_.fleet.counts)
-    yield f"{many(round_.fleet.counts.total(), 'subscription')}{f': {told}' if told else ''}"
+    yield totals(round_.fleet.counts)
 
 
 def _unwell(round_: Round, folded: Folded) -> Iterator[str]:
     """The verdict with its cause; what was seen and what to do about it once, when it is new."""
     shown, was = folded.shown, round_.turned_from(folded)
     before = f"  (was {was})" if was else alone(shown)
-    where = place(folded.topic, folded.subscription)
+    where = place(folded.key)
     entries = f"backlog {backlog(folded.backlog)}"
     yield f"{folded.status.upper()}  {where}{before}  {cause(shown)}, {entries}"
     if shown.findings and (was or round_.was(folded) is None):

@@ -12,9 +12,10 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from pulsar_doctor.diagnosis.short_form import place
 from pulsar_doctor.report.stall_check.block import Pen, block_parts
 from pulsar_doctor.report.stall_check.folding import Folded
-from pulsar_doctor.report.stall_check.rounds import Round, alone, place
+from pulsar_doctor.report.stall_check.rounds import Round, alone
 from pulsar_doctor.report.words import backlog, cause
 from pulsar_doctor.wording.printable import printable
 
@@ -88,12 +89,12 @@ class RoundRows:
 
     def _heading(self, folded: Folded) -> Text:
         kind = printable(folded.type or "type not told")
-        where = f"  {place(folded.topic, folded.subscription)} ({kind}), "
+        where = f"  {place(folded.key)} ({kind}), "
         return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
 
     def _row(self, folded: Folded) -> Text:
         why = cause(folded.shown)
-        where = f"  {place(folded.topic, folded.subscription)}: {why}, "
+        where = f"  {place(folded.key)}: {why}, "
         return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
 
     def _moved(self, folded: Folded) -> str:

@@ -26,7 +26,7 @@ from pulsar_doctor.report.stall_check.rounds import Round, Turned, change_words,
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import print_fleet
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import counted
+from pulsar_doctor.report.words import totals
 from pulsar_doctor.wording.printable import many, printable
 
 CHANGES_SHOWN_MOST = 6
@@ -144,9 +144,7 @@ class RoundScreen:
 
 def _about(round_: Round) -> Iterator[str]:
     """How many there are, and what was not judged."""
-    told = counted(round_.fleet.counts)
-    total = many(round_.fleet.counts.total(), "subscription")
-    yield f"{total}: {told}" if told else total
+    yield totals(round_.fleet.counts)
     if round_.checkup.not_loaded:
         yield f"{many(len(round_.checkup.not_loaded), 'topic')} not loaded by any broker: not read"
     yield from (printable(note) for _, note in round_.checkup.notes)

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup
+from pulsar_doctor.diagnosis.short_form import VerdictKey, place
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import PERSISTENT, split_partition
+from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.report.stall_check.folding import Folded, FoldedFleet
+from pulsar_doctor.report.stall_check.vitals import both
 from pulsar_doctor.report.words import cause
-from pulsar_doctor.wording.printable import printable
 
-SubscriptionKey = tuple[str, str]  # topic without partition, subscription
+SubscriptionKey = VerdictKey  # the topic without partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Round:
 
     def was(self, folded: Folded) -> KnownSubscription | None:
         """What was known of a subscription before."""
-        return (self.before or {}).get((folded.topic, folded.subscription))
+        return (self.before or {}).get(folded.key)
 
     def turned_from(self, folded: Folded) -> Status | None:
         """The verdict that it had, where that was another one."""
@@ -76,7 +77,7 @@ def next_round(
     vague = any("://" not in each for each in unread)  # a namespace, a broker, or the rest
     kept = {key: was for key, was in (before or {}).items() if vague or key[0] in unread}
     known = kept | seen
-    causes = {(each.topic, each.subscription): _why(each) for each in fleet.unwell}
+    causes = {each.key: cause(each.shown) for each in fleet.unwell}
     found = () if before is None else _changes(checkup.checked_at, before, known, causes)
     return Round(checkup, fleet, known, before, tuple(found))
 
@@ -87,9 +88,8 @@ def _add(seen: dict[SubscriptionKey, KnownSubscription], diagnosis: Diagnosis) -
     if there is None:
         seen[key] = KnownSubscription(diagnosis.status, diagnosis.backlog)
         return
-    told = there.backlog is not None and diagnosis.backlog is not None
-    backlog = (there.backlog or 0) + (diagnosis.backlog or 0) if told else None
-    seen[key] = KnownSubscription(min(there.status, diagnosis.status, key=STATUSES.index), backlog)
+    worst = min(there.status, diagnosis.status, key=STATUSES.index)
+    seen[key] = KnownSubscription(worst, both(there.backlog, diagnosis.backlog))
 
 
 def _changes(
@@ -114,10 +114,6 @@ def _status(
     return known[key].status if key in known else None
 
 
-def _why(folded: Folded) -> str:
-    return cause(folded.shown)
-
-
 def alone(shown: Diagnosis) -> str:
     """What this round alone says, where that is better than what is shown."""
     steady = shown.steady
@@ -130,9 +126,4 @@ def change_words(change: Turned, arrow: str) -> str:
     """`billing on public/default/orders: healthy → stalled, permits-exhausted of worker-3`."""
     before, now = change.before or "new", change.now or "gone"
     because = f", {change.cause}" if change.cause else ""
-    return f"{place(change.topic, change.subscription)}: {before} {arrow} {now}{because}"
-
-
-def place(topic: str, subscription: str) -> str:
-    """`billing on public/default/orders`."""
-    return printable(f"{subscription} on {topic.removeprefix(PERSISTENT)}")
+    return f"{place((change.topic, change.subscription))}: {before} {arrow} {now}{because}"

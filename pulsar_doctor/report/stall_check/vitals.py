@@ -26,8 +26,8 @@ class Vitals:
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more partition, or the whole topic."""
-        there, change = diagnosis.consumers, diagnosis.backlog_change
-        self.change = None if None in (self.change, change) else self.change + change  # type: ignore[operator]
+        there = diagnosis.consumers
+        self.change = both(self.change, diagnosis.backlog_change)
         if there is None or self.consumers is None:
             self.consumers = self.permits = None
             return
@@ -70,8 +70,9 @@ def _ms(age: Age) -> int:
 def _sum(one: Count | None, other: Count | None) -> Count | None:
     if one is None or other is None:
         return None
-    return Count(_plus(one.least, other.least), _plus(one.most, other.most))
+    return Count(both(one.least, other.least), both(one.most, other.most))
 
 
-def _plus(one: int | None, other: int | None) -> int | None:
+def both(one: int | None, other: int | None) -> int | None:
+    """The sum; None where one of them is not reported."""
     return None if one is None or other is None else one + other
