@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.holes.account import Account
@@ -57,9 +56,9 @@ def cursor_json(cursor: BrokerCursor) -> dict[str, Any]:
         "held_ledgers_alone": None if held is None else held.alone,
         "held_bytes_alone": None if held is None else held.bytes_alone,
         "held_with": [] if held is None else list(held.others),
-        **dict(_behind(account)),
-        **dict(_certain(account)),
-        **dict(_cost(account)),
+        **_behind(account),
+        **_certain(account),
+        **_cost(account),
         "moves": cursor.moves,
         "practice": cursor.practice,
         "not_told": list(account.not_told),
@@ -78,63 +77,67 @@ def account_json(account: Account) -> dict[str, Any]:
         "backlog": account.backlog,
         "backlog_by_positions": account.backlog_by_positions,
         "backlog_counter_wrong": account.backlog_wrong,
-        **dict(_behind(account)),
-        **dict(_certain(account)),
-        **dict(_cost(account)),
+        **_behind(account),
+        **_certain(account),
+        **_cost(account),
         "origin": account.origin,
         "origins": [_origin(origin) for origin in account.origins],
         "not_told": list(account.not_told),
     }
 
 
-def _behind(account: Account) -> Iterator[tuple[str, Any]]:
+def _behind(account: Account) -> dict[str, Any]:
     shape, oldest = account.shape, account.oldest_hole
-    yield "mark_delete", _at(account.mark_delete)
-    yield "mark_delete_stood_seconds", None if account.stood is None else account.stood.ms / 1000
-    yield "mark_delete_stood_at_least", None if account.stood is None else not account.stood.exact
-    yield "read_position", _at(account.read_position)
-    yield "ranges", account.ranges
-    yield "acknowledged_entries", account.acknowledged_entries
-    yield "holes", account.holes
-    yield "hole_entries", account.hole_entries
-    yield "hole_entries_not_sent", None if shape is None else shape.hole_entries[1]
-    yield "oldest_hole", None if oldest is None else [_at(oldest[0]), _at(oldest[1])]
-    yield "unacked_messages", account.unacked_messages
-    yield "delayed_entries", account.msg_delayed
-    yield "entries_in_replay", account.msg_in_replay
+    return {
+        "mark_delete": _at(account.mark_delete),
+        "mark_delete_stood_seconds": None if account.stood is None else account.stood.ms / 1000,
+        "mark_delete_stood_at_least": None if account.stood is None else not account.stood.exact,
+        "read_position": _at(account.read_position),
+        "ranges": account.ranges,
+        "acknowledged_entries": account.acknowledged_entries,
+        "holes": account.holes,
+        "hole_entries": account.hole_entries,
+        "hole_entries_not_sent": None if shape is None else shape.hole_entries[1],
+        "oldest_hole": None if oldest is None else [_at(oldest[0]), _at(oldest[1])],
+        "unacked_messages": account.unacked_messages,
+        "delayed_entries": account.msg_delayed,
+        "entries_in_replay": account.msg_in_replay,
+    }
 
 
-def _certain(account: Account) -> Iterator[tuple[str, Any]]:
+def _certain(account: Account) -> dict[str, Any]:
     """What surely holds; without doubts least and most are the number itself."""
     told = account.between
-    for name in ("ranges", "acknowledged_entries", "holes", "hole_entries"):
-        yield f"{name}_least", getattr(told, name)[0]
-        yield f"{name}_most", getattr(told, name)[1]
-    for name, (least, most) in (
+    counts = ("ranges", "acknowledged_entries", "holes", "hole_entries")
+    bounds: dict[str, tuple[Any, Any]] = {name: getattr(told, name) for name in counts}
+    for name, positions in (
         ("mark_delete", told.mark_delete),
         ("oldest_hole_begin", told.oldest_hole),
     ):
-        yield f"{name}_least", _at(least)
-        yield f"{name}_most", _at(most)
+        bounds[name] = _at(positions[0]), _at(positions[1])
+    sides = ("least", 0), ("most", 1)
+    return {f"{name}_{side}": each[at] for name, each in bounds.items() for side, at in sides}
 
 
-def _cost(account: Account) -> Iterator[tuple[str, Any]]:
+def _cost(account: Account) -> dict[str, Any]:
     ahead, pinned, storing = account.forecast, account.pinned, account.storing
     stored = {True: "bit arrays", False: "ranges"}
-    yield "persisted_limit", storing.limit
-    yield "persisted_limit_assumed", storing.max_ranges is None
-    yield "share_of_limit", account.share_of_limit
-    yield "stored_as", None if storing.bit_arrays is None else stored[storing.bit_arrays]
-    yield "record_bytes", account.record_bytes
-    yield "record_bytes_told", account.record_told
-    yield "record_bytes_limit", RECORD_BYTES_MOST
-    yield "redelivered_at_load", None if ahead is None else ahead.entries
-    yield "redelivered_at_load_least", None if ahead is None else ahead.least
-    yield "redelivered_at_load_most", None if ahead is None else ahead.most
-    yield "pinned_ledgers", None if pinned is None else pinned.ledgers
-    yield "pinned_bytes", None if pinned is None else pinned.bytes
-    yield "pinned_bytes_without_oldest_hole", None if pinned is None else pinned.without_oldest
-    yield "pinned_bytes_without_holes", None if pinned is None else pinned.without_any
+    return {
+        "persisted_limit": storing.limit,
+        "persisted_limit_assumed": storing.max_ranges is None,
+        "share_of_limit": account.share_of_limit,
+        "stored_as": None if storing.bit_arrays is None else stored[storing.bit_arrays],
+        "record_bytes": account.record_bytes,
+        "record_bytes_told": account.record_told,
+        "record_bytes_limit": RECORD_BYTES_MOST,
+        "redelivered_at_load": None if ahead is None else ahead.entries,
+        "redelivered_at_load_least": None if ahead is None else ahead.least,
+        "redelivered_at_load_most": None if ahead is None else ahead.most,
+        "pinned_ledgers": None if pinned is None else pinned.ledgers,
+        "pinned_bytes": None if pinned is None else pinned.bytes,
+        "pinned_bytes_without_oldest_hole": None if pinned is None else pinned.without_oldest,
+        "pinned_bytes_without_holes": None if pinned is None else pinned.without_any,
+    }
 
 
 def _origin(origin: Origin) -> dict[str, Any]:
