@@ -191,7 +191,7 @@ def test_both_of_one_subscription_are_one_verdict():
     process = InProcess(told, lambda: told, lambda: wires)
     (only,) = process.alone(rules, limits_of(rules))
     assert only.sources == ("capture", "process")
-    assert [each.until_flow for each in only.consumers or ()] == [exactly(2)]
+    assert [each.next_flow_after for each in only.consumers or ()] == [exactly(2)]
 
 
 def test_a_pool_that_holds_messages_of_its_topic_is_told_with_its_threads():

@@ -7,8 +7,8 @@ import os
 from dataclasses import replace
 
 import pytest
-from pulsar_doctor.process.told import ProcessTold, Sitting
 
+from pulsar_doctor.evidence.process_told import ProcessTold, Sitting
 from pulsar_doctor.report.examine import screen
 
 SLEEPS = Sitting(
