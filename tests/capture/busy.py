@@ -34,6 +34,7 @@ import pulsar
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.capture.asking import BrokerAsked
 from pulsar_doctor.capture.files import Packet
+from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.told import ToldSample
 from pulsar_doctor.capture.writing import TraceWriter
@@ -208,7 +209,7 @@ def read(
     """The rows of a capture of these packets."""
     queue, waiting = SimpleQueue[ToldSample](), list(samples)
     with TraceWriter(folder, {"files": []}) as writer:
-        capture = RunningCapture(writer, ports, samples=queue)
+        capture = RunningCapture(writer, lambda out: CaptureFollowing(out, ports), samples=queue)
         for packet in packets:
             while waiting and waiting[0].consumers[0].until_ns <= packet.time_ns:
                 queue.put(waiting.pop(0))
