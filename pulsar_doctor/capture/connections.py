@@ -255,7 +255,9 @@ class CapturedConnection:
         bounds = self.bounds[way]
         was = bounds.in_step
         found = bounds.feed(data, now_ns)
-        was &= not self._say_retracted(way, now_ns)
+        if bounds.retracted != self._retracted[way]:
+            was = False
+            self._say_retracted(way, now_ns)
         self._tell(way, found, now_ns)
         if bounds.standing in (Footing.FOREIGN, Footing.TLS):
             for each in self.bounds:
@@ -298,17 +300,16 @@ class CapturedConnection:
             self._resumed[way] = bounds.resumed
             self._out.joined(self.conn_id, way, bounds.known_by, now_ns)
 
-    def _say_retracted(self, way: int, now_ns: int) -> bool:
+    def _say_retracted(self, way: int, now_ns: int) -> None:
         """Tells that what was likely is not so, where that is news."""
         bounds = self.bounds[way]
         if self._retracted[way] == bounds.retracted:
-            return False
+            return
         self._retracted[way] = bounds.retracted
         self.restless = True
         if self.conn_id is not None:
             self._out.retracted(self.conn_id, way, bounds.why_retracted, now_ns)
         self._unparsed(way, bounds.why_retracted, now_ns)
-        return True
 
     def _learn(self, frames: Frames) -> None:
         for frame in frames:
