@@ -13,6 +13,8 @@ import pytest
 
 from pulsar_doctor.broker.stats.cursors import SUBSCRIPTION, CursorOwner, owner_of
 from pulsar_doctor.broker.stats.reading import internal_stats
+from tests.scenarios.limits import compaction_fails
+from tests.scenarios.scene import scene
 from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
 
@@ -260,3 +262,25 @@ def done_with(client: pulsar.Client, topic: str, messages: int) -> None:
         consumer.acknowledge(consumer.receive(20_000))
     producer.close()
     consumer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ask", ["topic", "namespace", "document"])
+def test_a_compaction_that_fails_is_told_however_it_is_asked_for(
+    broker: Sandbox, ask: str, tmp_path: Path
+) -> None:
+    topic = f"persistent://public/default/compacted-{token_hex(4)}"
+    with scene(broker.service_url, broker.admin_url, topic) as staged:
+        compaction_fails(staged)
+        file = tmp_path / "stats.json"
+        file.write_text(json.dumps(staged.read().document), "utf-8")
+        ways = {
+            "topic": (topic, "--window", "1s"),
+            "namespace": ("--namespace", "public/default", "--window", "1s"),
+            "document": ("--stats", str(file)),
+        }
+        done = pulsar_doctor("stall-check", *ways[ask], "-o", "json", broker=broker)
+    found = json.loads(done.stdout)["subscriptions"]
+    named = (each for each in found if each["topic"] in (topic, "unknown"))
+    (verdict,) = (each for each in named if each["subscription"] == "__compaction")
+    assert [each["code"] for each in verdict["findings"]] == ["compaction-stalled"]

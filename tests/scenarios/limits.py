@@ -14,6 +14,7 @@ TEN_A_SECOND = {
     "relativeToPublishRate": False,
     "ratePeriodInSecond": 1,
 }
+ONE_AN_HOUR = {"dispatchThrottlingRateInMsg": 1, "ratePeriodInSecond": 3600}
 
 
 @scenario("blocked-on-unacked-consumer", stalled("blocked-on-unacked-consumer"))
@@ -53,6 +54,18 @@ def _subscription_rate(scene: Scene) -> None:
 @scenario("dispatch-throttled-topic", warning("dispatch-throttled"))
 def _topic_rate(scene: Scene) -> None:
     throttled(scene, "dispatchRate")
+
+
+def compaction_fails(scene: Scene) -> None:
+    """Its reader gets one message an hour; after 30 seconds without any the compaction fails.
+
+    No entry of the list, since it is about a cursor of the broker's own.
+    """
+    scene.produce(30, keys=["a", "b"])
+    scene.policy("dispatchRate", TEN_A_SECOND | ONE_AN_HOUR)
+    scene.admin.put(f"{scene.path}/compaction").raise_for_status()
+    scene.subscription = "__compaction"
+    scene.until(lambda: scene.read().document["compaction"]["lastCompactionFailedTimestamp"])
 
 
 @scenario("delayed-messages", Expected("healthy", "delayed-messages"))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.cursors import COMPACTION
 from pulsar_doctor.diagnosis.actions.commands import admin, checked, policy_admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
@@ -25,7 +26,6 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (
@@ -86,13 +86,16 @@ def _summary(own: OwnCursor) -> str:
     """What is known of its last runs, then how far it is behind."""
     said = "no compaction is known since the broker loaded the topic"
     if own.succeeded is not None:
-        said = say("the last compaction succeeded {} ago", duration(own.succeeded.seconds))
+        said = say("the last compaction succeeded{}", _ago(own.succeeded))
     if _failed_last(own) and own.failed is not None:
-        ago = duration(own.failed.seconds)
-        said = say("the last compaction failed {} ago, and none has succeeded since", ago)
+        said = say("the last compaction failed{}, and none has succeeded since", _ago(own.failed))
     behind = "" if own.waiting is None else say("; {:entries} are not compacted", own.waiting)
     keeps = own.position and say(", and all ledgers from {} on stay on disk", own.position)
     return joined("", (said, behind, keeps or ""))
+
+
+def _ago(age: Age) -> str:
+    return "" if age.says_nothing else say(" {} ago", age)
 
 
 def _actions(view: SubscriptionView) -> Iterator[Action]:
