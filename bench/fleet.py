@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,15 @@ TITLES = (
 
 
 @contextmanager
-def cluster(subscriptions: int, suspects: int, holding: float) -> Iterator[dict[str, Any]]:
-    """A replayed cluster; what it says of itself."""
+def cluster(subscriptions: int, suspects: int, *holding: str) -> Iterator[dict[str, Any]]:
+    """A replayed cluster; what it says of itself. holding: options of those that hold messages."""
     script = Path(__file__).with_name("replayed_cluster.py")
     command = [
         sys.executable,
         str(script),
         f"--subscriptions={subscriptions}",
         f"--suspects={suspects}",
-        f"--holding={holding}",
+        *holding,
     ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
@@ -54,10 +54,10 @@ def asked_of(there: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(
-    subscriptions: int, suspects: int, output: str, window: str, holding: float
+    subscriptions: int, suspects: int, output: str, window: str, holding: Sequence[str]
 ) -> list[str]:
     """One row of the table; what else is worth to be known goes to stderr."""
-    with cluster(subscriptions, suspects, holding) as there:
+    with cluster(subscriptions, suspects, *holding) as there:
         url = f"http://127.0.0.1:{there['ports'][0]}"
         arguments = ("stall-check", "--all", "-o", output, "--window", window, "--admin-url", url)
         run = doctor(*arguments)
@@ -99,12 +99,14 @@ def main() -> None:
         "--holding", type=float, default=0.0,
         help="share of the other topics whose consumers hold messages (default %(default)s)",
     )  # fmt: skip
+    parser.add_argument("--stuck", action="store_true", help="and stand still with them")
     asked = parser.parse_args()
+    holding = [f"--holding={asked.holding}", *(["--stuck"] if asked.stuck else [])]
     doctor("stall-check", "nosuch", "--admin-url", "http://127.0.0.1:1")  # for its byte code
     rows = [list(TITLES)]
     for run in asked.runs.split(","):
         subscriptions, suspects, output = f"{run}:json".split(":")[:3]
-        rows.append(measure(int(subscriptions), int(suspects), output, asked.window, asked.holding))
+        rows.append(measure(int(subscriptions), int(suspects), output, asked.window, holding))
     print(table(rows))
 
 

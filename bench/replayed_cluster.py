@@ -4,8 +4,8 @@ Two brokers, each a port of the loopback and the owner of half of the topics; it
 the other's topics there, as brokers do. Most topics are quiet. The suspects answer with recordings
 of a real broker (tests/stats), aged so that they have stood still for ten minutes; only the clock
 of the answers moves, so nothing else ever does. Others may hold messages and acknowledge them all
-the time. Every twentieth topic is loaded by no broker: to ask for its stats would load it, which is
-refused and counted.
+the time, or stand still with them for ten minutes. Every twentieth topic is loaded by no broker: to
+ask for its stats would load it, which is refused and counted.
 """
 
 from __future__ import annotations
@@ -97,13 +97,16 @@ class Topic:
 
 @dataclass(slots=True)
 class Cluster:
-    """What there is, and what was asked. ports: of the two brokers."""
+    """What there is, and what was asked. ports: of the two brokers. stuck_at: epoch seconds since
+    when those that hold messages have stood still; None: they move.
+    """
 
     topics: dict[str, Topic]
     recordings: list[tuple[list[bytes], bytes]]
     ports: list[int] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     refused: int = 0
+    stuck_at: float | None = None
 
 
 def aged(value: Any, by_ms: int) -> Any:
@@ -195,9 +198,8 @@ def _in_short(cluster: Cluster, topic: Topic) -> bytes:
     ).encode()
 
 
-def moving(topic: Topic) -> bytes:
-    """The stats of a topic whose consumers have just acknowledged, as of this moment."""
-    now = time.time()
+def moving(topic: Topic, now: float) -> bytes:
+    """The stats of a topic whose consumers acknowledged at that moment, in epoch seconds."""
     sent, now_ms = int(PACE * (now % 100_000)), int(now * 1000)
     times = ("lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp")
     moved = {
@@ -262,7 +264,7 @@ def of_topic(cluster: Cluster, broker: int, path: str, kind: str) -> tuple[int, 
     if topic.broker != broker:
         return 307, b"", f"http://127.0.0.1:{cluster.ports[topic.broker]}{path}"
     if topic.holding and kind == "stats":
-        return 200, moving(topic), ""
+        return 200, moving(topic, cluster.stuck_at or time.time()), ""
     bodies, internal = cluster.recordings[topic.recording or 0]
     return 200, internal if kind == "internalStats" else bodies[-1], ""
 
@@ -320,11 +322,12 @@ async def stream(pieces: Iterator[bytes], writer: asyncio.StreamWriter) -> None:
     writer.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(gathered), gathered))
 
 
-async def play(subscriptions: int, suspects: int, holding: float) -> None:
+async def play(subscriptions: int, suspects: int, holding: float, *, stuck: bool) -> None:
     """Says its two ports in one line, and serves until stdin is closed."""
     now_ms = int(time.time() * 1000)
     all_topics = {topic.full: topic for topic in topics(subscriptions, suspects, holding)}
     cluster = Cluster(all_topics, [recording(name, now_ms) for name in STUCK])
+    cluster.stuck_at = now_ms / 1000 - AGE_MS / 1000 if stuck else None
     for broker in range(2):
         server = await asyncio.start_server(partial(serve, cluster, broker), "127.0.0.1", 0)
         cluster.ports.append(server.sockets[0].getsockname()[1])
@@ -339,5 +342,6 @@ if __name__ == "__main__":
     parser.add_argument("--subscriptions", type=int, default=10_000)
     parser.add_argument("--suspects", type=int, default=100)
     parser.add_argument("--holding", type=float, default=0.0)
+    parser.add_argument("--stuck", action="store_true", help="what holds messages stands still")
     asked = parser.parse_args()
-    asyncio.run(play(asked.subscriptions, asked.suspects, asked.holding))
+    asyncio.run(play(asked.subscriptions, asked.suspects, asked.holding, stuck=asked.stuck))
