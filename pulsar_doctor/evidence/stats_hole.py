@@ -8,8 +8,9 @@ from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import Observed, entries_from
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
-from pulsar_doctor.evidence.standing import latest, standings
+from pulsar_doctor.evidence.standing import Standing, latest, standings
 
+MINUTE = 60.0  # seconds
 MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
 
 
@@ -98,6 +99,17 @@ def _passed(observed: Observed, since_ms: int | None) -> int:
     acks = [each.now.last_acked_timestamp_ms or 0 for each in holders]
     if not acks or min(acks) <= since_ms:
         return 0
-    cursor, done = observed.cursor_now, [each.returned or 0 for each in holders]
+    age = observed.window.last.age(since_ms)
+    stood = 0.0 if age is None else age.seconds
+    cursor, done = observed.cursor_now, [_done(each, stood) for each in holders]
     behind = cursor.number_of_entries_since_first_not_acked_message if cursor else None
     return max(0, (behind or 0) - held.most, sum(done))
+
+
+def _done(standing: Standing, stood: float) -> int:
+    """Messages that it has finished since mark-delete stopped: in the window, or by its rate.
+
+    The broker's rate is of a minute that ended up to a minute ago.
+    """
+    lately = (standing.now.message_ack_rate or 0) * min(MINUTE, stood - MINUTE)
+    return max(0, standing.returned or 0, int(lately))
