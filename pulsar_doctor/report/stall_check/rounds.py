@@ -15,8 +15,7 @@ from pulsar_doctor.diagnosis.short_form import VerdictKey, place
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import split_partition
-from pulsar_doctor.report.stall_check.folding import Folded, FoldedFleet
-from pulsar_doctor.report.stall_check.vitals import both
+from pulsar_doctor.report.stall_check.folding import Folded, FoldedFleet, both
 from pulsar_doctor.report.words import cause
 
 SubscriptionKey = VerdictKey  # the topic without partition
