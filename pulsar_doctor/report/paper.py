@@ -17,6 +17,17 @@ from pulsar_doctor.wording.gate import behind, survive
 
 PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as long
 PADDING = re.compile(r"(?<! ) +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
+# Of a status, and of what is beside it.
+STYLES = {
+    "stalled": "bold red",
+    "warning": "bold yellow",
+    "healthy": "bold green",
+    "unknown": "bold magenta",
+    "suspected": "bold magenta",
+    "info": "bold",
+}
+SYMBOLS = {"stalled": "✖", "warning": "▲", "healthy": "✔", "unknown": "?", "suspected": "?"}
+PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?", "suspected": "?"}
 
 
 def console_on(out: TextIO) -> Console:

@@ -30,7 +30,7 @@ from pulsar_doctor.report.analyze.verdicts import (
     unwell,
 )
 from pulsar_doctor.report.json_versions import schema
-from pulsar_doctor.report.stall_check.block import STYLES
+from pulsar_doctor.report.paper import STYLES
 from pulsar_doctor.report.stall_check.document import diagnosis_json
 from pulsar_doctor.report.tables import TableColumn, View, counted, drawn, indented
 from pulsar_doctor.spark.analysis import TABLES, Analysis, moment

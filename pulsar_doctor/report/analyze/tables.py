@@ -7,7 +7,7 @@ from math import ceil
 
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.charts import bar, stretch
-from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, name, percent
 from pulsar_doctor.report.tap.watching import SHORT
 from pulsar_doctor.spark.analysis import TableRow

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.analyze.tables import TRACE, WHERE
-from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.tables import TableColumn, View
 from pulsar_doctor.report.words import cause, counted, full_topic
 from pulsar_doctor.spark.analysis import Analysis, TableRow, moment

@@ -21,8 +21,7 @@ from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.lives import print_lives
 from pulsar_doctor.report.holes_cursors import print_cursors
-from pulsar_doctor.report.paper import console_on
-from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS, console_on
 from pulsar_doctor.report.tables import MARGIN, NOT_TOLD, count, counted, facts, percent
 from pulsar_doctor.wording.printable import many, printable
 

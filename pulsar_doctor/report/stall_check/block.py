@@ -17,6 +17,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
+from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
 from pulsar_doctor.report.suspicion import suspect_rows, undecided
 from pulsar_doctor.report.words import (
@@ -35,16 +36,6 @@ from pulsar_doctor.wording.sentences import joined, values_in
 
 NOT_TOLD_SHOWN_MOST = 3
 PASTED = ("run", "check")  # lines that no terminal may break
-STYLES = {
-    "stalled": "bold red",
-    "warning": "bold yellow",
-    "healthy": "bold green",
-    "unknown": "bold magenta",
-    "suspected": "bold magenta",
-    "info": "bold",
-}
-SYMBOLS = {"stalled": "✖", "warning": "▲", "healthy": "✔", "unknown": "?", "suspected": "?"}
-PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?", "suspected": "?"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.report.stall_check.block import STYLES, Pen
+from pulsar_doctor.report.paper import STYLES
+from pulsar_doctor.report.stall_check.block import Pen
 from pulsar_doctor.report.stall_check.round_lines import stamp
 from pulsar_doctor.report.stall_check.round_rows import RoundRows, StyledLine, cut, signs, whole
 from pulsar_doctor.report.stall_check.rounds import Round, Turned, change_words, next_round

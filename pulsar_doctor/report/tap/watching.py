@@ -18,7 +18,7 @@ from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
-from pulsar_doctor.report.stall_check.block import PLAIN_SYMBOLS, STYLES, SYMBOLS
+from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import cause, counted
 from pulsar_doctor.tap.events import Event
