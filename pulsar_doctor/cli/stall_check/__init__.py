@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from pulsar_doctor.cli.stall_check.writing import (
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
-from pulsar_doctor.wording.gate import tell, tell_json
+from pulsar_doctor.wording.gate import stdout, tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.sampling.joining import LastSamples
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.live import Progress
     from pulsar_doctor.checkup.recorded import ReadTrace
     from pulsar_doctor.checkup.result import Checkup
+    from pulsar_doctor.cli.stall_check.watching import Shown
 
     Talk = tuple[Callable[[str], None], Progress | None]
 
@@ -255,7 +257,7 @@ def _of_broker(
 def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
     from pulsar_doctor.broker.sampling.joining import LastSamples
     from pulsar_doctor.checkup.steadying import Steadying
-    from pulsar_doctor.cli.stall_check.watching import shown, watch
+    from pulsar_doctor.cli.stall_check.watching import watch
 
     kept, steadying = LastSamples(), Steadying()
 
@@ -270,6 +272,26 @@ def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
             say(str(change))
 
     screen = formats.is_for_people(asked.output)
-    with shown(head(where, asked), show, screen=screen) as rounds:
+    with _shown(head(where, asked), show, screen=screen) as rounds:
         every = asked.every_seconds
         return watch(check, rounds, every_seconds=every, code=lambda tally: code(tally, asked))
+
+
+@contextmanager
+def _shown(head: str, write: Callable[[Checkup], None], *, screen: bool) -> Iterator[Shown]:
+    """For people a screen on a terminal, or lines in a pipe; else documents, as `write` does."""
+    from pulsar_doctor.cli.stall_check.watching import WrittenRounds
+
+    if not screen:
+        yield WrittenRounds(write)
+        return
+    from pulsar_doctor.report.paper import console_on
+    from pulsar_doctor.report.stall_check.round_lines import RoundLines
+    from pulsar_doctor.report.stall_check.round_screen import RoundScreen
+
+    console = console_on(stdout())
+    if stdout().isatty() and not console.is_dumb_terminal:
+        with RoundScreen(console, head) as rounds:
+            yield rounds
+        return
+    yield WrittenRounds(RoundLines(stdout()).show)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from pulsar_doctor.cli._options import say
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.wording.gate import complain, stdout
+from pulsar_doctor.wording.gate import complain
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.live import Progress
@@ -54,24 +53,6 @@ class WrittenRounds:
 
     def until(self, due: float) -> None:
         """Nothing shows it."""
-
-
-@contextmanager
-def shown(head: str, write: Callable[[Checkup], None], *, screen: bool) -> Iterator[Shown]:
-    """For people a screen on a terminal, or lines in a pipe; else documents, as `write` does."""
-    if not screen:
-        yield WrittenRounds(write)
-        return
-    from pulsar_doctor.report.paper import console_on
-    from pulsar_doctor.report.stall_check.round_lines import RoundLines
-    from pulsar_doctor.report.stall_check.round_screen import RoundScreen
-
-    console = console_on(stdout())
-    if stdout().isatty() and not console.is_dumb_terminal:
-        with RoundScreen(console, head) as rounds:
-            yield rounds
-        return
-    yield WrittenRounds(RoundLines(stdout()).show)
 
 
 def watch(check: Check, shown: Shown, *, every_seconds: float, code: Callable[[Tally], int]) -> int:
