@@ -42,10 +42,9 @@ import re
 from collections.abc import Iterator
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.diagnosis.actions.changes import TAKE_OUT, SettingChange
 from pulsar_doctor.diagnosis.actions.commands import admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import AGAIN
+from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingChange
 from pulsar_doctor.diagnosis.actions.settings import DEAD_LETTERS
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis

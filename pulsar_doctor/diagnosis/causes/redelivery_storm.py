@@ -33,9 +33,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pulsar_doctor.diagnosis.actions.changes import SettingChange
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import subscription_admin
+from pulsar_doctor.diagnosis.actions.consumers import SettingChange
 from pulsar_doctor.diagnosis.actions.settings import (
     ACK_TIMEOUT,
     BATCH_INDEX_ACKS,

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.actions.changes import SettingChange
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import restart
+from pulsar_doctor.diagnosis.actions.consumers import SettingChange, restart
 from pulsar_doctor.diagnosis.actions.settings import BATCHING_OFF, RECEIVER_QUEUE, setting_of_any
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
