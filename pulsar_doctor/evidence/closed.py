@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import ClosedConsumer
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.consumers import Subscription
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedConsumer:
-    """One such consumer, as it was at its end.
-
-    held: messages that it gave up. taken: messages that its application took, at least.
-    had_seconds: from the first of what it held to its end; None where nothing tells.
-    by_command: whether the application closed it; otherwise only its connection ended.
-    acked_since: whether any consumer of the subscription has acknowledged since then.
-    """
-
-    consumer: ConsumerView
-    held: int
-    taken: int
-    had_seconds: float | None
-    by_command: bool
-    acked_since: bool
 
 
 def closed_of(wire: Subscription, views: tuple[ConsumerView, ...]) -> tuple[ClosedConsumer, ...]:

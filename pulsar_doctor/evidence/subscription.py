@@ -10,7 +10,6 @@ from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.broker.stats.values import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
-from pulsar_doctor.evidence.closed import ClosedConsumer
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import Facts
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
@@ -24,6 +23,24 @@ from pulsar_doctor.ledger.consumers import full_name
 
 # Limits of unacknowledged messages in broker.conf.
 UNACKED_DEFAULTS = {"consumer": 50_000, "subscription": 200_000}
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedConsumer:
+    """A consumer that its client closed with messages in hand and none acknowledged.
+
+    held: messages that it gave up. taken: messages that its application took, at least.
+    had_seconds: from the first of what it held to its end; None where nothing tells.
+    by_command: whether the application closed it; otherwise only its connection ended.
+    acked_since: whether any consumer of the subscription has acknowledged since then.
+    """
+
+    consumer: ConsumerView
+    held: int
+    taken: int
+    had_seconds: float | None
+    by_command: bool
+    acked_since: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,9 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.closed import ClosedConsumer
 from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import ClosedConsumer, SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
