@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence import taken
@@ -18,21 +17,14 @@ from pulsar_doctor.evidence.facts import Facts
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
-from pulsar_doctor.evidence.standing import Standing, returned_in_life, standings
-from pulsar_doctor.evidence.starvation import Starving, held_by, quiet_is_fine
-from pulsar_doctor.evidence.stats_acks import acks_of, unacked_limit_of
+from pulsar_doctor.evidence.starvation import quiet_is_fine
+from pulsar_doctor.evidence.stats_acks import unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
 from pulsar_doctor.evidence.stats_circulation import circulation_of
+from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
 from pulsar_doctor.evidence.stats_hole import hole_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
 from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
-from pulsar_doctor.evidence.stats_pace import (
-    delivered_again,
-    in_rhythm,
-    pace_most,
-    pace_of_flows,
-    until_sending,
-)
 from pulsar_doctor.evidence.stats_reading import reads_of
 from pulsar_doctor.evidence.stats_throttling import throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -48,7 +40,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
     if own is not None and observed.now == NOTHING_TOLD:
         return _of_the_broker(observed, own)
     told = observed.now.consumers is not None
-    everybody = standings(observed) if told else ()
+    everybody = facts_of(observed) if told else ()
     left, unacked = observed.left, observed.now.unacked_messages
     return SubscriptionView(
         topic=observed.topic,
@@ -72,7 +64,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         hole=hole_of(observed),
         circulation=circulation_of(observed),
         watched=not observed.one_sample,
-        watched_seconds=_watched_seconds(observed),
+        watched_seconds=observed.watched_seconds,
         backlog_change=_backlog_change(observed),
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
         since_delivery=observed.window.last.age(observed.now.last_consumed_timestamp_ms),
@@ -113,74 +105,67 @@ def _of_the_broker(observed: Observed, own: OwnCursor) -> SubscriptionView:
     )
 
 
-def consumer_view(standing: Standing) -> ConsumerView:
+def consumer_view(of: ConsumerFacts) -> ConsumerView:
     """One consumer of the last sample."""
-    now = standing.now
-    held = held_by(standing)
-    starving = Starving(standing, standing.permits or 0, held)
-    pace = starving.pace_seconds or pace_of_flows(standing)
+    now, held = of.now, of.held
+    pace = of.pace_seconds or of.pace_of_flows
     return ConsumerView(
-        label=standing.label,
-        number=standing.number,
+        label=of.label,
+        number=of.number,
         name=now.consumer_name,
         address=now.address,
         client_version=now.client_version,
         function=now.metadata,
-        active=standing.active,
-        connected_for=standing.since(now.connected_since_ms),
+        active=of.active,
+        connected_for=of.since(now.connected_since_ms),
         connected_since=now.connected_since,
-        available_permits=exactly(standing.permits),
+        available_permits=exactly(of.permits),
         unacked_messages=None if held is None else Count(held.least, held.most),
-        unacked_entries=_entries(standing),
-        queued=_queued(standing),
+        unacked_entries=of.unacked_entries,
+        queued=of.queued,
         msg_out_counter=exactly(now.msg_out_counter),
-        permits_granted=exactly(standing.granted_in_life),
+        permits_granted=exactly(of.granted_in_life),
         blocked_consumer_on_unacked_msgs=now.blocked_consumer_on_unacked_msgs,
-        receiver_queue_size=_queue_size(standing),
-        one_by_one=starving.one_by_one,
-        all_in_hand=starving.one_by_one,
-        batch_for_one=_batch_for_one(starving),
-        next_flow_after=at_most(starving.until_flow) if starving.until_flow else None,
-        sending_after=until_sending(starving),
+        receiver_queue_size=of.receiver_queue_size,
+        one_by_one=of.one_by_one,
+        all_in_hand=of.one_by_one,
+        batch_for_one=of.batch_for_one,
+        next_flow_after=at_most(of.until_flow) if of.until_flow else None,
+        sending_after=of.sending_after,
         pace=None if pace is None else Pace(pace, "measured"),
-        pace_most=pace_most(starving),
-        works=starving.working or in_rhythm(starving),
-        done=_done(standing),
-        never_acked=_never_acked(standing),
-        holds_since=_holds_since(standing),
-        drain_seconds=_drain(standing),
-        since_last_delivery=standing.since(now.last_consumed_timestamp_ms),
-        asked_lately=_asked_lately(starving),
-        quiet_for=standing.silence,
-        since_last_flow=standing.starved,
-        since_last_ack=standing.since(now.last_acked_timestamp_ms),
-        since_work=standing.without_work,
-        last_sign=standing.since(now.last_sign_ms),
-        connection_sign=_connection_sign(standing),
-        flow_told=standing.flow_told,
-        asked=bool(standing.granted),
-        acks=acks_of(standing),
-        delivered=standing.delivered,
-        delivered_again=delivered_again(standing),
-        max_unacked_messages_per_consumer=standing.observed.limits.max_unacked_messages_per_consumer,
-        blocked_throughout=_blocked_throughout(standing),
-        watched=standing.moved is not None,
-        moved=standing.moved,
-        acked=standing.acked,
-        unseen=_unseen(standing),
-        may_receive_throughout=_may_receive_throughout(standing),
-        since_request=_since_request(standing),
+        pace_most=of.pace_most,
+        works=of.working or of.in_rhythm,
+        done=of.done,
+        never_acked=of.never_acked,
+        holds_since=of.holds_since,
+        drain_seconds=of.drain_seconds,
+        since_last_delivery=of.since(now.last_consumed_timestamp_ms),
+        asked_lately=of.asked_lately,
+        quiet_for=of.silence,
+        since_last_flow=of.starved,
+        since_last_ack=of.since(now.last_acked_timestamp_ms),
+        since_work=of.without_work,
+        last_sign=of.since(now.last_sign_ms),
+        connection_sign=of.connection_sign,
+        flow_told=of.flow_told,
+        asked=bool(of.granted),
+        acks=of.acks,
+        delivered=of.delivered,
+        delivered_again=of.delivered_again,
+        max_unacked_messages_per_consumer=of.observed.limits.max_unacked_messages_per_consumer,
+        blocked_throughout=of.blocked_throughout,
+        watched=of.moved is not None,
+        moved=of.moved,
+        acked=of.acked,
+        unseen=of.unseen,
+        may_receive_throughout=of.may_receive_throughout,
+        since_request=of.since_request,
         bytes_out_counter=exactly(now.bytes_out_counter),
-        msg_rate_out=_rate_out(standing),
-        draining_hashes=draining_of(standing),
-        in_hand=taken.by_stats(standing),
-        waits_from=waits_from(standing),
+        msg_rate_out=of.msg_rate_out,
+        draining_hashes=draining_of(of),
+        in_hand=taken.by_stats(of),
+        waits_from=waits_from(of),
     )
-
-
-def _watched_seconds(observed: Observed) -> float | None:
-    span_ms = None if observed.one_sample else observed.window.span_ms
-    return None if span_ms is None else span_ms / 1000
 
 
 def _rate(observed: Observed, name: str) -> float | None:
@@ -198,147 +183,9 @@ def _backlog_change(observed: Observed) -> int | None:
     return None if observed.backlog.wrong else observed.course.change(attrgetter("msg_backlog"))
 
 
-def _rate_out(standing: Standing) -> float | None:
-    """By the window; otherwise the broker's, which is 0 until its first full minute is over."""
-    delivered = standing.delivered
-    seconds = None if delivered is None else _watched_seconds(standing.observed)
-    if delivered is None or not seconds:
-        return standing.now.msg_rate_out or None
-    return round(delivered / seconds, 3)
-
-
-def _done(standing: Standing) -> int | None:
-    """Messages that it acknowledged in the window; None where not told."""
-    return None if standing.acked is False else standing.course.change(returned_in_life)
-
-
-def _drain(standing: Standing) -> float | None:
-    done, span_ms = _done(standing), standing.observed.window.span_ms
-    held = max(0, standing.unacked or 0)
-    return held * span_ms / (done + 1) / 1000 if done and done > 0 and span_ms else None
-
-
-def _blocked_throughout(standing: Standing) -> bool:
-    values = standing.course.values
-    return all(c.blocked_consumer_on_unacked_msgs for c in values if c is not None)
-
-
-def _never_acked(standing: Standing) -> bool | None:
-    """By the moment of its last ack; else where it holds all that it was ever sent."""
-    now = standing.now
-    if now.last_acked_timestamp_ms is not None:
-        return False
-    if "last_acked_timestamp_ms" in now.never:
-        return True
-    singles = (now.avg_messages_per_entry or 1) <= 1  # of a batch a part may be acknowledged
-    none_came_back = standing.returned_in_life == 0 or _holds_all(standing)
-    return True if singles and none_came_back and now.msg_out_counter else None
-
-
-def _holds_all(standing: Standing) -> bool:
-    """Whether published, sent and not acknowledged are one number, with nothing left to send.
-
-    Exclusive and Failover do not count what a consumer holds. All that was published since the
-    topic was loaded was sent, and nothing else was; and as much is not acknowledged.
-    """
-    observed, out = standing.observed, standing.now.msg_out_counter
-    if observed.type not in SINGLE_ACTIVE or len(observed.consumers) > 1:
-        return False
-    left, topic = observed.left, observed.window.last.topic
-    return (
-        left is not None
-        and left.most == 0
-        and out == topic.msg_in_counter == observed.now.msg_out_counter == observed.backlog.entries
-    )
-
-
-def _holds_since(standing: Standing) -> Age | None:
-    """What it was sent first is no younger than what it was sent last."""
-    since = standing.since(standing.now.last_consumed_timestamp_ms)
-    return None if since is None else Age(since.ms, exact=False)
-
-
-def _entries(standing: Standing) -> Count | None:
-    held = standing.observed.held
-    return None if held is None or standing.unacked is not None else Count(held.least, held.most)
-
-
-def _queued(standing: Standing) -> Count:
-    """Some are queued without permits: fewer than half of a queue are unsent."""
-    full = standing.permits is not None and standing.permits <= 0
-    return Count(1 if full and (standing.unacked or 0) > 1 else 0, None)
-
-
-def _queue_size(standing: Standing) -> Count | None:
-    """A single permit ever granted is that of a queue of 1, or of a zero queue's one receive."""
-    if standing.granted_in_life == 1 and not standing.now.blocked_consumer_on_unacked_msgs:
-        return Count(0, 1)
-    size, granted = standing.receiver_queue_size, standing.granted_in_life
-    if size is None and granted is not None and granted > 0 and standing.little_returned:
-        return at_most(granted)  # all that was ever granted, which says nothing later on
-    return exactly(size)
-
-
-def _asked_lately(starving: Starving) -> Age | None:
-    if not starving.asked:
-        return None
-    return starving.standing.starved or Age(0, False)
-
-
-def _unseen(standing: Standing) -> str | None:
-    quiet = standing.silence
-    if quiet is None or quiet.exact:
-        return None
-    if standing.flow_unseen:
-        return "its last FLOW is not told, only that of all consumers together"
-    return "the broker's clock is not told (see --at)"
-
-
-def _batch_for_one(consumer: Starving) -> bool:
-    """Whether a batch went to a queue of 0 or 1: all permits ever granted are one for a receive."""
-    standing = consumer.standing
-    batches = (standing.now.avg_messages_per_entry or 0) > 1
-    if consumer.permits > 0 or (consumer.permits == 0 and not batches) or consumer.holds_nothing:
-        return False
-    if standing.unacked is not None:
-        return 0 <= standing.unacked + consumer.permits <= 2
-    granted = standing.granted_in_life
-    return granted == 1 or (granted == 2 and _asked_after_the_batch(standing))
-
-
-def _asked_after_the_batch(standing: Standing) -> bool:
-    """Whether its last FLOW came after what it was sent; RQS 2 asks for both at once, before."""
-    flow, sent = standing.last_flow_ms, standing.now.last_consumed_timestamp_ms
-    return flow is not None and sent is not None and flow >= sent
-
-
-def _connection_sign(standing: Standing) -> Age | None:
-    """Since anybody on its connection acknowledged, asked for more or connected; None: nobody."""
-    window, address = standing.observed.window, standing.now.address
-    return window.last.age(None if address is None else window.signs.get(address))
-
-
 def _ranges(observed: Observed) -> AckedRanges | None:
     count, now = observed.acknowledged_ranges, observed.now
     if count is None:
         return None
     size_bytes = now.non_contiguous_deleted_messages_ranges_serialized_size
     return AckedRanges(count, observed.limits.max_unacked_ranges_to_persist, size_bytes)
-
-
-def _may_receive_throughout(standing: Standing) -> bool:
-    values = standing.course.values
-    if len(values) != len(standing.observed.window.samples):
-        return False
-    return all(
-        each is not None
-        and (each.available_permits or 0) > 0
-        and not each.blocked_consumer_on_unacked_msgs
-        for each in values
-    )
-
-
-def _since_request(standing: Standing) -> Age | None:
-    """Not by that of all consumers together: an older broker does not tell whose it was."""
-    now = standing.now
-    return standing.since(now.connected_since_ms, now.last_consumed_flow_timestamp_ms)

@@ -21,7 +21,8 @@ connected (seen: within 5 ms), and as long as none follows that moment stays.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.age import Age
@@ -33,42 +34,46 @@ from pulsar_doctor.broker.stats.window import Course
 UPON_CONNECTING_MS = 20  # so soon comes a first FLOW; of a later one only a bound is known
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what was asked for once is kept
 class Standing:
-    """One consumer of the last sample.
-
-    delivered: messages sent to it within the window. granted: permits that came with FLOWs within
-    it (or were set free). returned: messages that it acknowledged or gave back within it; Shared,
-    Key_Shared. acked: whether an ack came from it within it; None where not told. moved: whether
-    anything of it moved within it; None where one sample is all there is.
-    """
+    """One consumer of the last sample."""
 
     observed: Observed
     course: Course[ConsumerStats]
     number: int
-    delivered: int | None = field(init=False)
-    granted: int | None = field(init=False)
-    returned: int | None = field(init=False)
-    acked: bool | None = field(init=False)
-    moved: bool | None = field(init=False)
 
-    def __post_init__(self) -> None:
-        course, alone = self.course, self.observed.type in SINGLE_ACTIVE
-        delivered = course.growth(attrgetter("msg_out_counter"))
-        granted = _counted(course.change(granted_in_life))
-        returned = None if alone else _counted(course.change(returned_in_life))
-        acked = course.passed("last_acked_timestamp_ms")
-        moved = None if delivered is None and acked is None else False
-        if delivered or granted or returned or acked:
-            moved = True
-        for name, told in (  # once: nearly every question about a consumer asks for one of them
-            ("delivered", delivered),
-            ("granted", granted),
-            ("returned", returned),
-            ("acked", acked),
-            ("moved", moved),
-        ):
-            object.__setattr__(self, name, told)
+    @cached_property
+    def delivered(self) -> int | None:
+        """Messages sent to it within the window."""
+        return self.course.growth(attrgetter("msg_out_counter"))
+
+    @cached_property
+    def granted(self) -> int | None:
+        """Permits that came with FLOWs within the window, or were set free."""
+        return _counted(self.course.change(granted_in_life))
+
+    @cached_property
+    def returned(self) -> int | None:
+        """Messages that it acknowledged or gave back within the window; Shared, Key_Shared."""
+        alone = self.observed.type in SINGLE_ACTIVE
+        return None if alone else _counted(self.course.change(returned_in_life))
+
+    @cached_property
+    def acked(self) -> bool | None:
+        """Whether an ack came from it within the window; None where not told."""
+        return self.course.passed("last_acked_timestamp_ms")
+
+    @cached_property
+    def moved(self) -> bool | None:
+        """Whether anything of it moved within the window; None where one sample is all there is."""
+        if self.delivered or self.granted or self.returned or self.acked:
+            return True
+        return None if self.delivered is None and self.acked is None else False
+
+    @property
+    def span_ms(self) -> int | None:
+        """How long the window is."""
+        return self.observed.window.span_ms
 
     @property
     def now(self) -> ConsumerStats:
@@ -115,7 +120,7 @@ class Standing:
         """Messages that it acknowledged or gave back since it connected; Shared, Key_Shared."""
         return None if self.unacked is None else returned_in_life(self.now)
 
-    @property
+    @cached_property
     def silence(self) -> Age | None:
         """Since the last sign of life; None where nothing tells."""
         now = self.now
@@ -184,7 +189,7 @@ class Standing:
         return age
 
     @property
-    def receiver_queue_size(self) -> int | None:
+    def known_queue_size(self) -> int | None:
         """Its RQS, where its first FLOW was its only one; None where that cannot be told."""
         granted = self.granted_in_life
         if granted is None or granted < 1:
@@ -209,13 +214,6 @@ class Standing:
         connected = self.now.connected_since_ms
         known = flow is not None and connected is not None
         return known and 0 <= (flow or 0) - (connected or 0) <= UPON_CONNECTING_MS
-
-
-def standings(observed: Observed) -> tuple[Standing, ...]:
-    """The consumers of a subscription, in the broker's order."""
-    return tuple(
-        Standing(observed, course, number) for number, course in enumerate(observed.consumers)
-    )
 
 
 def latest(moments: Iterable[int | None]) -> int | None:

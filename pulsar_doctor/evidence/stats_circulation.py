@@ -26,7 +26,8 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, identity
 from pulsar_doctor.evidence.circulation import Circulation, Sent
-from pulsar_doctor.evidence.standing import gone_by_backlog, latest, standings
+from pulsar_doctor.evidence.standing import gone_by_backlog, latest
+from pulsar_doctor.evidence.stats_consumer import facts_of
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
@@ -138,7 +139,7 @@ def came_and_left(observed: Observed) -> int:
 
 def no_ack_came(observed: Observed) -> bool:
     """Whether it is certain that nothing was acknowledged, or expired, within the window."""
-    everyone = standings(observed)
+    everyone = facts_of(observed)
     silent = all(s.acked is False or "last_acked_timestamp_ms" in s.now.never for s in everyone)
     stayed = observed.window.left(observed.subscription) == ()
     skipped = observed.course.passed("last_mark_delete_advanced_timestamp_ms")

@@ -8,7 +8,8 @@ from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import Observed, entries_from
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
-from pulsar_doctor.evidence.standing import Standing, latest, standings
+from pulsar_doctor.evidence.standing import latest
+from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
 
 MINUTE = 60.0  # seconds
 MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
@@ -95,7 +96,7 @@ def _passed(observed: Observed, since_ms: int | None) -> int:
     given_back = now.msg_in_replay or now.msg_rate_redeliver
     if since_ms is None or held is None or given_back or now.is_replicated is not False:
         return 0
-    holders = [each for each in standings(observed) if each.unacked != 0 and each.active]
+    holders = [each for each in facts_of(observed) if each.unacked != 0 and each.active]
     acks = [each.now.last_acked_timestamp_ms or 0 for each in holders]
     if not acks or min(acks) <= since_ms:
         return 0
@@ -106,7 +107,7 @@ def _passed(observed: Observed, since_ms: int | None) -> int:
     return max(0, (behind or 0) - held.most, sum(done))
 
 
-def _done(standing: Standing, stood: float) -> int:
+def _done(standing: ConsumerFacts, stood: float) -> int:
     """Messages that it has finished since mark-delete stopped: in the window, or by its rate.
 
     The broker's rate is of a minute that ended up to a minute ago.

@@ -137,6 +137,12 @@ class Observed:
         return len(self.course.values) < 2 or self.course.broken
 
     @property
+    def watched_seconds(self) -> float | None:
+        """How long the window is, where movement can be seen in it."""
+        span_ms = None if self.one_sample else self.window.span_ms
+        return None if span_ms is None else span_ms / 1000
+
+    @property
     def persistent(self) -> bool | None:
         """Whether the broker keeps its messages; None where the topic's name is not known."""
         scheme, named, _ = self.topic.partition("://")
