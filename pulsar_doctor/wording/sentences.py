@@ -16,16 +16,14 @@ class Sentence(str):
         return made
 
 
-def say(template: str, *parts: object, **named: object) -> Sentence:
+def say(template: str, *parts: object) -> Sentence:
     """Fills in a template as `str.format` does; `{:more messages}` writes a number with its unit.
 
     Each part counts as a value, a part that is a sentence as the values in it. The unit is the last
     word.
     """
     values: set[str] = set()
-    every = (_Part(part, values) for part in parts)
-    text = template.format(*every, **{name: _Part(part, values) for name, part in named.items()})
-    return Sentence(text, values)
+    return Sentence(template.format(*[_Part(part, values) for part in parts]), values)
 
 
 def joined(separator: str, parts: Iterable[str]) -> Sentence:
@@ -42,14 +40,18 @@ def values_in(text: str | None) -> Set[str]:
 class _Part:
     """A part of a template, which notes what is written of it."""
 
+    __slots__ = ("_text", "_values")
+
     def __init__(self, part: object, values: set[str]) -> None:
         self._text = part if isinstance(part, str) else str(part)
         self._values = values
 
     def __format__(self, unit: str) -> str:
-        values = values_in(self._text)
-        self._values |= values
+        text = self._text
+        values = text.values if isinstance(text, Sentence) else [text] if text else []
+        self._values.update(values)
         if not unit:
-            return self._text
-        self._values |= {f"{value} {unit.rsplit(maxsplit=1)[-1]}" for value in values}
-        return f"{self._text} {unit}"
+            return text
+        last = unit.rpartition(" ")[2]
+        self._values.update([f"{value} {last}" for value in values])
+        return f"{text} {unit}"
