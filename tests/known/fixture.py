@@ -17,6 +17,8 @@ A change is `stats.subscriptions.s.msgBacklog: 0`: where in the documents, and t
 from __future__ import annotations
 
 import copy
+import gzip
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +26,6 @@ from typing import Any
 
 import yaml
 
-from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.samples.reading import StatsAnswer
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
 from pulsar_doctor.broker.stats.window import Window
@@ -58,24 +58,51 @@ class Fixture:
         """The state, with something changed in both samples. `broker` is not a change of these."""
         changes = {key: value for key, value in (changes or {}).items() if key != "broker"}
         if self.recorded is not None:
-            [window] = read(SampleFiles([str(RECORDED / self.recorded)])).windows
-            [name] = window.window.last.topic.subscriptions or {}
-            return Observed(window.topic, window.partition, name, window.window, window.limits)
-        samples = tuple(self._sample(changes, later) for later in (False, True))
-        [name] = self.stats["subscriptions"]
-        limits = ClusterLimits(**self.limits)
-        return Observed(self.topic, self.partition, name, Window(samples), limits)
+            return self._of_file(changes)
+        answers = [
+            StatsAnswer(
+                TOPIC,
+                NOW_MS + (self.seconds * 1000 if later else 0),
+                **changed(
+                    {"stats": self.stats, "internal": self.internal},
+                    {**(self.later if later else {}), **changes},
+                ),
+            )
+            for later in (False, True)
+        ]
+        return self._of(answers, self.topic, ClusterLimits(**self.limits))
 
-    def _sample(self, changes: Changes, later: bool) -> Any:
-        told = copy.deepcopy({"stats": self.stats, "internal": self.internal})
-        for where, value in {**(self.later if later else {}), **changes}.items():
-            *path, last = where.split(".")
-            target: Any = told
-            for part in path:
-                target = target[int(part) if isinstance(target, list) else part]
-            target[last] = value
-        at_ms = NOW_MS + (self.seconds * 1000 if later else 0)
-        return StatsAnswer(TOPIC, at_ms, told["stats"], told["internal"]).sample()
+    def _of_file(self, changes: Changes) -> Observed:
+        with gzip.open(RECORDED / str(self.recorded), "rt") as file:
+            lines = [json.JSONDecoder().decode(line) for line in file]
+        answers = [
+            StatsAnswer(
+                line["topic"],
+                line["taken_ms"],
+                **changed({key: line[key] for key in ("stats", "internal")}, changes),
+            )
+            for line in lines
+            if "stats" in line
+        ]
+        limits: dict[str, int] = next((line["limits"] for line in lines if "limits" in line), {})
+        return self._of(answers, answers[0].topic, ClusterLimits(**limits))
+
+    def _of(self, answers: list[StatsAnswer], topic: str, limits: ClusterLimits) -> Observed:
+        window = Window(tuple(answer.sample() for answer in answers))
+        [name] = window.last.topic.subscriptions or {}
+        return Observed(topic, self.partition, name, window, limits)
+
+
+def changed(documents: dict[str, Any], changes: Changes) -> dict[str, Any]:
+    """The documents with other values in some places."""
+    found = copy.deepcopy(documents)
+    for where, value in changes.items():
+        *path, last = where.split(".")
+        target: Any = found
+        for part in path:
+            target = target[int(part) if isinstance(target, list) else part]
+        target[last] = value
+    return found
 
 
 def load() -> dict[str, Fixture]:
