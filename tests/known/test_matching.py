@@ -57,6 +57,7 @@ def test_without_a_proof_it_is_possible_at_most() -> None:
         ("apache/pulsar#26236", "4.0.8", "your 4.0.8 has it, fixed in 4.0.13"),
         ("apache/pulsar#22454", "3.0.4", "3.0.4 is in the range, fixed in 3.0.5"),
         ("apache/pulsar#25028", "4.0.8", "your 4.0.8 has it, and no release fixes it yet"),
+        ("apache/pulsar#25028", "4.2.0", "4.2.0 is in the range, and no release fixes it yet"),
         (
             "apache/pulsar-client-go#1180",
             "0.12.1",

@@ -21,6 +21,7 @@ from pulsar_doctor.diagnosis.known.versions import (
     BUILT_ON,
     Version,
     client_of,
+    is_line_of,
     may_be,
     next_fix,
     version_of,
@@ -89,10 +90,21 @@ def affects(issue: Issue, version: Version | None) -> str:
     if version is None:
         text = f"affects {' or '.join(issue.affects)}{who}"
         return f"{text}; fixed in {', '.join(issue.fixed_in)}" if issue.fixed_in else text
-    sure = issue.lower_bound != "assumed" and not version.is_vendors
+    sure = has_for_sure(issue, version)
     has = f"your {version.text}{who} has it" if sure else f"{version.text}{who} is in the range"
     fix = next_fix(version, issue.fixed_in)
     return f"{has}, fixed in {fix}" if fix else f"{has}, and no release fixes it yet"
+
+
+def has_for_sure(issue: Issue, version: Version) -> bool:
+    """Whether it is known that this version has it, and not only later or other ones.
+
+    What was reported of one release line is not known of the next.
+    """
+    if issue.lower_bound == "assumed" or version.is_vendors:
+        return False
+    ranges = [text for text in issue.affects if within(version, text)]
+    return issue.lower_bound == "proven" or any(is_line_of(version, text) for text in ranges)
 
 
 def is_affected(issue: Issue, version: Version) -> bool:

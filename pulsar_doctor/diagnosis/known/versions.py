@@ -84,6 +84,12 @@ def within(version: Version, range_text: str) -> bool:
     return all(_holds(version, *bound) for bound in BOUND.findall(range_text.replace(",", " ")))
 
 
+def is_line_of(version: Version, range_text: str) -> bool:
+    """Whether it is of the release line in which such a range begins."""
+    lower = version_of(range_text.lstrip("<>="))
+    return lower is not None and lower.parts[:2] == version.parts[:2]
+
+
 def _holds(version: Version, sign: str, text: str) -> bool:
     bound = version_of(text)
     assert bound is not None
