@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Checkup, Cluster
 from pulsar_doctor.diagnosis.causes import load as causes
 from pulsar_doctor.diagnosis.known.issue import load
@@ -14,6 +15,10 @@ from pulsar_doctor.diagnosis.known.versions import version_of
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.evidence.by_stats import subscription_view
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import WIRE
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.report.known_issues import issue_rows
 from tests.known.fixture import load as fixtures
 
@@ -105,3 +110,26 @@ def test_a_person_reads_the_issue_the_version_and_the_workaround_with_its_warnin
 
 def test_a_healthy_verdict_names_none() -> None:
     assert judged("compacted-reader").known_issues == ()
+
+
+def test_a_trace_alone_names_the_defect_of_a_client_and_what_only_a_broker_reports() -> None:
+    consumer = ConsumerView(
+        label="rust",
+        client_version="pulsar-rs-v6.3.0",
+        connected_for=Age(60_000, True),
+        available_permits=exactly(0),
+        unacked_messages=exactly(0),
+        msg_out_counter=exactly(1),
+        quiet_for=Age(50_000, True),
+    )
+    seen = SubscriptionView(
+        topic="persistent://public/default/orders",
+        partition=None,
+        subscription="s",
+        type="Shared",
+        sources=frozenset({WIRE}),
+        consumers=(consumer,),
+    )
+    [known] = [each for each in matching(seen) if each.issue.component == "rust"]
+    assert (known.issue.id, known.grade) == ("streamnative/pulsar-rs#326", "possible")
+    assert (known.consumer, known.missing) == ("rust", ("sub.backlog",))
