@@ -122,11 +122,11 @@ def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tu
     for finding in shown.findings:
         yield from _finding_lines(finding, with_actions=with_actions)
         yield from _more(pen, finding.code)
+    yield from ((name, Text(text)) for name, text in issue_rows(shown, in_short=not with_actions))
     for name, text in suspect_rows(shown, in_short=not with_actions, whole=pen.verbose):
         yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
     if shown.suspects and shown.suspects[0].code not in NO_RULE:
         yield from _more(pen, shown.suspects[0].code)
-    yield from ((name, Text(text)) for name, text in issue_rows(shown, in_short=not with_actions))
     if alike.of.topic.startswith(NON_PERSISTENT):
         yield "backlog", Text("none: a non-persistent topic keeps nothing")
     elif pen.tells_backlog:
