@@ -39,7 +39,7 @@ class InUse:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The lowest version that removes most of what is known. left: ids that it still has."""
+    """A version, how much of what is known it removes, and the ids of what it has itself."""
 
     to: str
     removes: int
@@ -53,15 +53,23 @@ def in_use(topics: Iterable[TopicStats], broker: str | None) -> list[InUse]:
     return found + [InUse(kind, each, count) for (kind, each), count in clients.most_common()]
 
 
-def upgrade(used: InUse) -> Upgrade | None:
-    """The smallest upgrade that removes most; None where no release removes anything."""
-    best: tuple[int, Version, tuple[str, ...]] | None = None
-    for fix in sorted({fix for issue in used.issues for fix in _fixes(issue, used.version)}):
-        left = tuple(issue.id for issue in InUse(used.component, fix).issues)
-        removed = sum(issue.id not in left for issue in used.issues)
-        if best is None or removed > best[0]:
-            best = removed, fix, left
-    return None if best is None else Upgrade(best[1].text, best[0], best[2])
+def upgrades(used: InUse) -> tuple[Upgrade, ...]:
+    """The smallest upgrades that remove most: on the same release line, and of all."""
+    fixes = sorted({fix for issue in used.issues for fix in _fixes(issue, used.version)})
+    line = [fix for fix in fixes if fix.parts[:2] == used.version.parts[:2]]
+    best = (_best(used, some) for some in (line, fixes))
+    return tuple(dict.fromkeys(each for each in best if each is not None))
+
+
+def _best(used: InUse, fixes: Sequence[Version]) -> Upgrade | None:
+    """The lowest of these versions that removes most. fixes: ascending."""
+    each_fix = [_to(used, fix) for fix in fixes]
+    return max(each_fix, key=lambda each: each.removes, default=None)
+
+
+def _to(used: InUse, fix: Version) -> Upgrade:
+    left = tuple(issue.id for issue in InUse(used.component, fix).issues)
+    return Upgrade(fix.text, sum(issue.id not in left for issue in used.issues), left)
 
 
 def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:

@@ -197,28 +197,25 @@ def _document(issue: Issue) -> dict[str, Any]:
 def _used(each: InUse) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from pulsar_doctor.checkup.versions import upgrade
+    from pulsar_doctor.checkup.versions import upgrades
 
-    better = upgrade(each)
     return {
         "component": each.component,
         "version": each.version.text,
         "consumers": each.consumers,
         "issues": [issue.id for issue in each.issues],
-        "upgrade": better and asdict(better),
+        "upgrades": [asdict(better) for better in upgrades(each)],
     }
 
 
 def _used_lines(each: InUse) -> list[str]:
-    from pulsar_doctor.checkup.versions import upgrade
+    from pulsar_doctor.checkup.versions import upgrades
+    from pulsar_doctor.wording.printable import many
 
-    who = f"{each.component} {each.version.text}"
-    count = f", {each.consumers} consumers" if each.consumers else ""
-    better = upgrade(each)
-    lines = [f"{who}{count}: {len(each.issues)} known issues"]
+    count = f", {many(each.consumers, 'consumer')}" if each.consumers else ""
+    known = many(len(each.issues), "known issue")
+    lines = [f"{each.component} {each.version.text}{count}: {known}"]
     lines += [f"  {issue.id:<32} {issue.title}" for issue in each.issues]
-    if better:
-        lines.append(
-            f"  upgrade to {better.to}: removes {better.removes}, leaves {len(better.left)}"
-        )
+    for better in upgrades(each):
+        lines.append(f"  {better.to} removes {better.removes} of these and has {len(better.left)}")
     return lines
