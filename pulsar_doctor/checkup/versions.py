@@ -47,7 +47,7 @@ class Upgrade:
 
 
 def in_use(topics: Iterable[TopicStats], broker: str | None) -> list[InUse]:
-    """The broker first, then clients, the most frequent first. broker: as it tells its version."""
+    """The broker first, then clients, the most frequent first. broker: its version, as written."""
     version, clients = version_of(broker or ""), Counter(_clients(topics))
     found = [] if version is None else [InUse(BROKER, version)]
     return found + [InUse(kind, each, count) for (kind, each), count in clients.most_common()]
@@ -73,7 +73,7 @@ def _to(used: InUse, fix: Version) -> Upgrade:
 
 
 def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:
-    """By files of statistics, which do not tell the version of their broker."""
+    """By files of statistics, which do not report the version of their broker."""
     windows = read_files(SampleFiles(list(stats_files))).windows
     return in_use((window.window.last.topic for window in windows), broker)
 
@@ -87,8 +87,8 @@ async def _of_broker(settings: Settings, topics: Sequence[str]) -> list[InUse]:
     async with Admin(settings) as admin:
         version = await admin.version()
         if topics:
-            told = [topic_stats((await admin.topic_stats(topic)).document) for topic in topics]
-            return in_use(told, version)
+            asked = [topic_stats((await admin.topic_stats(topic)).document) for topic in topics]
+            return in_use(asked, version)
         found = []
         for broker in await admin.brokers():
             async with aclosing(admin.loaded_topics(broker)) as loaded:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA = "pulsar-doctor/known-issues/1"
 
 broker_version_option = click.option(
-    "--broker-version", metavar="VERSION", help="Of the broker, where nothing else tells it."
+    "--broker-version", metavar="VERSION", help="Version of the broker, if nothing else reports it."
 )  # fmt: skip
 
 
@@ -173,13 +173,13 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
         if subscription in (None, observed.subscription)
     ]
     if output == "json":
-        told = [
+        documents = [
             {"topic": observed.topic, "partition": observed.partition,
              "subscription": observed.subscription,
              "known_issues": [each.document() for each in known]}
             for observed, known in found
         ]  # fmt: skip
-        tell_json({"schema": SCHEMA, "subscriptions": told})
+        tell_json({"schema": SCHEMA, "subscriptions": documents})
         return
     for observed, known in found:
         for each in known:

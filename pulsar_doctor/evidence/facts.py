@@ -49,7 +49,7 @@ class Facts:
         return None if values is None else all(value == values[0] for value in values)
 
     def grew(self, name: str, consumer: int | None) -> bool | None:
-        """Whether it is larger in the last sample than in the first; None likewise."""
+        """Whether it is larger in the last sample than in the first; None: as in `same`."""
         values = self._values(name, consumer)
         return None if values is None else values[-1] > values[0]
 
@@ -59,8 +59,8 @@ class Facts:
             return None
         samples = range(len(self.observed.window.samples))
         values = [FACTS[name](self._documents(at, consumer)) for at in samples]
-        told = [value for value in values if value is not None]
-        return told if len(told) > 1 and values[-1] is not None else None
+        reported = [value for value in values if value is not None]
+        return reported if len(reported) > 1 and values[-1] is not None else None
 
     def _documents(self, at: int, consumer: int | None) -> Documents:
         observed = self.observed

@@ -87,8 +87,8 @@ def load() -> tuple[Issue, ...]:
     """All issues, by component and in the order of its file. Raises InputError for a wrong one."""
     found = []
     for path in sorted(FOLDER.glob("*.toml")):
-        told = tomllib.loads(path.read_text("utf-8"))
-        found += [issue_of(path.stem, entry) for entry in told["issue"]]
+        document = tomllib.loads(path.read_text("utf-8"))
+        found += [issue_of(path.stem, entry) for entry in document["issue"]]
     return tuple(found)
 
 

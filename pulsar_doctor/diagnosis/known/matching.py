@@ -126,7 +126,7 @@ def matching(
 
 
 def on_broker(found: Sequence[KnownIssue], text: str | None) -> tuple[KnownIssue, ...]:
-    """Those that are left once the broker's version is known. text: as it tells it."""
+    """Those that are left once the broker's version is known. text: as the broker writes it."""
     version = version_of(text or "")
     if version is None:
         return tuple(found)
