@@ -17,6 +17,7 @@ from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.ledger.consumers import Subscription, full_name
+from pulsar_doctor.wording.printable import listed
 
 NOTHING = SubscriptionStats()  # of a topic whose internal stats alone were given
 NAMED_MOST = 10  # of what is there, where something else was asked for
@@ -75,6 +76,24 @@ class Judge:
             return
         there = [observed for window in windows for observed in window.judged()]
         yield from self.earlier.gone(there, map(full, windows), self.subscription)
+
+    @staticmethod
+    def unjudged(windows: Iterable[TopicWindow]) -> Iterator[tuple[str, str]]:
+        """Topics that have only cursors of which no verdict is made: a note each.
+
+        Deduplication and transactions read their cursors when a topic is loaded; nobody waits for
+        a message of theirs.
+        """
+        for window in windows:
+            internal = window.window.last.internal
+            cursors = (internal and internal.cursors) or {}
+            if cursors and not any(True for _ in window.judged()):
+                names = listed(sorted(cursors), NAMED_MOST)
+                yield (
+                    full(window),
+                    f"topic {full(window)} has no subscription, only cursors that the broker keeps "
+                    f"for itself, and nobody waits for their messages: {names}",
+                )
 
     def has(self, window: TopicWindow) -> bool:
         """Whether one of its subscriptions is asked for."""

@@ -102,7 +102,7 @@ def of_files(files: SampleFiles, judge: Judge, say: Say) -> Checkup:
     checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples)
     checkup.files = tuple(map(called, files.names))
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
-    checkup.notes += judge.gone(read.windows)
+    checkup.notes += (*judge.gone(read.windows), *judge.unjudged(read.windows))
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in read.incomplete]
     return checkup
 

@@ -18,6 +18,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import of_files
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
@@ -152,6 +153,22 @@ def test_no_cut_of_a_subscription_makes_a_stall_of_a_healthy_one(name: str) -> N
         assert all(each.status in ("healthy", "unknown") for each in found), field
 
 
+def checked(files: SampleFiles) -> Checkup:
+    return of_files(files, Judge(RULES, LIMITS), lambda note: None)
+
+
+@pytest.mark.parametrize("cursor", ["pulsar.dedup", "transaction-buffer-sub"])
+def test_cursors_that_nobody_waits_for_are_named_and_earn_no_green(
+    tmp_path: Path, cursor: str
+) -> None:
+    internal = {"lastConfirmedEntry": "5:9", "cursors": {cursor: {"markDeletePosition": "5:3"}}}
+    (tmp_path / "i").write_text(json.dumps(internal))
+    checkup = checked(SampleFiles(internal_files=[str(tmp_path / "i")]))
+    assert (list(checkup.examined()), checkup.tally.exit_code("stalled")) == ([], 3)
+    [(_, note)] = checkup.notes
+    assert note.endswith(f"and nobody waits for their messages: {cursor}")
+
+
 @pytest.mark.parametrize(
     ("text", "incomplete"),
     [
@@ -164,8 +181,7 @@ def test_a_checkup_tells_whether_subscriptions_may_be_missing(
     tmp_path: Path, text: str, incomplete: bool
 ) -> None:
     (tmp_path / "s").write_text(text)
-    files = SampleFiles([str(tmp_path / "s")])
-    checkup = of_files(files, Judge(RULES, LIMITS), lambda note: None)
+    checkup = checked(SampleFiles([str(tmp_path / "s")]))
     assert bool(checkup.unreachable) == incomplete
     assert {each.status for each in checkup.examined()} <= {"healthy"}
     assert checkup.tally.exit_code("stalled") == (3 if incomplete else 0)
