@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
@@ -40,12 +41,16 @@ SINCE_28 = frozenset(
     }
 )  # fmt: skip
 SINCE_25 = SINCE_28 | TIMES | {"msgDelayed", "activeConsumerName"}
+OF_CURSOR = (
+    "markDeletePosition", "readPosition", "waitingReadOp", "pendingReadOps", "state", "active",
+    "messagesConsumedCounter", "individuallyDeletedMessages", "subscriptionHavePendingRead",
+    "totalNonContiguousDeletedMessagesRange", "subscriptionHavePendingReplayRead",
+)  # fmt: skip
 OF_TOPIC = ("msgInCounter", "msgRateIn", "msgRateOut", "storageSize", "publishers", "backlogSize")
 
 
-def as_posted(stats: Document, random: Random) -> Document:
+def as_posted(stats: Document, random: Random, drop: Drop) -> Document:
     """These stats of a topic as somebody might post them. The same random, the same document."""
-    drop = random.choice(DROPS)
     told = drop(stats, random)
     if random.random() < 0.3:  # old brokers count no reads that they held back
         told = _changed(told, lambda each: _without(each, lambda n: n.startswith("dispatchThr")))
@@ -60,8 +65,14 @@ def internal_as_posted(internal: Document, random: Random) -> Document:
     if random.random() < 0.3:
         told.pop("entriesAddedCounter", None)
     old = random.random() < 0.3
+    if random.random() < 0.3:
+        told.pop("lastConfirmedEntry", None)
+    gone = {name for name in OF_CURSOR if random.random() < 0.3} if random.random() < 0.3 else set()
     told["cursors"] = {
-        name: _without(each, lambda n: old and (n.startswith("subscriptionHave") or n == "active"))
+        name: _without(
+            each,
+            lambda n: n in gone or (old and (n.startswith("subscriptionHave") or n == "active")),
+        )
         for name, each in internal["cursors"].items()
     }
     return told
@@ -72,7 +83,9 @@ def posted(taken: Taken, random: Random) -> Observed:
     what = random.choice(("stats", "stats", "stats", "both", "both", "internal"))
     stats: TopicStats = CURSORS_ALONE
     if what != "internal":
-        stats = topic_stats(as_posted(taken.stats, random))
+        drop = random.choice(DROPS)
+        told = topic_stats(as_posted(taken.stats, random, drop))
+        stats = told if drop is totals else completed(told)
     internal = None
     if what != "stats":
         internal = internal_stats(internal_as_posted(taken.internal, random))
@@ -119,7 +132,23 @@ def _elided(stats: Document, random: Random) -> Document:
     return {**stats, "subscriptions": subscriptions}
 
 
-def _totals(stats: Document, random: Random) -> Document:
+def _head(stats: Document, random: Random) -> Document:
+    """The numbers of the subscription alone, without its type and its consumers."""
+    return _changed(stats, lambda each: _without(each, lambda n: n in ("type", "consumers")))
+
+
+def _one_cut(stats: Document, random: Random) -> Document:
+    """The paste ends within one of the consumers."""
+    subscriptions = {}
+    for name, each in stats["subscriptions"].items():
+        whole = each["consumers"][: random.randrange(3)]
+        cut = each["consumers"][len(whole) : len(whole) + 1]
+        ends = [dict(list(one.items())[: random.randrange(3, len(one))]) for one in cut]
+        subscriptions[name] = {**each, "consumers": [*whole, *ends]}
+    return {**stats, "subscriptions": subscriptions}
+
+
+def totals(stats: Document, random: Random) -> Document:
     """As the totals of a partitioned topic tell it: no moment is kept."""
     told = _changed(stats, lambda each: {n: 0 if n in TIMES else v for n, v in each.items()})
     return _without(told, lambda n: n in ("ownerBroker", "ongoingTxnCount"))
@@ -133,7 +162,7 @@ def _before_25(stats: Document, random: Random) -> Document:
     return _changed(stats, lambda each: _without(each, lambda n: n in SINCE_25))
 
 
-def _few_fields(stats: Document, random: Random) -> Document:
+def few_fields(stats: Document, random: Random) -> Document:
     """Each field is left out at times."""
     names = sorted({*SINCE_25, "address", "clientVersion"})
     gone = {name for name in names if random.random() < 0.3}
@@ -142,6 +171,6 @@ def _few_fields(stats: Document, random: Random) -> Document:
 
 
 DROPS: tuple[Drop, ...] = (
-    _whole, _part_of_subscription, _no_consumers, _elided, _totals, _before_28, _before_28,
-    _before_25, _few_fields, _few_fields,
+    _whole, _part_of_subscription, _no_consumers, _elided, totals, _before_28, _before_28,
+    _before_25, few_fields, few_fields, _head, _one_cut,
 )  # fmt: skip
