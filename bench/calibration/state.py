@@ -58,13 +58,16 @@ def state(
         if f.severity != "info"
     ]
     groups: list[Group] = []
-    hypotheses, forbidden = hypotheses_of(RULES, seen.sources), False
+    forbidden = False
     if said.status == "healthy":
-        left = hidden_cases(seen, hypotheses, {finding.code for finding in said.findings})
+        known = hypotheses_of(RULES, seen.sources)
+        left = hidden_cases(seen, known, {finding.code for finding in said.findings})
         forbidden = any(forbidding(seen, LIMITS[HEALTHY]))
     else:
         asked_for = undecided or said.status == "unknown"
-        left = cases_of(seen, hypotheses, undecided) if asked_for else []
+        # No incident has a cause that is suspected only where its check is undecided.
+        possible = [each for each in hypotheses_of(RULES) if not each.if_undecided]
+        left = cases_of(seen, possible, undecided) if asked_for else []
     for group in left:
         code = group[0].of.code
         cases = []
@@ -75,9 +78,8 @@ def state(
         groups.append((code, cases))
     right = any(ok for _, cases in groups for ok, _, _ in cases)
     healthy = (HEALTHY, None) in every
-    only = all(code in (HEALTHY, "ack-hole") for code, _ in every)
+    ill = any(code != HEALTHY for code, _ in every)
     truths = frozenset(code for code, _ in root or every)
-    ill = not only
     return State(
         half, kind, asked, said.status, forbidden, healthy, ill, found, groups, not right, truths
     )

@@ -34,6 +34,8 @@ class Hypothesis:
     stalls: bool = True
     # Whether the check finds it as soon as it is so: then a healthy verdict cannot hide it.
     found_at_once: bool = False
+    # Whether it is suspected only where its check was made and could not decide.
+    if_undecided: bool = False
     # What another sample shows if it is this cause.
     confirmed: str = "if none of its numbers moves, it is this; if they move, it works"
     # A cheaper way to decide than another sample; None: another sample.

@@ -38,6 +38,7 @@ ANY_CONSUMER = {
     "one_blocked": ("flag_blocked",),
     "one_empty": ("empty_handed",),
 }
+AT_REST = {"has_permits", "holds_nothing"}  # clues of a consumer, where nothing is left to send
 EVERY_CONSUMER = {
     "all_lively": ("lively",),
     "all_work": ("works", "holds_nothing"),
@@ -53,7 +54,7 @@ HYPOTHESIS = Hypothesis(
     ),
     against=(
         "backlog_grows", "flag_all_blocked", "one_stuck", "one_blocked", "replay", "rate_redeliver",
-        "hole_wide", "rate_none", "one_empty",
+        "hole_wide", "rate_none", "one_empty", "ended_holding",
     ),
     stalls=False,
     confirmed="if messages go out or acknowledgements come, nothing is wrong",

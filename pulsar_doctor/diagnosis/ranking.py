@@ -25,7 +25,13 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.clues import Clues
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
 from pulsar_doctor.diagnosis.fitted import Weights, weight
-from pulsar_doctor.diagnosis.healthy import ANY_CONSUMER, EVERY_CONSUMER, NOTHING_FOUND, SETTLED
+from pulsar_doctor.diagnosis.healthy import (
+    ANY_CONSUMER,
+    AT_REST,
+    EVERY_CONSUMER,
+    NOTHING_FOUND,
+    SETTLED,
+)
 from pulsar_doctor.diagnosis.missing import missing_of
 from pulsar_doctor.diagnosis.probes import probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
@@ -184,20 +190,29 @@ def cases_of(
 
     settled: no cause has found or missed anything.
     """
-    if view.refused or view.gap or not (view.consumers or view.backlog or view.left):
+    told = view.consumers or view.backlog or view.left or view.own or view.closed
+    if view.refused or view.gap or not told:
         return []
     whole = dict(of_subscription(view))
     seen = of_consumers(view)
-    whole |= _of_all([clues for _, clues in seen])
+    whole |= _of_all([clues for _, clues in seen], nothing_left=view.nothing_left)
     if settled:
         whole[NOTHING_FOUND] = SETTLED
     groups = []
     for hypothesis in hypotheses:
-        if hypothesis.excluded is not None and hypothesis.excluded(view):
+        if not _concerns(hypothesis, view, undecided):
             continue
         group = list(_cases(view, hypothesis, whole, seen, undecided.get(hypothesis.code, ())))
         groups += [group] if group else []
     return groups
+
+
+def _concerns(of: Hypothesis, view: SubscriptionView, undecided: Undecided) -> bool:
+    """Whether it may be that: of a cursor of the broker's own, only what its checks left open."""
+    of_own = view.own is not None and of.code != HEALTHY
+    if (of.if_undecided or of_own) and of.code not in undecided:
+        return False
+    return of.excluded is None or not of.excluded(view)
 
 
 def _cases(
@@ -220,9 +235,13 @@ def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
     return {UNDECIDED: Clue(UNDECIDED, unknown[0].reason)} if unknown else {}
 
 
-def _of_all(seen: Sequence[Clues]) -> dict[str, Clue]:
-    """What one consumer shows, and what each of them shows, seen of the whole subscription."""
-    one = {key: _shown(seen, keys) for key, keys in ANY_CONSUMER.items()}
+def _of_all(seen: Sequence[Clues], *, nothing_left: bool) -> dict[str, Clue]:
+    """What one consumer shows, and what each of them shows, seen of the whole subscription.
+
+    A consumer that has permits, holds nothing and has nothing to receive is at rest, not stuck.
+    """
+    busy = [clues for clues in seen if not (nothing_left and clues.keys() >= AT_REST)]
+    one = {key: _shown(busy, keys) for key, keys in ANY_CONSUMER.items()}
     everybody = {key: _shown(seen, keys) for key, keys in EVERY_CONSUMER.items()}
     whole = {key: clues for key, clues in everybody.items() if len(clues) == len(seen)}
     return {key: clues[0] for key, clues in (one | whole).items() if clues}

@@ -101,7 +101,9 @@ def _rates(view: SubscriptionView) -> Found:
         yield "rate_redeliver", "msg_rate_redeliver", text
     if view.msg_rate_out == 0 and view.backlog is not None and view.backlog.empty is False:
         text = "nothing went out in the broker's last full minute"
-        yield "rate_none", "msg_rate_out", text
+        yield "minute_none", "msg_rate_out", text  # a limit lets some through each second
+        if view.rates_alone_tell:
+            yield "rate_none", "msg_rate_out", text
     each = view.consumers or ()
     if len(each) > 1 and any(consumer.msg_rate_out for consumer in each):
         return
@@ -200,6 +202,21 @@ def _circles(view: SubscriptionView) -> Found:
         yield "come_and_go", "consumers", f"{circulation.gone} consumers came and left"
 
 
+def _ended(view: SubscriptionView) -> Found:
+    for closed in view.closed or ():
+        if not closed.acked_since:
+            who = closed.consumer.label
+            text = f"{who} ended while it held {closed.held} messages, and acknowledged none"
+            yield "ended_holding", "unacked_messages", text
+            return
+
+
+def _own(view: SubscriptionView) -> Found:
+    """Of a cursor of the broker's own."""
+    if view.own is not None and view.own.connected is False:
+        yield "apart", "connected", f"the replicator to {view.own.of} is not connected"
+
+
 OBSERVERS: tuple[Callable[[SubscriptionView], Found], ...] = (
-    _waiting, _who, _delivery, _rates, _limits, _cursor, _circles,
+    _waiting, _who, _delivery, _rates, _limits, _cursor, _circles, _ended, _own,
 )  # fmt: skip

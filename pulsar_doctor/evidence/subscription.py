@@ -193,14 +193,18 @@ class SubscriptionView:
         return since is not None and since.exact and since.ms <= CLOCK_SLACK_MS
 
     @property
-    def sent_by_rate(self) -> bool:
-        """Whether a rate alone shows that messages went out within the last minutes.
+    def rates_alone_tell(self) -> bool:
+        """Whether nothing newer than a rate shows if messages go out: no earlier sample, no clock.
 
-        It says nothing where movement is told: by earlier samples, or by a clock.
+        A rate is of the broker's last full minute: what was sent since then is not in it.
         """
         since = self.since_delivery
-        told = self.delivered is not None or (since is not None and since.exact)
-        return not told and (self.msg_rate_out or 0) > 0
+        return self.delivered is None and not (since is not None and since.exact)
+
+    @property
+    def sent_by_rate(self) -> bool:
+        """Whether a rate alone shows that messages went out within the last minutes."""
+        return self.rates_alone_tell and (self.msg_rate_out or 0) > 0
 
     @property
     def keeps_nothing(self) -> bool:

@@ -11,11 +11,13 @@ from pulsar_doctor.broker.stats.reading import internal_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.diagnosis.answers import Clue
+from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
+from pulsar_doctor.diagnosis.ranking import cases_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
 from tests.causes.stats_script import observed
+from tests.incidents.asking import HYPOTHESES
 
 
 def clues_of(consumer: dict[str, Any]) -> dict[str, Clue]:
@@ -36,6 +38,27 @@ def clues_of(consumer: dict[str, Any]) -> dict[str, Clue]:
 )
 def test_no_permits_and_nothing_in_hand_is_a_clue(consumer: dict[str, Any], there: bool) -> None:
     assert ("empty_handed" in clues_of(consumer)) == there
+
+
+IDLE = {"availablePermits": 9, "msgOutCounter": 7, "lastAckedTimestamp": "1h ago",
+        "lastConsumedTimestamp": "1h ago", "lastConsumedFlowTimestamp": "1h ago"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("backlog", "held", "stuck"),
+    [(0, 0, False), (3, 3, True), (500, 0, True)],  # at rest; holds some; entries wait
+)
+def test_who_is_at_rest_is_not_stuck(backlog: int, held: int, stuck: bool) -> None:
+    view = by_stats.subscription_view(
+        observed(
+            {
+                "subscription": {"msgBacklog": backlog, "unackedMessages": held},
+                "consumers": {"w": {**IDLE, "unackedMessages": held}},
+            }
+        )
+    )
+    [healthy] = [g for g in cases_of(view, HYPOTHESES, {}) if g[0].of.code == HEALTHY]
+    assert ("one_stuck" in healthy[0].clues) == stuck
 
 
 def test_who_may_have_no_queue_is_not_said_to_have_none() -> None:

@@ -39,6 +39,23 @@ def test_a_rate_is_a_clue(rates: dict[str, float], keys: set[str]) -> None:
     assert seen == keys
 
 
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"clock": "told"},  # which tells of the last delivery
+        {"samples": ["0s", "10s"]},
+    ],
+)
+def test_a_minute_without_deliveries_says_nothing_where_something_newer_is_told(
+    newer: dict[str, Any],
+) -> None:
+    rates = {"msgRateOut": 0.0, "msgOutCounter": 9, "lastConsumedTimestamp": "20s ago"}
+    assert {"minute_none", "rate_none"} <= of_subscription(view_of(rates)).keys()
+    seen = of_subscription(view_of(rates, **newer))
+    assert "rate_none" not in seen
+    assert "minute_none" in seen  # a limit that sets the pace lets some through in any minute
+
+
 def test_where_several_tell_their_own_the_sum_says_nothing() -> None:
     busy = {"busy": {"msgRateOut": 3.0}, "stuck": {"availablePermits": 0}}
     view = view_of({"msgRateOut": 3.0, "messageAckRate": 3.0}, consumers=busy)

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
@@ -131,3 +132,14 @@ def _actions(view: SubscriptionView, closed: ClosedConsumer) -> Iterator[Action]
 
 def _messages(number: int) -> str:
     return say("{:message}" if number == 1 else "{:messages}", number)
+
+
+HYPOTHESIS = Hypothesis(
+    "a consumer ended that had taken messages and had acknowledged none of them",
+    speaks_for=("undecided", "ended_holding"),
+    against=("somebody_acks",),
+    stalls=False,
+    found_at_once=True,
+    if_undecided=True,
+    confirmed="if the next consumer takes messages and ends in the same way, it is this",
+)

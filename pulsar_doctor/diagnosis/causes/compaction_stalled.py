@@ -22,6 +22,7 @@ from pulsar_doctor.broker.stats.cursors import COMPACTION
 from pulsar_doctor.diagnosis.actions.commands import admin, checked, policy_admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
@@ -113,3 +114,13 @@ def _actions(view: SubscriptionView) -> Iterator[Action]:
         command=policy_admin(view, "get-compaction-threshold"),
         check=check_line(view, "healthy"),
     )
+
+
+HYPOTHESIS = Hypothesis(
+    "compaction fails, or is far behind",
+    speaks_for=("undecided",),
+    stalls=False,
+    found_at_once=True,
+    if_undecided=True,
+    confirmed="if many entries are behind its mark-delete position and it stands, it is this",
+)

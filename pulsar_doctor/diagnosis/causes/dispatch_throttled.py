@@ -128,7 +128,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 HYPOTHESIS = Hypothesis(
     "a dispatch rate limit sets the pace",
     speaks_for=("undecided", "throttled", "throttled_once", "somebody_ready", "waits", "unread"),
-    against=("nobody_ready", "delivered_long_ago", "read_asleep", "rate_none"),
+    against=("nobody_ready", "delivered_long_ago", "read_asleep", "minute_none"),
     excluded=_excluded,
     missing=("throttled_reads",),
     stalls=False,

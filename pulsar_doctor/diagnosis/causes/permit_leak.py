@@ -139,6 +139,7 @@ HYPOTHESIS = Hypothesis(
     ),
     against=(
         "owes_little", "holds_many", "lively", "one_flow", "never_acked_many", "flag_blocked",
+        "works", "acks_come",
     ),
     not_by=_not_by,
     missing=("permits_owed",),

@@ -30,6 +30,7 @@ from pulsar_doctor.diagnosis.actions.commands import (
 )
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
@@ -156,3 +157,12 @@ def _actions(view: SubscriptionView, own: OwnCursor) -> Iterator[Action]:
         side_effect="the other cluster never gets these messages",
         check=check_line(view, MOVES),
     )
+
+
+HYPOTHESIS = Hypothesis(
+    "entries wait for the other cluster, and the replicator does not send them",
+    speaks_for=("undecided", "apart"),
+    found_at_once=True,
+    if_undecided=True,
+    confirmed="if its mark-delete position stands while entries wait, it is this",
+)
