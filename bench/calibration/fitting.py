@@ -16,7 +16,7 @@ from .state import Best, State, best
 
 EPOCHS, RATE, PRIOR = 30, 0.1, 0.005
 SUREST = 0.99  # no number of states makes it certain
-FOLLOWS = 0.7  # of the worth of a root
+FOLLOWS = 0.4  # of the worth of a root: shares are held against roots
 ENOUGH = 20.0  # states that weigh as much as what all codes have in common
 
 Fitted = dict[str, dict[str, float]]
@@ -32,7 +32,10 @@ def prior() -> Fitted:
 
 
 def fitted(states: Sequence[State], seed: int = 1) -> Fitted:
-    """Fitted with which the true causes have the largest shares. No clue ever weighs below 0."""
+    """Fitted with which the true causes have the largest shares. No clue ever weighs below 0.
+
+    A cause that no state has is not fitted: nothing tells when it would be right.
+    """
     weights, start = prior(), prior()
     squares: dict[tuple[str, str], float] = defaultdict(lambda: 1e-3)
     order, shuffled = [s for s in states if s.groups], random.Random(seed)
@@ -40,7 +43,15 @@ def fitted(states: Sequence[State], seed: int = 1) -> Fitted:
         shuffled.shuffle(order)
         for each in order:
             _step(weights, start, squares, each)
-    return weights
+    known = true_of(states)
+    return {code: own for code, own in weights.items() if code in known}
+
+
+def true_of(states: Sequence[State]) -> frozenset[str]:
+    """Codes of the causes that any of these states has."""
+    return frozenset(
+        group[0] for each in states for group in each.groups if any(case[0] for case in group[1])
+    ).union(*(each.truths for each in states))
 
 
 def _worth(case: Best, *, roots: bool) -> float:
@@ -77,12 +88,16 @@ def _step(
 def certainties(states: Sequence[State]) -> Certainties:
     """How often a finding is right, by code and by how sure its rule is; never falling with that.
 
-    Where a code has few states, what all codes have in common weighs in.
+    Where a code has few states, what all codes have in common weighs in. A cause that no state has
+    is not measured.
     """
+    known = true_of(states)
     everybody: dict[float, list[int]] = defaultdict(list)
     own: dict[str, dict[float, list[int]]] = defaultdict(lambda: defaultdict(list))
     for each in states:
         for code, raw, right, _ in each.findings:
+            if code not in known:
+                continue
             everybody[raw].append(right)
             own[code][raw].append(right)
     common = {raw: (sum(r) + 1) / (len(r) + 2) for raw, r in everybody.items()}

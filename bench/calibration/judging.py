@@ -109,8 +109,8 @@ def judged(states: Sequence[State], weights: Weights, sure: Certainties) -> None
 def green(states: Sequence[State], weights: Weights) -> None:
     """How many healthy states are called so, and of how many that are called so that is wrong.
 
-    A state is healthy where nothing is wrong beside a single skipped message; one in which trouble
-    has just begun may be called either. Whole documents and fragments apart.
+    A state is healthy where nothing is wrong. One in which trouble has just begun, or in which a
+    message was skipped, may be called either. Whole documents and fragments apart.
     """
     table: Counter[tuple[str, str]] = Counter()
     for each in states:
