@@ -16,6 +16,7 @@ from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.window import Course
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,18 @@ class Facts:
         return None if values is None else values[-1] > values[0]
 
     def _values(self, name: str, consumer: int | None) -> list[Any] | None:
-        course = self.observed.course if consumer is None else self.observed.consumers[consumer]
-        if self.observed.one_sample or course.broken:
+        course = self.observed.course if consumer is None else self._course(consumer)
+        if self.observed.one_sample or course is None or course.broken:
             return None
         samples = range(len(self.observed.window.samples))
         values = [FACTS[name](self._documents(at, consumer)) for at in samples]
         reported = [value for value in values if value is not None]
         return reported if len(reported) > 1 and values[-1] is not None else None
+
+    def _course(self, consumer: int) -> Course[ConsumerStats] | None:
+        """None of a consumer that only a trace lists: the broker's document has none."""
+        listed = self.observed.consumers
+        return listed[consumer] if consumer < len(listed) else None
 
     def _documents(self, at: int, consumer: int | None) -> Documents:
         observed = self.observed
@@ -68,10 +74,11 @@ class Facts:
         subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
         cursors = sample.internal.cursors if sample.internal else None
         cursor = (cursors or {}).get(observed.subscription)
-        course = None if consumer is None else observed.consumers[consumer].values
+        course = None if consumer is None else self._course(consumer)
+        values = () if course is None else course.values
         # A course may begin later than the window: it is counted from its end.
         place = at - len(observed.window.samples)
-        there = course[place] if course and -place <= len(course) else None
+        there = values[place] if -place <= len(values) else None
         return Documents(sample, subscription, cursor, there)
 
 

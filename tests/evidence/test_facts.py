@@ -65,6 +65,13 @@ def test_a_number_of_one_consumer() -> None:
     assert found.same("con.permits_counter", 0) is False
 
 
+def test_nothing_is_reported_of_a_consumer_that_only_a_trace_lists() -> None:
+    found = facts(1, 1, 1)
+    assert found.now("con.permits_counter", 1) is None
+    assert found.grew("con.permits_counter", 1) is None
+    assert found.same("con.permits_counter", 1) is None
+
+
 def test_that_no_chunks_were_published_is_not_known() -> None:
     assert facts(1, chunks=True).now("topic.chunks", None) is True
     assert facts(1, chunks=False).now("topic.chunks", None) is None
