@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence import taken
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.facts import Facts
+from pulsar_doctor.evidence.facts import BrokerFacts
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
@@ -83,7 +83,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         msg_rate_out=_rate(observed, "msg_rate_out"),
         message_ack_rate=_rate(observed, "message_ack_rate"),
         msg_rate_redeliver=observed.now.msg_rate_redeliver,
-        facts=Facts(observed),
+        facts=BrokerFacts(observed),
     )
 
 

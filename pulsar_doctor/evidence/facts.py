@@ -35,7 +35,7 @@ class Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class BrokerFacts:
     """The documents of one subscription over a window, and how numbers of them compare."""
 
     observed: Observed

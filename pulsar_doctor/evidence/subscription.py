@@ -11,7 +11,7 @@ from pulsar_doctor.broker.stats.values import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.facts import Facts
+from pulsar_doctor.evidence.facts import BrokerFacts
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
@@ -169,7 +169,7 @@ class SubscriptionView:
     msg_rate_redeliver: float | None = None
 
     # What else the broker reports, which only known issues need.
-    facts: Facts | None = field(default=None, compare=False, repr=False)
+    facts: BrokerFacts | None = field(default=None, compare=False, repr=False)
 
     @property
     def served(self) -> tuple[ConsumerView, ...]:

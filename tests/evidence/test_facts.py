@@ -9,19 +9,19 @@ import pytest
 from pulsar_doctor.broker.samples.reading import StatsAnswer
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.evidence.facts import Facts
+from pulsar_doctor.evidence.facts import BrokerFacts
 
 TOPIC = "persistent://public/default/orders"
 
 
-def facts(*replayed: int | None, chunks: bool = False, permits: int = 5) -> Facts:
+def facts(*replayed: int | None, chunks: bool = False, permits: int = 5) -> BrokerFacts:
     """A sample a second, each with so many messages to be replayed, and its permits one more."""
     samples = [
         StatsAnswer(TOPIC, 1_790_000_000_000 + at * 1000, stats(count, chunks, permits + at))
         for at, count in enumerate(replayed)
     ]
     window = Window(tuple(answer.sample() for answer in samples))
-    return Facts(Observed(TOPIC, None, "s", window))
+    return BrokerFacts(Observed(TOPIC, None, "s", window))
 
 
 def stats(replayed: int | None, chunks: bool, permits: int) -> dict[str, Any]:
