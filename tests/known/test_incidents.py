@@ -1,4 +1,4 @@
-"""No known issue matches a generated incident: none of them is a defect of Pulsar.
+"""No known issue matches a generated incident, but those whose broker has that very defect.
 
 A few in every run; with -m slow 2,000. The broker of each is taken for one of several versions.
 """
@@ -19,8 +19,11 @@ from tests.incidents.questions import ALL, BOTH_STATS, WIRE
 
 BROKERS = ("2.11.0", "3.3.5", "4.0.8", "4.0.13", "4.2.0", "5.0.0")
 QUESTIONS = ((BOTH_STATS, Samples(told=True)), (WIRE, Samples((), told=True)), (ALL, Samples()))
-# `more` has brokers that lose a read of their own, which is what these issues are.
-DEFECTS = {"read stuck": {"apache/pulsar#26454", "apache/pulsar#26174"}}
+# `more` has brokers that lose a read of their own or miscount, which is what these issues are.
+DEFECTS = {
+    "read stuck": {"apache/pulsar#26454", "apache/pulsar#26174"},
+    "miscounts": {"apache/pulsar#24938"},
+}
 
 
 def matches(seeds: Iterable[int]) -> Counter[tuple[str, str, str]]:
@@ -50,4 +53,4 @@ def test_none_matches() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_none_matches_in_two_thousand() -> None:
-    assert untrue(matches(range(2000))) == []
+    assert untrue(matches(range(1000))) == []  # each is the seed of two
