@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from pulsar_doctor.cli import run
-from tests.known.fixture import TOPIC
+from tests.broker.http_broker import HttpBroker, Reply
+from tests.broker.replayed import cluster
+from tests.cli.checked import Check, check
+from tests.known.fixture import NOW_MS, TOPIC
 from tests.known.fixture import load as fixtures
+
+__all__ = ["check"]  # a fixture
 
 STATE = fixtures()["shared-read-lost"]
 
@@ -106,3 +112,38 @@ def test_stall_check_names_it_beside_its_finding(
     known = subscription["known_issues"][0]
     assert known["id"] == "apache/pulsar#26454"
     assert "Warning: " in known["workaround"]
+
+
+VERSION = "brokers/version"
+
+
+def replayed(version: bytes) -> AbstractContextManager[HttpBroker]:
+    """A broker of that version with that state, ten seconds from one reading to the next."""
+    steps = [
+        {"date_ms": NOW_MS + at * 10_000, "stats": STATE.stats, "internal": STATE.internal}
+        for at in range(3)
+    ]
+    return cluster({"orders": steps}, replies={VERSION: Reply(body=version)})
+
+
+@pytest.mark.parametrize("topics", [("orders",), ()])
+def test_the_versions_of_a_live_cluster(
+    capsys: pytest.CaptureFixture[str], topics: tuple[str, ...]
+) -> None:
+    with replayed(b"4.0.12") as broker:
+        out = said(capsys, "check", *topics, "--admin-url", broker.url, "-o", "json")
+    told = {each["component"]: each["version"] for each in json.loads(out)["versions"]}
+    assert told == {"broker": "4.0.12", "java": "4.0.8"}
+
+
+def test_a_live_verdict_knows_the_version_of_its_broker(check: Check) -> None:
+    with replayed(b"4.0.12") as broker:
+        told = check(broker, "orders", "-o", "json")
+        [subscription] = told.document["subscriptions"]
+        known = subscription["known_issues"][0]
+        assert (known["id"], known["grade"]) == ("apache/pulsar#26454", "matches")
+        assert known["affects"] == "your 4.0.12 has it, and no release fixes it yet"
+        assert told.code in (1, 3)
+    with replayed(b"4.0.11") as broker:
+        [subscription] = check(broker, "orders", "-o", "json").document["subscriptions"]
+        assert "apache/pulsar#26454" not in [each["id"] for each in subscription["known_issues"]]
