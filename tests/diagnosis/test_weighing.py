@@ -266,7 +266,7 @@ def test_set_changes_one_threshold_and_no_other(change: str, value: float) -> No
         ("permits-exhausted.refil_wait=5s", "did you mean permits-exhausted.refill_wait"),
         ("permits_exhausted.refill_wait=5s", "did you mean permits-exhausted.refill_wait"),
         ("refill_wait=5s", "permits-exhausted.refill_wait"),
-        ("zzz=1", "there are ack-hole.hole_after, "),
+        ("zzz=1", "there are ack-hole.given_back_within, "),
         ("permits-exhausted.refill_wait=soon", "not a duration"),
         ("permits-exhausted.refill_wait=-5s", "not a duration"),
         ("permits-exhausted.refill_wait=5 s", "not a duration"),

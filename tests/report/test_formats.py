@@ -67,12 +67,13 @@ def facts(of: Diagnosis) -> dict[str, Any]:
         "consumers": [finding.consumer for finding in of.findings],
         "summaries": [finding.summary for finding in of.findings],
         "not_told": list(of.not_told),
+        "known_issues": [known.document() for known in of.known_issues],
     }
 
 
 def unread_facts(topic: str, reason: str) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(("partition", "subscription", "backlog"))
-    nothing |= {"consumers": [], "summaries": [], "status": "unknown"}
+    nothing |= {"consumers": [], "summaries": [], "status": "unknown", "known_issues": []}
     return nothing | {"topic": topic, "full_topic": topic, "not_told": [reason]}
 
 

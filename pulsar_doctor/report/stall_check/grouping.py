@@ -25,7 +25,7 @@ NAMED_MOST = 3
 LARGEST_MOST = 10  # of one cause in JSON
 KEPT_MOST = 10 * LARGEST_MOST  # before the smallest are left out
 
-Cause = tuple[str, Severity | None]  # code; severity, None where it is suspected only
+CauseKey = tuple[str, Severity | None]  # code; severity, None where it is suspected only
 
 
 class _Named(NamedTuple):
@@ -138,7 +138,7 @@ class Unwell(Group[Folded]):
 class Causes:
     """The causes of verdicts that go by, each partition apart, for JSON."""
 
-    _known: dict[Cause, Group[_Named]] = field(default_factory=dict)
+    _known: dict[CauseKey, Group[_Named]] = field(default_factory=dict)
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts."""
@@ -171,7 +171,7 @@ class Causes:
         ]
 
 
-def first_cause(diagnosis: Diagnosis) -> Cause | None:
+def first_cause(diagnosis: Diagnosis) -> CauseKey | None:
     """Its code and severity; of what is not decided the first suspect's code; None: neither."""
     if diagnosis.status in ("stalled", "warning"):
         return diagnosis.findings[0].code, diagnosis.findings[0].severity
@@ -206,7 +206,7 @@ def unwell_of(fleet: FoldedFleet) -> list[Unwell | Alike]:
     return sorted(entries, key=lambda each: STATUSES.index(each.status))
 
 
-def _worst_cause_first(known: tuple[Cause, Group[_Named]]) -> tuple[int, int, int]:
+def _worst_cause_first(known: tuple[CauseKey, Group[_Named]]) -> tuple[int, int, int]:
     (_, severity), group = known
     return group.costliest_first(severity or "unknown")  # what is information is no cause
 

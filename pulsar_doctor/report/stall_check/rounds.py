@@ -18,8 +18,6 @@ from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.report.stall_check.folding import Folded, FoldedFleet, both
 from pulsar_doctor.report.words import cause
 
-SubscriptionKey = VerdictKey  # the topic without partition
-
 
 @dataclass(frozen=True, slots=True)
 class KnownSubscription:
@@ -50,8 +48,8 @@ class Round:
 
     checkup: Checkup
     fleet: FoldedFleet
-    known: Mapping[SubscriptionKey, KnownSubscription]
-    before: Mapping[SubscriptionKey, KnownSubscription] | None
+    known: Mapping[VerdictKey, KnownSubscription]
+    before: Mapping[VerdictKey, KnownSubscription] | None
     changes: tuple[Turned, ...] = ()
 
     def was(self, folded: Folded) -> KnownSubscription | None:
@@ -64,11 +62,9 @@ class Round:
         return was.status if was and was.status != folded.status else None
 
 
-def next_round(
-    checkup: Checkup, before: Mapping[SubscriptionKey, KnownSubscription] | None
-) -> Round:
+def next_round(checkup: Checkup, before: Mapping[VerdictKey, KnownSubscription] | None) -> Round:
     """Reads a checkup to its end. before: what the last round knew; None in the first."""
-    fleet, seen = FoldedFleet(), dict[SubscriptionKey, KnownSubscription]()
+    fleet, seen = FoldedFleet(), dict[VerdictKey, KnownSubscription]()
     for diagnosis in checkup.examined():
         fleet.add(diagnosis)
         _add(seen, diagnosis)
@@ -81,7 +77,7 @@ def next_round(
     return Round(checkup, fleet, known, before, tuple(found))
 
 
-def _add(seen: dict[SubscriptionKey, KnownSubscription], diagnosis: Diagnosis) -> None:
+def _add(seen: dict[VerdictKey, KnownSubscription], diagnosis: Diagnosis) -> None:
     key = diagnosis.topic, diagnosis.subscription
     there = seen.get(key)
     if there is None:
@@ -93,9 +89,9 @@ def _add(seen: dict[SubscriptionKey, KnownSubscription], diagnosis: Diagnosis) -
 
 def _changes(
     at: datetime,
-    before: Mapping[SubscriptionKey, KnownSubscription],
-    now: Mapping[SubscriptionKey, KnownSubscription],
-    causes: Mapping[SubscriptionKey, str],
+    before: Mapping[VerdictKey, KnownSubscription],
+    now: Mapping[VerdictKey, KnownSubscription],
+    causes: Mapping[VerdictKey, str],
 ) -> Iterable[Turned]:
     """The worst first; a healthy one that is new is no event."""
     found = [
@@ -107,9 +103,7 @@ def _changes(
     return sorted(told, key=lambda each: STATUSES.index(each.now) if each.now else len(STATUSES))
 
 
-def _status(
-    known: Mapping[SubscriptionKey, KnownSubscription], key: SubscriptionKey
-) -> Status | None:
+def _status(known: Mapping[VerdictKey, KnownSubscription], key: VerdictKey) -> Status | None:
     return known[key].status if key in known else None
 
 
