@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from pulsar_doctor.cli import cli
 from tests import architecture
@@ -120,6 +121,12 @@ def test_help_is_there_and_imports_nothing_heavy(command: tuple[str, ...]) -> No
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.strip() == "", f"--help imports {ran.stderr.strip()}"
     assert ran.stdout.startswith(f"Usage: pulsar-doctor {' '.join(command)}".strip())
+
+
+def test_the_help_shows_every_subcommand_whole_in_a_group() -> None:
+    ran = CliRunner().invoke(cli, ["--help"], terminal_width=80)
+    shown = re.findall(r"^  ([a-z-]+)  +[A-Z].*[^.]\.$", ran.output.partition("Options:")[0], re.M)
+    assert sorted(shown) == cli.list_commands(click.Context(cli))
 
 
 def test_packages_know_few_others() -> None:

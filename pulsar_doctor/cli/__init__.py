@@ -19,6 +19,15 @@ EPILOG = (
     "Exit codes: 0 nothing stalled, 1 a stall was found, 2 wrong usage or unreadable input, "
     "3 could not be examined, 130 interrupted."
 )
+FIRST = "stall-check"  # in --help, of its group
+# What a subcommand names as its GROUP, and the heading above those of one group in --help.
+GROUPS = {
+    "diagnose": "Diagnose",
+    "watch": "Watch the wire",
+    "experiment": "Experiment",
+    "analyse": "Analyse many traces",
+    "local": "Pulsar on this machine",
+}
 
 
 class Subcommands(Suggesting):
@@ -33,10 +42,35 @@ class Subcommands(Suggesting):
         """The click command of that module, or None where there is no such module."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
-        command = module.command
+        command = _module(cmd_name).command
         assert isinstance(command, click.Command)
         return command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The subcommands first, then the options that all of them share."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The subcommands below the headings of their groups."""
+        names = sorted(self.list_commands(ctx), key=lambda name: name != FIRST)
+        width = max(map(len, names))
+        for group, heading in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    (name.ljust(width), self._in_short(ctx, name, formatter.width - width - 6))
+                    for name in names
+                    if group == _module(name).GROUP
+                )
+
+    def _in_short(self, ctx: click.Context, name: str, limit: int) -> str:
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return command.get_short_help_str(limit)
+
+
+def _module(subcommand: str) -> Any:
+    return importlib.import_module(f"{__name__}.{subcommand.replace('-', '_')}")
 
 
 @click.command(
@@ -45,13 +79,15 @@ class Subcommands(Suggesting):
 @click.version_option(__version__, prog_name="pulsar-doctor")
 @connection_options
 def cli() -> None:
-    """Says why an Apache Pulsar consumer stands still, and what to do about it.
+    """Explains why an Apache Pulsar consumer is stuck, and what to do about it.
 
     \b
-    Try it, nothing else needed:     pulsar-doctor demo
-    Watch the permits of a consumer: pulsar-doctor consume --zero-queue
-    Tap the wire of any client:      pulsar-doctor tap --listen 127.0.0.1:6651
-    Get a verdict from a trace:      pulsar-doctor stall-check --trace DIR
+    A consumer is stuck:      pulsar-doctor stall-check TOPIC
+    Somebody sent you a file: pulsar-doctor stall-check --stats FILE
+    A running process:        pulsar-doctor examine PID --attach
+    A client to be started:   pulsar-doctor tap --listen 127.0.0.1:6651
+    Watch permits at work:    pulsar-doctor consume --zero-queue
+    See a stall and its cure: pulsar-doctor demo
     """
 
 

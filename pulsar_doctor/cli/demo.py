@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.ledger.consumers import Consumer
 
+GROUP = "local"
 MESSAGES = 1000
 SLOW_SECONDS = 600.0  # ten minutes of work for each message, as told: the demo does not wait for it
 IDLE_SECONDS = 3.0  # how long the fast worker is watched doing nothing
@@ -29,7 +30,7 @@ Examples:
 """
 
 
-HELP = f"""Plays the slow-consumer stall, gives the verdict, then plays it again with the remedy.
+HELP = f"""Shows a stall on a real Pulsar, and how to cure it.
 
 Starts the sandbox (the first time it downloads Apache Pulsar, {megabytes(DOWNLOAD_BYTES)}), sends
 1,000 messages to a slow worker with a receiver queue of 1000, attaches a fast worker, and shows

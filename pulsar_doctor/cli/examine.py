@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.process.identity import Process
     from pulsar_doctor.process.looking import Looking
 
+GROUP = "diagnose"
 WILL = {
     "jvm": "loads an agent of 19 KB into JVM {pid}: it reads fields of the Pulsar client for half "
     "a second of processor time at most, and takes two thread dumps, each of which stops the JVM "
@@ -98,7 +99,7 @@ class ExamineRequest:
 @json_version_option
 @connection_options
 def command(asked: ExamineRequest) -> int:
-    """Says of a running process what its consumers wait for, without a restart.
+    """Examines a running client, without a restart.
 
     From the outside, always: its connections by the kernel's socket table, and which consumers of
     the cluster are at their other ends: among all topics that brokers list as loaded, which they do

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.cause import Cause
     from pulsar_doctor.diagnosis.thresholds import Threshold
 
+GROUP = "diagnose"
 PERCENTAGES = """\
 What a percentage means: a share of states, measured by bench/calibration on states of which the
 truth is known and which the fit had not seen. Of what is said with about 70%, two thirds were the
@@ -31,7 +32,7 @@ SCHEMA = "pulsar-doctor/explain/1"
 @adding(output=output_option("table", "json"))
 @talk_options
 def command(code: str | None, *, output: str) -> None:
-    """Prints what CODE means, what it rests on and its thresholds; without CODE, all causes.
+    """Explains a verdict: its meaning, source and thresholds. Without CODE: all.
 
     \b
     pulsar-doctor explain

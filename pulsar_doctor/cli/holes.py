@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.holes.from_stats import Acknowledged
     from pulsar_doctor.diagnosis.status import FailOn
 
+GROUP = "diagnose"
 FAILS = {"stalled": frozenset[str](), "warning": frozenset({"warning"}), "never": frozenset[str]()}
 FAILS["suspect"] = FAILS["stalled"]  # nothing is suspected here
 
@@ -90,7 +91,7 @@ class HolesRequest:
 @taking(HolesRequest)
 @connection_options
 def command(asked: HolesRequest) -> int:
-    """Shows acknowledged ranges, the holes between them, and what they cost at the next load.
+    """Shows holes between acknowledged messages, and their cost.
 
     Everything up to mark-delete is acknowledged. Acknowledgements out of order leave ranges behind
     it, and gaps between these: holes. The broker persists so many ranges; the rest is forgotten

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.versions import InUse
     from pulsar_doctor.diagnosis.known.issue import Issue
 
+GROUP = "diagnose"
 SCHEMA = "pulsar-doctor/known-issues/1"
 
 broker_version_option = click.option(
@@ -31,7 +32,7 @@ broker_version_option = click.option(
 
 @click.group(cls=Suggesting)
 def command() -> None:
-    """Lists known defects of Pulsar's brokers and clients, and which of them you may have.
+    """Lists known bugs of Pulsar, and which ones you may have.
 
     The list is part of pulsar-doctor; only `check` asks a broker, and only reads. stall-check
     names what fits beside each verdict.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.consume.producing import Sending, SentSoFar
 
+GROUP = "experiment"
 PAYLOAD_MOST = 5 << 20  # what a broker takes
 EPILOG = """\b
 Examples:
@@ -109,7 +110,7 @@ class ProduceRequest:
 @taking(ProduceRequest)
 @connection_options
 def command(asked: ProduceRequest) -> int:
-    """Sends messages to a topic, and says how many of them the broker has acknowledged.
+    """Sends test messages to a topic.
 
     TOPIC is created: a topic that exists is refused without --existing. Whether it exists is asked
     of the REST API (--admin-url). A topic that was created stays, and the command that removes it

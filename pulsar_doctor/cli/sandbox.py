@@ -26,6 +26,7 @@ from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 if TYPE_CHECKING:
     from pulsar_doctor.sandbox.lifetime import Sandbox
 
+GROUP = "local"
 NOT_RUNNING = 3
 PORT = click.IntRange(1, 65535)
 
@@ -66,7 +67,7 @@ class StartRequest:
     output: str = output_option("table", "json")
 
 
-HELP = f"""Starts, stops and shows a real Apache Pulsar on this machine.
+HELP = f"""Starts and stops a real Apache Pulsar on this machine.
 
 The first start downloads Apache Pulsar 4.0.8 ({megabytes(DOWNLOAD_BYTES)}) into the cache folder:
 PULSAR_DOCTOR_CACHE, else XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor

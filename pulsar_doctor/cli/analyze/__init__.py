@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.spark.session import Where
     from pulsar_doctor.spark.source import TraceSource
 
+GROUP = "analyse"
 LEFT_OUT_CODE = 4
 EPILOG = """\b
 Examples:
@@ -58,7 +59,7 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 @json_version_option
 @talk_options
 def command(asked: AnalyzeRequest) -> int:
-    """Aggregates traces in Spark, on this machine or on any cluster of Spark 3.5 or 4.
+    """Sums up traces in Apache Spark, here or on a cluster.
 
     DIR is a trace, a folder of traces, a glob, or what Spark reads (s3a://, hdfs://). A trace that
     is there twice is counted once. One that is damaged (a segment that is not as it was sealed, is

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.capture.watching import Watching
     from pulsar_doctor.capture.writing import TraceWriter
 
+GROUP = "watch"
 SEAL_SECONDS = 60.0  # of the packets, between two segments, at most
 EPILOG = """\b
 Examples:
@@ -44,7 +45,7 @@ written, or with --fail-on a verdict is unknown; 130 interrupted.
 @taking(CaptureRequest)
 @connection_options
 def command(asked: CaptureRequest) -> int:
-    """Makes a trace of captured packets, of clients and brokers that nobody prepared.
+    """Makes a trace of a running client from packets.
 
     Nothing stands in the way of the traffic, and nothing is restarted. FILE is pcap or pcapng, as
     tcpdump writes them, or gzip of these; several are read as one, by time. `-` is a pipe, which is

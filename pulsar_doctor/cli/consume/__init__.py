@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.consume.session import Session
     from pulsar_doctor.consume.visiting.leavings import Left, Visit
 
+GROUP = "experiment"
 OWN_KEYS = 16  # of our own messages on a Key_Shared subscription
 GROUPED_ACKS_SECONDS = 1.0  # clients gather acknowledgements for a moment (default 100 ms)
 EPILOG = """\b
@@ -66,7 +67,7 @@ Examples:
 @json_version_option
 @connection_options
 def command(asked: ConsumeRequest) -> int:
-    """Attaches real consumers and shows every FLOW and every permit.
+    """Attaches real consumers, and shows every FLOW and permit.
 
     The consumers reach the broker through a tap of our own, so what is shown is what is on the
     wire. They acknowledge what they take, unless --ack says otherwise. Without TOPIC it brings its

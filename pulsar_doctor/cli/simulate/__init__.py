@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.simulate.running import Simulation
     from pulsar_doctor.simulate.scenario import Given, Scenario
 
+GROUP = "experiment"
 QUEUE = 1000  # what clients have where nobody says otherwise
 PROCESS_SECONDS = 0.01
 SAID_FROM = 100_000  # messages: a queue size takes seconds
@@ -40,7 +41,7 @@ Examples:
 @json_version_option
 @talk_options
 def command(asked: SimulateRequest) -> None:
-    """Says what other receiver queue sizes would do, on numbers instead of a wire.
+    """Predicts what other receiver queue sizes would do.
 
     The ledgers are those of every other subcommand; messages, broker and clients are made up: a
     broker of 4.0.8, and clients that ask as they were measured. --from-trace takes arrivals and

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     Talk = tuple[Callable[[str], None], Progress | None]
 
 
+GROUP = "diagnose"
+
+
 class ForMonitors(click.Command):
     """Wrong usage, too, is told in a format that has its own way to say that nothing was checked.
 
@@ -95,7 +98,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
 @json_version_option
 @connection_options
 def command(asked: StallCheckRequest) -> int:
-    """Says of each subscription whether it stands still, why, and what to do.
+    """Explains why a subscription is stuck, and what to do.
 
     Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic
     stands for its partitions. In a namespace all topics are looked at in each broker's list of

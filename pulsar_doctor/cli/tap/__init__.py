@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.tap.running import TapOutcome
     from pulsar_doctor.trace.ring import RingLimits
 
+GROUP = "watch"
 EPILOG = """\b
 Examples:
   pulsar-doctor tap --listen 127.0.0.1:6651 --trace billing.ptrace
@@ -59,7 +60,7 @@ verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that is 
 @json_version_option
 @connection_options
 def command(asked: TapRequest) -> int:
-    """Relays clients' connections to the broker, and watches every permit that passes.
+    """Relays a client to the broker, and records every permit.
 
     Point the client at the address that is printed, whatever its language. Traffic passes
     unchanged; what is written down holds no payload, key or credential. On a terminal each consumer

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 
+GROUP = "watch"
+
+
 @click.group("trace", cls=Suggesting)
 def command() -> None:
-    """Reads a trace: its rows, its consumers, whether it is whole.
+    """Reads a trace: commands, consumers, completeness.
 
     \b
     Examples:
