@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.short_form import place
+from pulsar_doctor.diagnosis.short_form import VerdictKey, place
 from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.rounds import (
     KnownSubscription,
     Round,
-    SubscriptionKey,
     alone,
     next_round,
 )
@@ -31,7 +30,7 @@ class RoundLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = gated(out)
-        self._known: Mapping[SubscriptionKey, KnownSubscription] | None = None
+        self._known: Mapping[VerdictKey, KnownSubscription] | None = None
 
     def show(self, checkup: Checkup) -> None:
         """One round, read to its end."""
