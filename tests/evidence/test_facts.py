@@ -83,3 +83,9 @@ def test_what_no_document_reports_is_not_reported() -> None:
     assert found.now("topic.waiting_reads", None) is None
     assert found.now("sub.consumer_listed_twice", None) is None
     assert found.now("sub.consumers", None) == 1
+
+
+def test_of_a_consumer_that_only_a_trace_has_nothing_is_reported() -> None:
+    found = facts(1, 1)
+    assert found.now("con.permits_counter", 7) is None
+    assert found.same("con.permits_counter", 7) is None
