@@ -82,6 +82,32 @@ def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         )
 
 
+def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """Entries could be sent, nobody has permits, and nobody holds a message to ask after.
+
+    A consumer asks again once its application has taken what it holds. One that holds nothing has
+    lost its permits, or nobody calls receive.
+    """
+    within, due = limits[FIRST_ACK_WITHIN.name], least(view.left) or 0
+    empty = [each for each in view.served if each.without_permits and each.holds_nothing]
+    still = all(each.quiet_at_least(within) and not each.resting for each in empty)
+    if STATS in view.sources and due > 0 and empty and still and len(empty) == len(view.served):
+        yield Unknown(
+            f"{due} entries could be sent, and {empty[0].label} has had no permits and held "
+            f"nothing for {duration(within)} or more"
+        )
+
+
+def _counted_below_zero(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """The broker miscounts unacknowledged messages, so nothing is known of what consumers hold."""
+    counted = told(view.unacked)
+    if counted is not None and counted < 0:
+        yield Unknown(
+            f"the broker counts {counted} unacknowledged messages, so it is not known what its "
+            "consumers hold"
+        )
+
+
 def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """By the wire alone: consumers hold messages, have permits, and neither side moves.
 
@@ -108,5 +134,7 @@ FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
     _never_acknowledged,
     _due_and_still,
+    _nobody_asks,
+    _counted_below_zero,
     _limit_not_on_the_wire,
 )
