@@ -129,7 +129,10 @@ def diagnose(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimit
     codes = {finding.code for finding in found.findings}
     if found.status != "healthy":
         codes |= {suspect.code for suspect in found.suspects}
-    return replace(found, known_issues=known_issues(view, codes)) if codes else found
+    elif not codes:
+        return found
+    named = known_issues(view, codes, undecided=found.status == "unknown")
+    return replace(found, known_issues=named)
 
 
 def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits) -> Diagnosis:

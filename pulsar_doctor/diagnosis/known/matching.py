@@ -1,6 +1,7 @@
 """Which known issues a verdict fits, and how surely: none of them is a verdict by itself.
 
-An issue is looked at only beside a finding or a suspect of a cause that it can look like. It
+An issue is looked at only beside a finding or a suspect of a cause that it can look like, or where
+the verdict is unknown and its whole fingerprint holds. It
 `matches` where every condition of its fingerprint holds, the version is known and affected, and
 the fingerprint is proven (see `Issue.proof`). It is `possible` where nothing reported contradicts
 it and two thirds of its conditions hold. Otherwise nothing is said.
@@ -112,9 +113,19 @@ def is_affected(issue: Issue, version: Version) -> bool:
     return any(within(version, text) for text in issue.affects)
 
 
-def known_issues(view: SubscriptionView, codes: Collection[str]) -> tuple[KnownIssue, ...]:
-    """Those that fit beside a verdict, the surest first. codes: of its findings and suspects."""
-    return matching(view, dict.fromkeys(chain.from_iterable(_by_code().get(c, ()) for c in codes)))
+def known_issues(
+    view: SubscriptionView, codes: Collection[str], *, undecided: bool = False
+) -> tuple[KnownIssue, ...]:
+    """Those that fit beside a verdict, the surest first. codes: of its findings and suspects.
+
+    undecided: it is unknown, so that every proven issue counts whose whole fingerprint holds.
+    """
+    beside = dict.fromkeys(chain.from_iterable(_by_code().get(code, ()) for code in codes))
+    found = matching(view, beside)
+    if undecided:
+        others = (issue for issue in load() if issue.proof and issue not in beside)
+        found += tuple(each for each in matching(view, others) if each.holds)
+    return tuple(sorted(found, key=_surest_first))
 
 
 def matching(
