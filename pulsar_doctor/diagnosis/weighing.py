@@ -177,10 +177,14 @@ def hypotheses_of(
 ) -> tuple[Hypothesis, ...]:
     """What each of these causes is suspected by, and that nothing is wrong.
 
-    Where no check finds or misses anything, that speaks against each of them. sources: of the view;
-    what they never report is listed as such, and makes nothing unknown. None: all there are.
+    Where no check finds or misses anything, that speaks against each cause whose check could be
+    made. A cause that these sources cannot check is a suspect as any other: what nobody can see
+    may still be wrong. sources: of the view; None: all there are.
     """
-    own = (_where_settled(cause) for cause in causes if sources is None or cause.needs & sources)
+    own = (
+        _where_settled(cause) if sources is None or cause.needs & sources else cause.hypothesis
+        for cause in causes
+    )
     return (*(each for each in own if each is not None), HEALTHY_HYPOTHESIS)
 
 

@@ -125,7 +125,7 @@ def test_where_topics_cannot_be_listed_the_plain_sentence_stays(check: Check, re
         (["stall-chek"], "there is no subcommand stall-chek; did you mean stall-check?"),
         (["trace", "shw"], "there is no subcommand shw; did you mean show?"),
         (["sandbox", "strat"], "there is no subcommand strat; did you mean start"),
-        (["nonsense"], "there is no subcommand nonsense; there are analyze, "),
+        (["xyzzy"], "there is no subcommand xyzzy; there are analyze, "),
     ],
 )
 def test_a_mistyped_subcommand(

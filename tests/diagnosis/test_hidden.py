@@ -9,13 +9,12 @@ from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.ranking import odds_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, exit_code
-from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.causes.stats_script import observed
-from tests.causes.wire_script import played
 from tests.incidents.asking import HYPOTHESES, RULES
 
-STORM, THROTTLED = "redelivery-storm", "dispatch-throttled"
+STORM = "redelivery-storm"
 
 
 def storm() -> SubscriptionView:
@@ -72,15 +71,3 @@ def test_how_probable_it_may_be_can_be_set(monkeypatch: pytest.MonkeyPatch) -> N
     said = judged(1, monkeypatch, "healthy.problem_at_most=60%")
     assert (said.status, exit_code([said])) == ("healthy", 0)
     assert [each.code for each in said.suspects] == [STORM, NONE_OF_THESE]
-
-
-@pytest.mark.parametrize(("code", "status"), [(STORM, "unknown"), (THROTTLED, "healthy")])
-def test_what_the_wire_never_reports_makes_nothing_unknown(
-    code: str, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fixed = weights(-9)
-    fixed[code][""], fixed[HEALTHY][""] = 9.0, 5.0
-    monkeypatch.setattr(ranking.fitted, "weights", lambda: fixed)
-    lines = ("0s subscribe w Shared", "0s flow w 100", "1s message w 3 singles", "2s ack w 3")
-    [wire] = played(lines, "3s").subscriptions()
-    assert diagnose(by_wire.subscription_view(wire), RULES, limits_of(RULES)).status == status

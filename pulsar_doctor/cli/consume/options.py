@@ -37,7 +37,9 @@ SECTIONS = {
         "ack_corrupt", "dead_letter_after", "dead_letter_topic",
     ),
     "Deferred messages": ("receiver_delay", "delay_from"),
-    "The run": ("count", "timeout", "trace_dir", "changes", "accept_unknown", "output"),
+    "The run": (
+        "count", "timeout", "trace_dir", "changes", "accept_unknown", "output", "json_version"
+    ),
     "Connection and talk": (),
 }  # fmt: skip
 
