@@ -127,8 +127,8 @@ def command(asked: ExamineRequest) -> int:
     `process`.
 
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no such
-    process; 3 where a verdict is unknown (see --accept-unknown) or something could not be read. 1
-    outranks 3.
+    process; 3 where a verdict is unknown (see --accept-unknown) or something could not be read.
+    If both 1 and 3 apply, it is 1.
     """
     require_linux("examine", "run it on the machine of the process, or try `stall-check TOPIC`")
     from pulsar_doctor.process.looking import Looking

@@ -634,7 +634,7 @@ def test_without_a_time_ages_grow_by_the_interval_and_are_lower_bounds(put: Put)
     ]
     assert (window.span_ms, found.span_ms) == (20_000, 20_000)
     assert found.notes == (
-        "it is not known when the last file was taken, so every age is the least it can be; "
+        "it is not known when the last file was taken, so all ages are lower bounds; "
         "give the time with --at",
     )
 
@@ -647,9 +647,7 @@ def test_one_file_without_a_time_has_no_span(put: Put) -> None:
 def test_a_time_before_what_the_file_tells_is_not_now(put: Put) -> None:
     found = read([put("s", STATS)], at=str(AT - 60_000_000))
     assert not found.windows[0].window.last.now_told
-    assert found.notes == (
-        "--at lies before moments of the last file; every age is the least it can be",
-    )
+    assert found.notes == ("--at lies before moments of the last file; all ages are lower bounds",)
 
 
 def test_files_are_put_in_the_order_that_they_tell(put: Put) -> None:

@@ -89,14 +89,14 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
         ),
         (
             replace(ONE, quiet_for=Age(20_000, exact=False)),
-            "has acknowledged none of its 10 messages for at least 20 s: it hangs, or one message "
-            "takes it longer; the next ack tells",
+            "has acknowledged none of its 10 messages for at least 20 s: it is stuck, or one "
+            "message takes longer; the next ack will show",
         ),
         (replace(ONE, acked=True, since_last_ack=Age(12_000, exact=True)),
          "works on its 10 messages slowly (last ack 12 s ago)"),
         (replace(ONE, unacked_messages=Count(3, None), quiet_for=None),
-         "has acknowledged none of at least 3 messages: it hangs, or one message takes it longer; "
-         "the next ack tells"),
+         "has acknowledged none of at least 3 messages: it is stuck, or one message takes longer; "
+         "the next ack will show"),
         (TAKER,
          "takes messages and has never acknowledged any of its 18567 messages: it forgets to, or "
          "its acks fail"),

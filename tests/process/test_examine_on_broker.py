@@ -1,4 +1,4 @@
-"""Real clients that nobody prepared, stuck in every way, looked into while they run."""
+"""Real running clients, stuck in every way, looked into while they run."""
 
 from __future__ import annotations
 

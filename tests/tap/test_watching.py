@@ -62,8 +62,8 @@ STALLED = {  # a queue of four, of which one was acknowledged
     "code": "permits-exhausted", "severity": "stalled",
     "confidence": sure("permits-exhausted", 0.8), "consumer": "slow",
     "summary": Like(
-        r"slow has acknowledged none of its 3 messages for [\d.]+ s: it hangs, or one message "
-        r"takes it longer; the next ack tells; the broker may not send it more \(0 permits\), "
+        r"slow has acknowledged none of its 3 messages for [\d.]+ s: it is stuck, or one message "
+        r"takes longer; the next ack will show; the broker may not send it more \(0 permits\), "
         "next FLOW after 1 more message"
     ),
     "evidence": [

@@ -41,10 +41,10 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many
 
 NO_TIME = (
-    "it is not known when the last file was taken, so every age is the least it can be; "
+    "it is not known when the last file was taken, so all ages are lower bounds; "
     "give the time with --at"
 )
-AT_IS_EARLY = "--at lies before moments of the last file; every age is the least it can be"
+AT_IS_EARLY = "--at lies before moments of the last file; all ages are lower bounds"
 NO_DISTANCE = (
     "it is not known how far apart the files were taken (--interval tells); what grew between them "
     "is used, and a pace only between acks whose moments they hold"

@@ -47,7 +47,7 @@ COMMENTS = "comments are left out"
 ELISIONS = "what '...' stands for is not told"
 CUT = "it is cut off: brackets are closed, and a value that is not whole is left out"
 NO_VALUES = "what stands for a value and is none is left out"
-NOT_ALL = "its consumers need not be all: one stands for those that are left out"
+NOT_ALL = "the list of consumers may be incomplete: one entry stands for all that are missing"
 PRINTED = "values of Java are read as objects"
 
 

@@ -49,7 +49,7 @@ Examples:
 Exit codes: 0 healthy, or only warnings, where the traces end; 1 a stall was found there (see
 --fail-on); 2 wrong usage, or no trace; 3 a status is unknown, nothing could be judged, or something
 that is over was as bad as --fail-on; also no Spark, no Java, an unreachable master, a full disk;
-4 a trace was left out, and none of these. 1 outranks 3, 3 outranks 4.
+4 a trace was left out, and none of these. If several apply: 1, then 3, then 4.
 """
 
 

@@ -126,11 +126,11 @@ def command(asked: StallCheckRequest) -> int:
 
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage or input that
     cannot be read; 3 where a verdict is unknown or none was given (see --accept-unknown), something
-    could not be read, or with --after a compared subscription is not healthy. 1 outranks 3.
-    Suspected causes do not count; --fail-on suspect gives 1 where one that would be a stall has
-    60% or more. `pulsar-doctor explain healthy` tells what healthy needs. With -o nagios: 0 OK,
-    1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is certain by then, and
-    ends with 130.
+    could not be read, or with --after a compared subscription is not healthy. If both 1 and 3
+    apply, it is 1. Suspected causes do not count; --fail-on suspect gives 1 where one that would
+    be a stall has 60% or more. `pulsar-doctor explain healthy` tells what healthy needs. With -o
+    nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is certain
+    by then, and ends with 130.
     """
     try:
         return _check(asked)

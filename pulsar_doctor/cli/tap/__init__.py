@@ -51,7 +51,8 @@ Examples:
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on), or an expectation is not met; 2
 wrong usage; 3 the tap could not work, no consumer came and none was expected, a verdict (see
 --accept-unknown) or an expectation cannot be decided, or the trace lacks something (where `trace
-verify` ends with 2, 4 or 6). 1 outranks 3. With CMD its own code, when that is not 0.
+verify` ends with 2, 4 or 6). If both 1 and 3
+apply, it is 1. With CMD its own code, when that is not 0.
 """
 
 

@@ -98,12 +98,12 @@ VERDICTS: dict[Activity, str] = {
     "slow": "it is slow, not stuck",
     "hangs": "it hangs or is paused",
     "keeps": f"it takes messages and has never acknowledged one: {FORGETS}",
-    "unclear": "it hangs, or one message takes it longer; the next ack tells",
+    "unclear": "it is stuck, or one message takes longer; the next ack will show",
 }
 MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
     "hangs": "it hangs, is paused, or forgets to acknowledge",
     "unclear": (
-        "it hangs, forgets to acknowledge, or one message takes it longer; the next ack tells"
+        "it is stuck, forgets to acknowledge, or one message takes longer; the next ack will show"
     ),
 }
 

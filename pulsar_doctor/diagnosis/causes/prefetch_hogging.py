@@ -286,7 +286,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} keeps in its queue what idle neighbours could do",
+    "{who} holds messages in its queue that idle consumers could process",
     speaks_for=(
         "undecided", "neighbours_idle", "holds_many", "nothing_left", "flow_far", "quiet_long",
         "quiet_some", "unusual", "neighbour_later",

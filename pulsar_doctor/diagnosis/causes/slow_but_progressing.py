@@ -63,8 +63,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     drain = None if each is None or held is None or held.most is None else held.most * each
     exact = None if held is None else held.exact
     holds = "messages" if exact is None else say("{:messages}", exact)
-    rate = "" if each is None else say(" at one in {}", duration(each))
-    alone = rate if drain is None else say("{}, all in about {},", rate, duration(drain))
+    rate = "" if each is None else say(" at {} each", duration(each))
+    alone = rate if drain is None else say("{}, about {} in all,", rate, duration(drain))
     sure = 0.5 if each is None else 0.7 if consumer.sending_after is None else 0.8
     return Finding(
         code="slow-but-progressing",
@@ -72,7 +72,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
         confidence=consumer.sure(sure),
         consumer=consumer.label,
         summary=say(
-            "{} works off {}{} and is sent nothing meanwhile ({:permits}); {}",
+            "{} is processing {}{} and receives nothing meanwhile ({:permits}); {}",
             *(consumer.label, holds, alone, consumer.available_permits, consumer.outlook),
         ),
         evidence=(
