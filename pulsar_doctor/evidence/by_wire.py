@@ -59,6 +59,8 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         sources=frozenset({WIRE}),
         consumers=views,
         moment_ms=wire.now_us // 1000,
+        durable=wire.durable,
+        quiet_is_fine=wire.durable is False,  # whoever reads it may stop where they like
         refused=None if there else REFUSED,
         gap=gap or likely or bounds,
         cannot_be=(DAMAGED,) if wire.damaged else (),

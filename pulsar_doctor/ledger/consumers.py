@@ -127,6 +127,7 @@ class Consumer:
 
     closed_by: the client's command, or CLOSE for its end of the connection; None: not the client.
     held_since_ns: when it was sent the first of what it held as it ended.
+    durable: as in SUBSCRIBE; None where the trace does not tell.
     """
 
     incarnation: int
@@ -149,6 +150,7 @@ class Consumer:
     closed_by: str | None = None
     held_since_ns: int | None = None
     join: int | None = None  # of a SUBSCRIBE that is only likely; see columns
+    durable: bool | None = None
     before_shutdown: LedgerMoment | None = None  # siblings may owe a newer one: see settle
     siblings: Siblings = field(default_factory=Siblings, repr=False, compare=False)
     turn: int = field(default=0, repr=False, compare=False)  # of siblings, when it last changed
@@ -232,6 +234,7 @@ class Subscription:
     damaged: whether some of the trace could not be read, which may have been of this subscription.
     closed: whom their clients closed while they held messages and had acknowledged none.
     last_ack_ns: when any consumer of it acknowledged last; 0: never.
+    durable: whether the broker keeps its position; None where the trace does not tell.
     """
 
     topic: str
@@ -244,6 +247,7 @@ class Subscription:
     damaged: bool = False
     closed: tuple[Consumer, ...] = ()
     last_ack_ns: int = 0
+    durable: bool | None = None
 
     @property
     def is_over(self) -> bool:

@@ -244,6 +244,7 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
         ),
         request_id=row.request_id,
         join=row.join,
+        durable=row.durable,
     )
     here.next_incarnation += 1
     here.begin(connection, consumer)

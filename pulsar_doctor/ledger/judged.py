@@ -51,7 +51,14 @@ def _judged(consumers: list[Consumer], now_us: int, now_ns: int) -> Subscription
         now_ns,
         closed=tuple(_closed_holding(consumers)),
         last_ack_ns=max(acks),
+        durable=_durable(there),
     )
+
+
+def _durable(consumers: list[Consumer]) -> bool | None:
+    """What their SUBSCRIBEs say: the broker accepts no others beside them."""
+    said = {consumer.durable for consumer in consumers if consumer.ledger.ready}
+    return said.pop() if len(said) == 1 else None
 
 
 def _closed_holding(consumers: list[Consumer]) -> Iterator[Consumer]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TYPES = {
     "string": "string",
     "binary": "binary",
+    "bool": "boolean",
     "int16": "smallint",
     "int32": "int",
     "int64": "bigint",

@@ -43,6 +43,7 @@ READ_ROWS = 4_096
 TYPES = {
     "string": pa.string(),
     "binary": pa.binary(),
+    "bool": pa.bool_(),
     "int16": pa.int16(),
     "int32": pa.int32(),
     "int64": pa.int64(),
@@ -67,7 +68,7 @@ DIFFERENCES = ("seq", "ts", "mono_ns", "entry_id", ENTRY_IDS)
 SCHEMA = pa.schema(pa.field(c.name, TYPES[c.type], nullable=c.nullable) for c in COLUMNS)
 LEAST = NAMES.index("raw") + 1  # columns that the first version had
 DICTIONARIES = [
-    *(name for name in NAMES if name not in (*DIFFERENCES, "message_ids")),
+    *(c.name for c in COLUMNS if c.name not in (*DIFFERENCES, "message_ids") and c.type != "bool"),
     "message_ids.list.element.ledger_id",
     "message_ids.list.element.ack_set",
 ]

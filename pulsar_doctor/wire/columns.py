@@ -203,6 +203,11 @@ class Row:
         "behind such a STATS: at least so many, and available_permits at most; null: that many",
     ]
     unacked_messages_min: Annotated[int | None, "int32", "likewise, of unacked_messages"]
+    durable: Annotated[
+        bool | None,
+        "bool",
+        "SUBSCRIBE: whether the broker keeps the subscription's position; false for a reader",
+    ]
 
     __slots__ = tuple(__annotations__)
 
@@ -225,7 +230,7 @@ class Row:
         self.consumer_epoch = self.producer_name = self.initial_subscription = None
         self.known_by = self.last_sign = self.grade = self.join = None
         self.permits_min = self.permits_max = self.messages_min = self.messages_max = None
-        self.available_permits_min = self.unacked_messages_min = None
+        self.available_permits_min = self.unacked_messages_min = self.durable = None
 
 
 def ids_of(row: Row) -> list[MessageId]:

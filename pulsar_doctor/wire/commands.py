@@ -140,6 +140,7 @@ def _subscribe(row: Row, command: Any, _: Any) -> None:
     row.subscription_type = SUBSCRIPTION_TYPES[command.sub_type] if known else None
     row.consumer_id = signed(command.consumer_id)
     row.consumer_name = _text(command.consumer_name)
+    row.durable = command.durable
     _epoch(row, command)
 
 
@@ -492,8 +493,15 @@ def _event_number(value: Any) -> int:
     return value
 
 
+def _event_flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("neither true nor false")
+    return value
+
+
 _READS_EVENT: dict[str, Callable[[Any], Any]] = {
     "string": _event_text,
+    "bool": _event_flag,
     **dict.fromkeys(("int16", "int32", "int64", TIME), _event_number),
 }
 # Columns that an event may tell.

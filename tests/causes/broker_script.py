@@ -68,6 +68,7 @@ class Broker:
         self._address = self._version = ""
         self.consumers: dict[int, Attached] = {}
         self.type = "None"
+        self.durable: bool | None = None
         self.active: Attached | None = None
         self.sizes: dict[int, int] = {}  # of each entry, in messages
         self.acked: set[int] = set()
@@ -99,6 +100,8 @@ class Broker:
             self._address = values["client_addr"]
         elif command == "CONNECT":
             self._version = values["client_version"]
+        elif command == "SUBSCRIBE":
+            self.durable = values["durable"]
         elif command == "SUCCESS" and values["request_id"] == 1:
             self.type = who.type
             self.consumers[who.conn_id] = Attached(
@@ -210,6 +213,7 @@ class Broker:
             "msgBacklog": backlog,
             "msgBacklogNoDelayed": backlog,
             "backlogSize": size,
+            "isDurable": self.durable,
             "msgInReplay": len(self.replay),
             "unackedMessages": sum(each.unacked for each in self.consumers.values()),
             "msgOutCounter": self.out,

@@ -6,6 +6,7 @@ A line is `TIME VERB WHO WHAT`, in any order of time; TIME may be `FROM..TO ever
     0s subscribe slow Shared         SUBSCRIBE and its SUCCESS, on a connection of its own
     0s subscribe slow Shared Pulsar-Java-v4.0.8    likewise, of this client
     0s subscribe slow Exclusive Pulsar-Java-v4.0.8 counting    likewise, and counts its epochs
+    0s subscribe slow Exclusive Pulsar-Java-v4.0.8 reader      likewise, and is not durable
     0s refused late Exclusive        SUBSCRIBE and its ERROR
     0s flow slow 1000                FLOW(1000)
     1s message slow 1000 singles     the broker pushes 1000 new messages
@@ -127,7 +128,7 @@ class Script:
         self.put(
             "SUBSCRIBE", who, request_id=1, consumer_id=0, consumer_name=name,
             topic=TOPIC, subscription=SUBSCRIPTION, subscription_type=type_,
-            consumer_epoch=who.epoch,
+            consumer_epoch=who.epoch, durable="reader" not in more,
         )  # fmt: skip
         answer = "SUCCESS" if accepted else "ERROR"
         self.put(answer, who, request_id=1, direction=TO_CLIENT)

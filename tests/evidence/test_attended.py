@@ -1,7 +1,8 @@
-"""Whether anybody is attached now: a trace tells it while its consumers are there."""
+"""Whether anybody is attached, and whether they may stop where they like, as a trace tells it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pulsar_doctor.broker.stats.values import Backlog
@@ -14,6 +15,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.causes.wire_script import played
 
 LINES = ["0s subscribe w Exclusive", "0s flow w 10", "1s message w 10 singles"]
+READER = ["0s subscribe w Exclusive Pulsar-CPP-v3.7.0 reader"]
 
 
 def by_trace(*more: str) -> SubscriptionView:
@@ -39,3 +41,28 @@ def test_one_of_the_trace_has_left_and_nobody_tells_who_came_since() -> None:
     assert view.attended is None
     [answer] = no_consumer.check(view, {"reconnect_wait": 5})
     assert isinstance(answer, NotReported)
+
+
+def durable(lines: Sequence[str]) -> tuple[bool | None, bool]:
+    [wire] = played(lines, "40s").subscriptions()
+    view = by_wire.subscription_view(wire)
+    return view.durable, view.quiet_is_fine
+
+
+def test_a_reader_may_stop_where_it_likes_and_a_consumer_may_not() -> None:
+    assert durable(LINES) == (True, False)
+    assert durable(READER) == (False, True)
+
+
+def test_after_a_reader_a_consumer_may_take_the_name_of_its_subscription() -> None:
+    assert durable([*READER, "1s close w", "2s subscribe w Exclusive"]) == (True, False)
+    refused = ["1s refused w Exclusive"]
+    assert durable([*READER, *refused]) == (False, True)
+
+
+def test_what_an_older_trace_does_not_tell_is_not_reported() -> None:
+    timeline = played(READER, "40s")
+    [consumer] = timeline.consumers
+    consumer.durable = None
+    view = by_wire.subscription_view(timeline.subscriptions()[0])
+    assert (view.durable, view.quiet_is_fine) == (None, False)

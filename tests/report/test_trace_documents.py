@@ -39,6 +39,7 @@ ROWS: dict[int, dict[str, Any]] = {  # by their seq: one of each kind, more wher
         **SLOW, "ts": "2026-09-21T14:13:20.002000Z", "mono_ns": 2_000_000,
         "direction": "to_broker", "command": "SUBSCRIBE", "command_code": 4, "frame_bytes": 69,
         "request_id": 1, "available_permits": 0, "unsent_permits_min": 0, "unacked_messages": 0,
+        "durable": True,
     },
     9: {
         **SLOW, "ts": "2026-09-21T14:13:22.007000Z", "mono_ns": 2_007_000_000,

@@ -39,14 +39,22 @@ GOLDEN: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("SUBSCRIBE",
      f"080422430a22{T}120173180020012803320a3039333835333135613138004001580068007000", None,
      {"topic": GOLDEN_TOPIC, "subscription": "s", "subscription_type": "Exclusive",
-      "consumer_id": 1, "request_id": 3, "consumer_name": "09385315a1"}),
+      "consumer_id": 1, "request_id": 3, "consumer_name": "09385315a1", "durable": True}),
     ("SUBSCRIBE", f"0804223a0a22{T}12016618022002280432016138004001580068007000", None,
      {"topic": GOLDEN_TOPIC, "subscription": "f", "subscription_type": "Failover", "consumer_id": 2,
-      "request_id": 4, "consumer_name": "a"}),
+      "request_id": 4, "consumer_name": "a", "durable": True}),
     ("SUBSCRIBE",
      f"080422370a22{T}12017318002000280332016340016800980107", None,  # by hand
      {"topic": GOLDEN_TOPIC, "subscription": "s", "subscription_type": "Exclusive",
-      "consumer_id": 0, "request_id": 3, "consumer_name": "c", "consumer_epoch": 7}),
+      "consumer_id": 0, "request_id": 3, "consumer_name": "c", "consumer_epoch": 7,
+      "durable": True}),
+    ("SUBSCRIBE",
+     f"080422420a22{T}12017218002000280332016340004a0c08ffffffff0f10ffffffff0f6800", None,
+     {"topic": GOLDEN_TOPIC, "subscription": "r", "subscription_type": "Exclusive",
+      "consumer_id": 0, "request_id": 3, "consumer_name": "c", "durable": False}),  # by hand
+    ("SUBSCRIBE", f"080422300a22{T}120173180020002803320163", None,  # by hand: not set is true
+     {"topic": GOLDEN_TOPIC, "subscription": "s", "subscription_type": "Exclusive",
+      "consumer_id": 0, "request_id": 3, "consumer_name": "c", "durable": True}),
     ("PRODUCER", f"08052a330a22{T}100018002201702800400048015000", None,
      {"topic": GOLDEN_TOPIC, "producer_id": 0, "request_id": 0, "producer_name": "p"}),
     ("PRODUCER", f"08052a320a22{T}100118022203632d446a03737562", None,  # by hand

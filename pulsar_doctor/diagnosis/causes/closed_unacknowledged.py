@@ -14,8 +14,8 @@ where only its connection ended, as that of a process that was stopped in its wo
 
 It is information, or not mentioned where nothing proves that anything was taken, once another
 consumer has acknowledged since then. Not judged are consumers that return under their name, that
-unsubscribe, or that the broker closed, and readers: a trace knows these by the names that clients
-give to their subscriptions.
+unsubscribe, or that the broker closed, and readers: a trace of a version before 0.2.0 knows these
+by the names only that clients give to their subscriptions.
 
 Source: Consumer.close and disconnect in the broker (unacknowledged messages are sent again);
 ConsumerImpl.increaseAvailablePermits in the Java client.
