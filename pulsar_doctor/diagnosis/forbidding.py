@@ -130,6 +130,23 @@ def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[U
         )
 
 
+def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """By a trace: the last consumer has left, and messages wait.
+
+    That is no stall for certain: a consumer may be attached by a way that the trace does not see.
+    """
+    left = view.left_behind
+    if left is not None:
+        are = "message is" if left.unacked == 1 else "messages are"
+        unacked = f"at least {left.unacked} {are} unacknowledged" if left.unacked else ""
+        published = "messages were published that no consumer was sent" if left.published else ""
+        yield Unknown(
+            f"nobody is attached since {left.last} left {duration(left.seconds)} ago, and "
+            f"{' and '.join(filter(None, (unacked, published)))}; whether another consumer is "
+            "attached is not in the trace"
+        )
+
+
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
     _never_acknowledged,
@@ -137,4 +154,5 @@ FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _nobody_asks,
     _counted_below_zero,
     _limit_not_on_the_wire,
+    _left_behind,
 )

@@ -60,6 +60,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         consumers=views,
         moment_ms=wire.now_us // 1000,
         durable=wire.durable,
+        left_behind=wire.left_behind,
         quiet_is_fine=wire.durable is False,  # whoever reads it may stop where they like
         refused=None if there else REFUSED,
         gap=gap or likely or bounds,

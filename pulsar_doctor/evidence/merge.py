@@ -23,9 +23,11 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.numbers import Merge, merged_by
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.evidence.values import Count, narrowed
+from pulsar_doctor.ledger.left_behind import LeftBehind
 
 SETTLED_MS = 2000  # on the way between both, and the steps of the broker's clock
 SAME_CONNECTION_MS = 5000
@@ -57,6 +59,7 @@ def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
         consumers=consumers,
         unacked=newer.unacked if newer.backlog else older.unacked if older.backlog else None,
         quiet_is_fine=one.quiet_is_fine or other.quiet_is_fine,
+        left_behind=_left_behind(newer, older),
         hole=_hole(newer, older),
         circulation=_circulation(newer, older, labels),
         left=_left(joined, consumers),
@@ -97,6 +100,16 @@ def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) ->
         return left
     rest = max(0, entries - sum(known))
     return narrowed(left, Count(rest, rest)) or left
+
+
+def _left_behind(newer: SubscriptionView, older: SubscriptionView) -> LeftBehind | None:
+    """By a trace, unless statistics of a later moment say who is attached."""
+    found = newer.left_behind or older.left_behind
+    if found is None:
+        return None
+    told = [view for view in (newer, older) if STATS in view.sources and view.attended is not None]
+    later = any((view.moment_ms or 0) * 1000 > found.left_us for view in told)
+    return None if later else found
 
 
 def _hole(newer: SubscriptionView, older: SubscriptionView) -> AckHole | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pulsar_doctor.ledger import balance as ledgers
 from pulsar_doctor.ledger.balance import Ledger, Position
+from pulsar_doctor.ledger.left_behind import LeftBehind
 
 NON_PERSISTENT = "non-persistent://"
 PERSISTENT = "persistent://"  # what goes without saying where a line is short
@@ -235,6 +236,7 @@ class Subscription:
     closed: whom their clients closed while they held messages and had acknowledged none.
     last_ack_ns: when any consumer of it acknowledged last; 0: never.
     durable: whether the broker keeps its position; None where the trace does not tell.
+    left_behind: what waits since the last consumer left; None where nothing is known to wait.
     """
 
     topic: str
@@ -248,6 +250,7 @@ class Subscription:
     closed: tuple[Consumer, ...] = ()
     last_ack_ns: int = 0
     durable: bool | None = None
+    left_behind: LeftBehind | None = None
 
     @property
     def is_over(self) -> bool:

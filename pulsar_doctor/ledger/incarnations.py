@@ -15,6 +15,7 @@ from pulsar_doctor.ledger import awaited, before, dead_letters, permits
 from pulsar_doctor.ledger.balance import EVERYWHERE, Ledger
 from pulsar_doctor.ledger.before import ASKS_ON_ARRIVAL
 from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings, split_partition
+from pulsar_doctor.ledger.left_behind import Published
 from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import (
     CLOSE,
@@ -52,6 +53,7 @@ class Incarnations:
         self.set_aside = 0  # records that could not be read
         self.retracted = self.retracted_rows = 0  # likely joins that were taken back
         self.refusals = Refusals()
+        self.published: dict[str, Published] = {}  # by topic, of those that have a subscription
         self._siblings: dict[tuple[str, str], Siblings] = {}  # by topic and subscription
 
     @property
@@ -80,7 +82,12 @@ class Incarnations:
         return (key for key, siblings in self._siblings.items() if siblings.living)
 
     def _siblings_of(self, consumer: Consumer) -> Siblings:
-        return self._siblings.setdefault((consumer.topic, consumer.subscription), Siblings())
+        key = consumer.topic, consumer.subscription
+        siblings = self._siblings.get(key)
+        if siblings is None:
+            siblings = self._siblings[key] = Siblings()
+            self.published.setdefault(consumer.topic, Published()).subscriptions += 1
+        return siblings
 
     def end(self, connection: Connection, consumer: Consumer, row: Row) -> None:
         """Ends an incarnation; the numbers of its ledger stay as they were."""
@@ -105,7 +112,10 @@ class Incarnations:
         """An incarnation that has ended is remembered no more."""
         self.ended.remove(consumer)
         if consumer.siblings.forget(consumer):
-            self._siblings.pop((consumer.topic, consumer.subscription), None)
+            del self._siblings[consumer.topic, consumer.subscription]
+            self.published[consumer.topic].subscriptions -= 1
+            if not self.published[consumer.topic].subscriptions:
+                del self.published[consumer.topic]
 
 
 def label(row: Row, consumer: Consumer) -> None:
@@ -259,6 +269,16 @@ def _producer(here: Incarnations, connection: Connection, row: Row) -> None:
         connection.letters[row.producer_id] = whose
 
 
+def _stored(here: Incarnations, connection: Connection, row: Row) -> None:
+    """A receipt without a position is that of a duplicate, which is not stored."""
+    published = here.published.get(connection.topic_of(row.producer_id or 0) or "")
+    if published is None or row.ledger_id is None or row.entry_id is None or row.grade is not None:
+        return
+    position = row.ledger_id, row.entry_id
+    if position > published.last:
+        published.ns, published.last = row.mono_ns, position
+
+
 def _close_producer(here: Incarnations, connection: Connection, row: Row) -> None:
     if row.producer_id is not None:
         connection.end_producer(row.producer_id)
@@ -320,6 +340,7 @@ CONNECTION_EVENTS: dict[str, Callable[[Incarnations, Connection, Row], None]] = 
     "PARTITIONED_METADATA_RESPONSE": _refused,
     "SUBSCRIBE": _subscribe,
     "PRODUCER": _producer,
+    "SEND_RECEIPT": _stored,
     "CLOSE_PRODUCER": _close_producer,
     "SUCCESS": _answered,
     "ERROR": _answered,

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pulsar_doctor.ledger.consumers import (
+    NON_PERSISTENT,
     SHUTDOWN_US,
     Consumer,
     LedgerMoment,
     Subscription,
     split_partition,
 )
+from pulsar_doctor.ledger.left_behind import LeftBehind, Published
 from pulsar_doctor.wire.columns import CLOSE
 
 CLOSED = ("CLOSE_CONSUMER", CLOSE)
+UNSUBSCRIBE = "UNSUBSCRIBE"
 
 
 def judged(
-    consumers: Sequence[Consumer], now_us: int, now_ns: int, *, damaged: bool = False
+    consumers: Sequence[Consumer], now_us: int, now_ns: int, published: Mapping[str, Published]
 ) -> list[Subscription]:
     """One value a subscription, in the order of their first consumers.
 
-    consumers: all that are remembered, in the order of their numbers. damaged: see Subscription.
+    consumers: all that are remembered, in the order of their numbers. published: by topic.
     """
     groups: dict[tuple[str, str], list[Consumer]] = {}
     for consumer in consumers:
         groups.setdefault((consumer.topic, consumer.subscription), []).append(consumer)
-    found = [_judged(those, now_us, now_ns) for those in groups.values()]
-    return [replace(each, damaged=True) for each in found] if damaged else found
+    return [_judged(those, now_us, now_ns, published[key[0]]) for key, those in groups.items()]
 
 
-def _judged(consumers: list[Consumer], now_us: int, now_ns: int) -> Subscription:
+def _judged(
+    consumers: list[Consumer], now_us: int, now_ns: int, published: Published
+) -> Subscription:
     there = [consumer for consumer in consumers if consumer.closed_us is None]
+    left_behind = None if there else _left_behind(consumers, published, now_ns)
     if not there:
         moments = _last_shutdown(consumers)
         there = [replace(consumer, ledger=moment.ledger) for consumer, moment in moments]
@@ -52,6 +57,7 @@ def _judged(consumers: list[Consumer], now_us: int, now_ns: int) -> Subscription
         closed=tuple(_closed_holding(consumers)),
         last_ack_ns=max(acks),
         durable=_durable(there),
+        left_behind=left_behind,
     )
 
 
@@ -59,6 +65,36 @@ def _durable(consumers: list[Consumer]) -> bool | None:
     """What their SUBSCRIBEs say: the broker accepts no others beside them."""
     said = {consumer.durable for consumer in consumers if consumer.ledger.ready}
     return said.pop() if len(said) == 1 else None
+
+
+def _left_behind(consumers: list[Consumer], published: Published, now_ns: int) -> LeftBehind | None:
+    """What waits since the last of them left; nothing does where the subscription is gone."""
+    gone_ns = max((c.closed_ns or 0 for c in consumers if c.closed_by == UNSUBSCRIBE), default=0)
+    known = [c for c in consumers if c.ledger.ready and (c.closed_ns or 0) > gone_ns]
+    if not known or _durable(known) is False or known[-1].topic.startswith(NON_PERSISTENT):
+        return None
+    last = max(known, key=lambda each: each.closed_ns or 0)
+    unacked, missed = _held_to_the_end(known), _missed(known, published)
+    if not unacked and not missed:
+        return None
+    seconds = (now_ns - (last.closed_ns or 0)) / 1e9
+    return LeftBehind(last.label, last.closed_us or 0, seconds, unacked, missed)
+
+
+def _held_to_the_end(consumers: list[Consumer]) -> int:
+    """Messages that one of them held at its end, if nobody has acknowledged any since.
+
+    Whoever came or stayed may have been sent the same ones, so the numbers are not added up.
+    """
+    last_ack_ns = max(each.ledger.last_ack_ns or 0 for each in consumers)
+    stayed = [each.ledger for each in consumers if (each.closed_ns or 0) >= last_ack_ns]
+    return max((each.unacked_min for each in stayed if not each.uncertain), default=0)
+
+
+def _missed(consumers: list[Consumer], published: Published) -> bool:
+    """Whether a message was stored since the first of them came, and no consumer was sent it."""
+    since_ns = min(each.ledger.ready_ns or each.closed_ns or 0 for each in consumers)
+    return published.ns > since_ns and published.last > max(e.ledger.highest for e in consumers)
 
 
 def _closed_holding(consumers: list[Consumer]) -> Iterator[Consumer]:

@@ -8,6 +8,7 @@ come and go. Before a ledger is changed its siblings are told (see consumers.py)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pulsar_doctor.ledger import before, consumers, dead_letters, permits
@@ -178,7 +179,8 @@ class Timeline(Incarnations):
 
     def subscriptions(self) -> list[Subscription]:
         """What is to be judged, one value a subscription, in the order of their first consumers."""
-        return judged(self.consumers, self.now_us, self.now_ns, damaged=self.damaged)
+        found = judged(self.consumers, self.now_us, self.now_ns, self.published)
+        return [replace(each, damaged=True) for each in found] if self.damaged else found
 
     def state(self) -> dict[str, Any]:
         """Everything that the next row depends on, as JSON values."""
@@ -205,6 +207,9 @@ class Timeline(Incarnations):
                 for conn_id, connection in self.connections.items()
             },
             "ended": [consumers.state_of(consumer) for consumer in self.ended],
+            "published": {
+                topic: [each.ns, *each.last] for topic, each in self.published.items() if each.ns
+            },
         }
 
     @classmethod
@@ -245,6 +250,9 @@ class Timeline(Incarnations):
                 living.append(consumer)
         for consumer in sorted(living, key=lambda consumer: consumer.incarnation):
             timeline._siblings_of(consumer).join(consumer)
+        for topic, (ns, *position) in state.get("published", {}).items():
+            published = timeline.published[topic]
+            published.ns, published.last = ns, tuple(position)
         return timeline
 
 

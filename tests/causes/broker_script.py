@@ -107,6 +107,8 @@ class Broker:
             self.consumers[who.conn_id] = Attached(
                 who.name, f"/{self._address}", self._version, self.now_ms
             )
+        elif command == "SEND_RECEIPT":
+            self.sizes[values["entry_id"]] = 1
         elif command == "ACTIVE_CONSUMER_CHANGE":
             self.active = self.consumers[who.conn_id] if values["messages"] else self.active
         elif who.conn_id in self.consumers:

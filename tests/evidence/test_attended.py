@@ -12,7 +12,7 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from tests.causes.wire_script import played
+from tests.causes.wire_script import START_US, ns, played
 
 LINES = ["0s subscribe w Exclusive", "0s flow w 10", "1s message w 10 singles"]
 READER = ["0s subscribe w Exclusive Pulsar-CPP-v3.7.0 reader"]
@@ -66,3 +66,27 @@ def test_what_an_older_trace_does_not_tell_is_not_reported() -> None:
     consumer.durable = None
     view = by_wire.subscription_view(timeline.subscriptions()[0])
     assert (view.durable, view.quiet_is_fine) == (None, False)
+
+
+LEFT = ["2s ack w 8", "30s close w"]
+
+
+def with_stats(view: SubscriptionView, at: str, *, attended: bool | None) -> SubscriptionView:
+    """Beside statistics of that second."""
+    moment_ms = (START_US + ns(at) // 1000) // 1000
+    told = replace(view, sources=frozenset({STATS}), attended=attended, left_behind=None)
+    return merged(replace(told, moment_ms=moment_ms, backlog=Backlog(counter=2)), view)
+
+
+def test_what_waits_since_the_last_consumer_left_is_no_news_to_later_statistics() -> None:
+    view = by_trace(*LEFT)
+    assert view.left_behind is not None
+    assert view.left_behind.unacked == 2
+    assert with_stats(view, "35s", attended=True).left_behind is None
+    assert with_stats(view, "35s", attended=False).left_behind is None
+
+
+def test_statistics_of_before_or_that_name_nobody_leave_it_as_it_is() -> None:
+    view = by_trace(*LEFT)
+    assert with_stats(view, "29s", attended=True).left_behind == view.left_behind
+    assert with_stats(view, "35s", attended=None).left_behind == view.left_behind

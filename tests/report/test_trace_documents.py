@@ -152,7 +152,7 @@ SUMMARY = {
             "available_permits": 2, "parked_permits": 0, "unsent_permits_min": 2,
             "unacked_messages": 1, "starved_us": 1000, "longest_starved_us": 1000,
             "without_permits_share": 1 / 6, "starved_since": None, "ack_delay_max_us": 2000,
-            "since_subscribe": True, "certain": True, "verdict": "healthy",
+            "since_subscribe": True, "certain": True, "verdict": "unknown",
         },
     ],
 }  # fmt: skip
