@@ -76,8 +76,8 @@ def test_its_packets_say_how_far_it_is_without_a_question_to_it(broker, topic):
     [subscription] = document["subscriptions"]
     assert subscription["not_told"] == []  # rules that need the wire are asked
     consumer = only_consumer(document)
-    assert consumer["permits"] == 0
-    until = consumer["until_flow"]
+    assert consumer["available_permits"] == 0
+    until = consumer["next_flow_after"]
     bounds = until if isinstance(until, dict) else {"least": until, "most": until}
     assert (bounds["least"] or 0) <= 10 - taken % 10 <= bounds["most"] <= 10
 

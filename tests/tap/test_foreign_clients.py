@@ -141,7 +141,7 @@ def test_pulsar_rs_refills_six_of_ten_and_a_trace_says_so(broker, topic, tmp_pat
     assert (told["available_permits"], told["unsent_permits_min"]) == (6, 4)
     (entry,) = json.loads(done.stdout)["subscriptions"]
     assert entry["status"] == "healthy"
-    assert entry["consumers"][0]["until_flow"] == {"least": None, "most": 2}
+    assert entry["consumers"][0]["next_flow_after"] == {"least": None, "most": 2}
 
 
 @pytest.mark.slow

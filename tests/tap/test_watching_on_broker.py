@@ -231,7 +231,7 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
             return (
                 stats["blockedConsumerOnUnackedMsgs"]
                 and shown
-                and shown[0]["messages"] == 20
+                and shown[0]["msg_out_counter"] == 20
                 and stats["availablePermits"] < shown[0]["available_permits"]
             )
 
