@@ -83,7 +83,10 @@ def assert_it_says_where(row: dict[str, Any]) -> None:
     assert where["address"].lstrip("/").startswith("127.0.0.1:")
     assert where["client_version"].startswith("Pulsar-CPP-v")
     assert where["connected_since"].startswith("20")
-    assert {each["name"]: each["unacked_messages"] for each in row["consumers"]} == {"a": 20, "b": 0}
+    assert {each["name"]: each["unacked_messages"] for each in row["consumers"]} == {
+        "a": 20,
+        "b": 0,
+    }
     [a] = [each for each in row["consumers"] if each["name"] == "a"]
     assert where.items() <= a.items()
 
