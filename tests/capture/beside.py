@@ -36,6 +36,12 @@ OWN = frozenset(
 LEDGER = ("available_permits", "parked_permits", "unacked_messages")
 # A bound: lower where nobody knows who had a message before.
 BOUND = "unsent_permits_min"
+MARKS = ("JOINED", "RETRACTED", "UNPARSED")
+# What is known of a consumer whose SUBSCRIBE was seen only, and what had come before.
+BEFORE = frozenset(
+    {"topic", "subscription", "subscription_type", "consumer_name", "client_version", "partition",
+     "acknowledged_messages", "starved_us", "redelivery_count"}
+)  # fmt: skip
 SHARED = [name for name in NAMES if name not in OWN and name not in (*LEDGER, BOUND)]
 RESIZED = ("CLOSE_PRODUCER", "CLOSE_CONSUMER")  # where a topic goes to is nothing for clients
 CHANGED = ("LOOKUP_RESPONSE", "OPEN", "CLOSE")

@@ -48,14 +48,13 @@ from tests.capture.beside import listened
 from tests.capture.mid_stream import by_stream, compared
 from tests.clients import LANGUAGES, command, starting
 from tests.support import eventually
-from tests.support.cluster import cluster, new_namespace
+from tests.support.cluster import cluster, new_namespace, partitioned
 from tests.support.processes import local_ports
 from tests.support.tools import MEMORY
-from tests.tap.test_cluster import partitioned
-from tests.tap.test_on_broker import QUIET
 
 MOMENTS = (0.3, 0.5)
 EVENLY = pulsar.PartitionsRoutingMode.RoundRobinDistribution
+QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
 DROPPED, SEEDS = (0.01, 0.1), 2
 ATTACHED_ROWS = 11  # that pass until a consumer has asked for messages
 

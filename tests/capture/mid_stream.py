@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.wire.columns import Row
-from tests.capture.beside import CHANGED, SHARED
-from tests.capture.test_on_broker import BEFORE, MARKS
+from tests.capture.beside import BEFORE, CHANGED, MARKS, SHARED
 
 BY_ITSELF = [name for name in SHARED if name not in (*BEFORE, "consumer_id", "client_addr")]
 Stream = tuple[str, str | None]  # client and direction

@@ -18,7 +18,9 @@ from pulsar_doctor.capture.writing import TraceWriter  # noqa: E402
 from pulsar_doctor.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
 from tests.capture.beside import (  # noqa: E402
+    BEFORE,
     CHANGED,
+    MARKS,
     SHARED,
     assert_same,
     captured,
@@ -55,14 +57,6 @@ def test_a_capture_tells_what_a_tap_of_the_same_traffic_tells(broker, client, to
     tapped = told(tmp_path / "tap")
     assert sum(len(rows) for rows in tapped.values()) > 250
     assert_same(tapped, told(captured(tmp_path / "lo.pcap", tmp_path / "capture", int(port))))
-
-
-MARKS = ("JOINED", "RETRACTED", "UNPARSED")
-# What is known of a consumer whose SUBSCRIBE was seen only, and what had come before.
-BEFORE = frozenset(
-    {"topic", "subscription", "subscription_type", "consumer_name", "client_version", "partition",
-     "acknowledged_messages", "starved_us", "redelivery_count"}
-)  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason=wanting("tcpdump"))

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -24,6 +25,7 @@ from pulsar_doctor.sandbox.ports import HOST
 from pulsar_doctor.sandbox.standalone import READY, loopback, own_environment, with_settings
 from tests.support import eventually
 
+PARTITIONS = 8  # of `partitioned`
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 NAME = "pair"
@@ -168,6 +170,38 @@ def new_namespace(brokers: Cluster) -> str:
     with brokers.admin() as admin:
         admin.put(f"/admin/v2/namespaces/{name}", json=policies).raise_for_status()
     return name
+
+
+def place(brokers: Cluster, topic: str, broker: Broker) -> None:
+    """Has the bundle of a topic unloaded to this broker."""
+    with brokers.admin() as admin:
+        path = topic.replace("://", "/")
+        bundle = follow(admin, "GET", f"/lookup/v2/topic/{path}/bundle").text.strip('"')
+        namespace = "/".join(topic.split("/")[2:4])
+        url = f"/admin/v2/namespaces/{namespace}/{bundle}/unload"
+        follow(admin, "PUT", url, params={"destinationBroker": broker.broker_id})
+    eventually(lambda: brokers.owner(topic) is broker, 30)
+
+
+def follow(admin: httpx.Client, method: str, url: str, **more: Any) -> httpx.Response:
+    answer = admin.request(method, url, follow_redirects=True, **more)
+    answer.raise_for_status()
+    return answer
+
+
+def partitioned(brokers: Cluster, namespace: str) -> str:
+    """A partitioned topic of which each broker owns some partitions."""
+    topic = f"persistent://{namespace}/spread"
+    with brokers.admin() as admin:
+        url = f"/admin/v2/{topic.replace('://', '/')}/partitions"
+        admin.put(url, json=PARTITIONS).raise_for_status()
+    parts = [f"{topic}-partition-{number}" for number in range(PARTITIONS)]
+    owners = {part: brokers.owner(part) for part in parts}
+    for broker in brokers.brokers:
+        if broker not in owners.values():
+            place(brokers, parts[0], broker)
+    assert {brokers.owner(part).port for part in parts} == brokers.ports
+    return topic
 
 
 def free_ports(count: int) -> list[int]:

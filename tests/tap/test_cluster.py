@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,11 +17,14 @@ from tests.support.cluster import (
     EXTENSIBLE,
     HOST,
     MODULAR,
+    PARTITIONS,
     Broker,
     Cluster,
     cluster,
     leader,
     new_namespace,
+    partitioned,
+    place,
     standalone,
 )
 from tests.support.wanting import wanting
@@ -36,7 +38,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc")),
 ]
 
-PARTITIONS = 8
 SUBSCRIBE, SUCCESS, CLOSE_PRODUCER, CLOSE_CONSUMER = 4, 13, 15, 16
 
 
@@ -82,38 +83,6 @@ def all_languages(
 
 def tap_port(relay: Relay) -> int:
     return int(relay.service_url.rpartition(":")[2])
-
-
-def place(brokers: Cluster, topic: str, broker: Broker) -> None:
-    """Has the bundle of a topic unloaded to this broker."""
-    with brokers.admin() as admin:
-        path = topic.replace("://", "/")
-        bundle = follow(admin, "GET", f"/lookup/v2/topic/{path}/bundle").text.strip('"')
-        namespace = "/".join(topic.split("/")[2:4])
-        url = f"/admin/v2/namespaces/{namespace}/{bundle}/unload"
-        follow(admin, "PUT", url, params={"destinationBroker": broker.broker_id})
-    eventually(lambda: brokers.owner(topic) is broker, 30)
-
-
-def follow(admin: httpx.Client, method: str, url: str, **more: Any) -> httpx.Response:
-    answer = admin.request(method, url, follow_redirects=True, **more)
-    answer.raise_for_status()
-    return answer
-
-
-def partitioned(brokers: Cluster, namespace: str) -> str:
-    """A partitioned topic of which each broker owns some partitions."""
-    topic = f"persistent://{namespace}/spread"
-    with brokers.admin() as admin:
-        url = f"/admin/v2/{topic.replace('://', '/')}/partitions"
-        admin.put(url, json=PARTITIONS).raise_for_status()
-    parts = [f"{topic}-partition-{number}" for number in range(PARTITIONS)]
-    owners = {part: brokers.owner(part) for part in parts}
-    for broker in brokers.brokers:
-        if broker not in owners.values():
-            place(brokers, parts[0], broker)
-    assert {brokers.owner(part).port for part in parts} == brokers.ports
-    return topic
 
 
 def test_clients_reach_the_topics_of_all_brokers_through_one_tap(brokers, namespace, tmp_path):

@@ -19,12 +19,12 @@ from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import Row
 from tests.clients import RealClient, Watch, starting
 from tests.support import eventually
-from tests.support.cluster import cluster, new_namespace
+from tests.support.cluster import cluster, new_namespace, place
 from tests.support.command_line import answered
 from tests.support.processes import listening_ports
 from tests.support.wanting import wanting
 from tests.tap.test_clients import port_of, unload
-from tests.tap.test_cluster import place, tapped
+from tests.tap.test_cluster import tapped
 
 pytestmark = [
     pytest.mark.broker,
