@@ -134,9 +134,10 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """By a trace: the last consumer has left, and messages wait.
 
     That is no stall for certain: a consumer may be attached by a way that the trace does not see.
+    Whoever has only just left may be about to return, or was ended together with the trace.
     """
     left = view.left_behind
-    if left is not None:
+    if left is not None and left.seconds >= QUIET_AFTER.default:
         are = "message is" if left.unacked == 1 else "messages are"
         unacked = f"at least {left.unacked} {are} unacknowledged" if left.unacked else ""
         published = "messages were published that no consumer was sent" if left.published else ""
