@@ -1,10 +1,10 @@
 """Which known issues a verdict fits, and how surely: none of them is a verdict by itself.
 
-An issue is looked at only beside a finding or a suspect of a cause that it can look like, or where
-the verdict is unknown and its whole fingerprint holds. It
-`matches` where every condition of its fingerprint holds, the version is known and affected, and
-the fingerprint is proven (see `Issue.proof`). It is `possible` where nothing reported contradicts
-it and two thirds of its conditions hold. Otherwise nothing is said.
+An issue counts only beside a finding or a suspect of a cause that it can look like, or where the
+verdict is unknown and its whole fingerprint holds. It `matches` if every condition of its
+fingerprint holds, the version is known and affected, and the fingerprint is proven (see
+`Issue.proof`). It is `possible` if nothing reported contradicts it and two thirds of its conditions
+hold. Otherwise it is not mentioned.
 """
 
 from __future__ import annotations
