@@ -133,6 +133,8 @@ def check(
 
     if files and topics:
         raise InputError("name topics, or give --stats; not both")
+    if broker_version and not files:
+        raise InputError("--broker-version needs --stats: a live broker reports its own version")
     if files:
         used = of_files(files, broker_version)
     else:

@@ -70,6 +70,7 @@ def test_one_issue_by_its_id_or_its_number(capsys: pytest.CaptureFixture[str]) -
         (("list", "--component", "brker"), "there is no component 'brker'; did you mean broker"),
         (("list", "--version", "new"), "'new' is not a version"),
         (("check", "orders", "--stats", "f"), "name topics, or give --stats"),
+        (("check", "--broker-version", "4.0.8"), "--broker-version needs --stats"),
     ],
 )
 def test_wrong_usage_is_said(
