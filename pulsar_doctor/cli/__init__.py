@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from pulsar_doctor import HOME_PAGE, __version__
-from pulsar_doctor.cli._options import Suggesting, connection_options
+from pulsar_doctor.cli._commands import Suggesting
+from pulsar_doctor.cli._options import connection_options
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wording.gate import complain, stderr
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, option
+from pulsar_doctor.cli._options import option
+from pulsar_doctor.cli._types import DURATION
 
 
 class When(click.ParamType):  # type: ignore[type-arg]

@@ -3,113 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import field, fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from pulsar_doctor.wording.durations import seconds_of
-from pulsar_doctor.wording.gate import warn
-from pulsar_doctor.wording.printable import many
-from pulsar_doctor.wording.sizes import bytes_of
-from pulsar_doctor.wording.spelling import near
-
-if TYPE_CHECKING:
-    from pulsar_doctor.broker.settings import Settings
-    from pulsar_doctor.diagnosis.cause import Cause
-    from pulsar_doctor.diagnosis.weighing import CauseLimits
-
-    SecondsType = click.ParamType[float]  # generic since click 8.3, to the type checker only
-    BytesType = click.ParamType[int]
-else:
-    SecondsType = BytesType = click.ParamType
+from pulsar_doctor.cli._types import DURATION, SIZE
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-
-PER_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-DAYS_MOST = 36500  # a hundred years: what clocks and timers can add to now
-
-
-class Duration(SecondsType):
-    """A length of time, written 250ms, 10s, 5m, 2h or 1d; a value in seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Seconds; wrong usage where the text is no duration."""
-        if isinstance(value, int | float):
-            return float(value)
-        text = str(value).strip()
-        seconds = 0.0 if text == "0" else seconds_of(text)
-        if seconds is None:
-            self.fail(f"{value!r} is no duration; write 250ms, 10s, 5m, 2h or 1d", param, ctx)
-        if seconds > DAYS_MOST * 86400:
-            self.fail(f"{value!r} is more than {DAYS_MOST}d", param, ctx)
-        return seconds
-
-
-class Size(BytesType):
-    """An amount of bytes, written 65536, 512MB or 2GiB; a value in bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes; wrong usage where the text is no size."""
-        count = value if isinstance(value, int) else bytes_of(str(value))
-        if count is None:
-            self.fail(f"{value!r} is no size; write 512MB, 2GiB or a number of bytes", param, ctx)
-        return count
-
-
-class Share(SecondsType):
-    """A part of a whole, written 5% or 0.05; a value from 0 to 1."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """From 0 to 1; wrong usage where the text is none."""
-        text = str(value).strip()
-        try:
-            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 1:
-            self.fail(f"{value!r} is no share; write 5% or 0.05", param, ctx)
-        return share
-
-
-class Rate(SecondsType):
-    """Messages in a time, written 100/s, 30/m or 5/h; a value per second."""
-
-    name = "rate"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Per second; wrong usage where the text is no rate."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/(s|m|h|d))?", str(value))
-        per_second = float(match[1]) / PER_SECONDS[match[2] or ""] if match else 0.0
-        if not per_second:
-            self.fail(f"{value!r} is no rate; write 100/s, 30/m or 5/h", param, ctx)
-        return per_second
-
-
-DURATION = Duration()
-SIZE = Size()
-SHARE = Share()
-RATE = Rate()
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -177,47 +82,6 @@ TALK = (
 )  # fmt: skip
 
 
-class Sections(click.Command):
-    """A command whose --help shows its options under headings, in the order of the command.
-
-    sections: heading -> names of parameters; what is in none stands under the last.
-    """
-
-    sections: Mapping[str, tuple[str, ...]] = {}
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, a list for each heading."""
-        heading_of = {name: title for title, names in self.sections.items() for name in names}
-        *_, last = self.sections
-        found: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None and isinstance(param, click.Option):
-                title = heading_of.get(param.name or "", last)
-                found[title].append(record)
-        for title, records in found.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
-
-class Suggesting(click.Group):
-    """A group that knows what somebody may have meant who mistypes one of its subcommands."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Click's own step from the first argument to a command."""
-        name = args[0]
-        if name[:1].isalnum() and self.get_command(ctx, name) is None:
-            ctx.fail(f"there is no subcommand {name}; {near(name, self.list_commands(ctx))}")
-        return super().resolve_command(ctx, args)
-
-
-def sectioned(sections: Mapping[str, tuple[str, ...]]) -> type[Sections]:
-    """A class of command with these headings."""
-    return type("Sections", (Sections,), {"sections": sections})
-
-
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator, in the order in which --help shows them."""
 
@@ -282,69 +146,6 @@ def adding(**request_fields: Any) -> Callable[[F], F]:
 
 connection_options = together(*CONNECTION, *TALK)
 talk_options = together(*TALK)  # for subcommands that connect to nothing
-
-
-def settings() -> Settings:
-    """The settings of this call: options, environment, client.conf, defaults."""
-    from pulsar_doctor.broker.settings import load
-
-    return load(click.get_current_context().find_root().ensure_object(dict), os.environ)
-
-
-@contextmanager
-def connected(where: Settings | None = None) -> Iterator[Settings]:
-    """The settings of this call, or these; with --sandbox a real broker runs meanwhile."""
-    where = where or settings()
-    if not where.sandbox:
-        yield where
-        return
-    from pulsar_doctor.sandbox import lifetime
-
-    with lifetime.connected(where, say) as there:
-        yield there
-
-
-def checks(changes: Sequence[str] = ()) -> tuple[Sequence[Cause], CauseLimits]:
-    """All causes and their thresholds, with the changes of --set. InputError for a wrong one."""
-    from pulsar_doctor.diagnosis.causes import load
-    from pulsar_doctor.diagnosis.limits import limits_of
-
-    causes = load()
-    return causes, limits_of(causes, changes)
-
-
-def end_as_with_ctrl_c() -> None:
-    """So that what has to be done at the end is done where we are told to end, too."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
-            signal.signal(number, interrupt)
-
-
-def told(name: str) -> bool:
-    """Whether one of --verbose and --quiet was given."""
-    return bool(click.get_current_context().find_root().ensure_object(dict).get(name))
-
-
-def say(text: str) -> None:
-    """Talk, on stderr; nothing under --quiet."""
-    if not told("quiet"):
-        warn(text)
-
-
-def say_more(text: str) -> None:
-    """Talk that only --verbose wants to hear."""
-    if told("verbose"):
-        say(text)
-
-
-def accepted(unknown: int, *, accept: bool) -> None:
-    """Says that verdicts that are unknown count as healthy, where that was asked for."""
-    if accept and unknown:
-        warn(f"{many(unknown, 'verdict')} unknown: accepted (--accept-unknown)")
 
 
 def output_option(*formats: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from pulsar_doctor.cli._options import told
+from pulsar_doctor.cli._calls import told
 from pulsar_doctor.wording.gate import stdout, warn
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import checks, connected, connection_options, settings
+from pulsar_doctor.cli._calls import checks, connected, settings
+from pulsar_doctor.cli._options import connection_options
 from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:

@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pulsar_doctor.cli._calls import accepted, checks, connected, say, told
 from pulsar_doctor.cli._options import (
-    DURATION,
     accept_unknown_option,
-    accepted,
     argument,
-    checks,
-    connected,
     connection_options,
     fail_on_option,
     json_version_option,
     option,
     output_option,
-    say,
     set_option,
     taking,
-    told,
 )
+from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import DoctorError, needing, require_linux
 from pulsar_doctor.wording.gate import stderr, stdout
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.cli._calls import connected, say
 from pulsar_doctor.cli._options import (
     argument,
-    connected,
     connection_options,
     fail_on_option,
     option,
     output_option,
     part,
-    say,
     taking,
 )
 from pulsar_doctor.errors import DoctorError, InputError

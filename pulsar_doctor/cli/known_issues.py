@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import (
-    Suggesting,
-    adding,
-    connected,
-    connection_options,
-    output_option,
-    talk_options,
-)
+from pulsar_doctor.cli._calls import connected
+from pulsar_doctor.cli._commands import Suggesting
+from pulsar_doctor.cli._options import adding, connection_options, output_option, talk_options
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.gate import tell, tell_json
 from pulsar_doctor.wording.spelling import near

@@ -10,20 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import (
-    DURATION,
-    RATE,
-    SIZE,
-    argument,
-    connection_options,
-    end_as_with_ctrl_c,
-    option,
-    output_option,
-    say,
-    settings,
-    taking,
-    told,
-)
+from pulsar_doctor.cli._calls import end_as_with_ctrl_c, say, settings, told
+from pulsar_doctor.cli._options import argument, connection_options, option, output_option, taking
+from pulsar_doctor.cli._types import DURATION, RATE, SIZE
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.gate import tell, tell_json, warn

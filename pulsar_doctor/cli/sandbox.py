@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.cli._calls import say, settings
+from pulsar_doctor.cli._commands import Suggesting
 from pulsar_doctor.cli._options import (
-    Suggesting,
     adding,
     connection_options,
     option,
     output_option,
-    say,
-    settings,
     taking,
     talk_options,
 )

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import (
-    accepted,
-    json_version_option,
-    say,
-    taking,
-    talk_options,
-    told,
-)
+from pulsar_doctor.cli._calls import accepted, say, told
+from pulsar_doctor.cli._options import json_version_option, taking, talk_options
 from pulsar_doctor.cli.analyze.options import AnalyzeRequest, removed_options
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.wording.gate import stdout, tell_json

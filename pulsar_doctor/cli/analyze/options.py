@@ -10,7 +10,6 @@ import click
 
 from pulsar_doctor.cli._moments import since_option, subscription_option, topic_option, until_option
 from pulsar_doctor.cli._options import (
-    DURATION,
     accept_unknown_option,
     argument,
     fail_on_option,
@@ -18,6 +17,7 @@ from pulsar_doctor.cli._options import (
     output_option,
     proven_only_option,
 )
+from pulsar_doctor.cli._types import DURATION
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import FailOn

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import checks, connection_options, say, settings, taking
+from pulsar_doctor.cli._calls import checks, say, settings
+from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux

@@ -11,8 +11,6 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import (
-    DURATION,
-    SIZE,
     argument,
     fail_on_option,
     max_bytes_option,
@@ -23,6 +21,7 @@ from pulsar_doctor.cli._options import (
     ring_option,
     set_option,
 )
+from pulsar_doctor.cli._types import DURATION, SIZE
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.addresses import shown
 

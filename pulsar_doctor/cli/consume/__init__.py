@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import (
+from pulsar_doctor.cli._calls import (
     accepted,
     checks,
     connected,
-    connection_options,
     end_as_with_ctrl_c,
-    json_version_option,
     say,
     say_more,
-    sectioned,
     settings,
-    taking,
     told,
 )
+from pulsar_doctor.cli._commands import sectioned
+from pulsar_doctor.cli._options import connection_options, json_version_option, taking
 from pulsar_doctor.cli.consume.ending import last_word, shortfall
 from pulsar_doctor.cli.consume.options import (
     OWN_MESSAGES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._options import say
+from pulsar_doctor.cli._calls import say
 from pulsar_doctor.wording.gate import tell, tell_json
 
 if TYPE_CHECKING:

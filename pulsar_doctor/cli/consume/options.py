@@ -9,8 +9,6 @@ from typing import Any, Literal
 import click
 
 from pulsar_doctor.cli._options import (
-    DURATION,
-    SHARE,
     accept_unknown_option,
     option,
     output_option,
@@ -18,6 +16,7 @@ from pulsar_doctor.cli._options import (
     together,
     trace_option,
 )
+from pulsar_doctor.cli._types import DURATION, SHARE
 from pulsar_doctor.consume.planning import Asked
 
 ConsumeOutput = Literal["table", "json", "jsonl"]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import checks, json_version_option, say, taking, talk_options
+from pulsar_doctor.cli._calls import checks, say
+from pulsar_doctor.cli._options import json_version_option, taking, talk_options
 from pulsar_doctor.cli.simulate.options import (
     MESSAGES_MOST,
     RATE_SECONDS,

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import click
 
-from pulsar_doctor.cli._options import DURATION, RATE, option, output_option
+from pulsar_doctor.cli._options import option, output_option
+from pulsar_doctor.cli._types import DURATION, RATE
 
 CLIENTS = ["java", "pulsar-client", "pulsar-client-listener", "go", "wire"]
 RATE_SECONDS = 60.0  # of arrivals, where nobody says how long

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._options import (
-    checks,
-    connected,
-    connection_options,
-    json_version_option,
-    say,
-    say_more,
-    taking,
-    told,
-)
+from pulsar_doctor.cli._calls import checks, connected, say, say_more, told
+from pulsar_doctor.cli._options import connection_options, json_version_option, taking
 from pulsar_doctor.cli.stall_check.options import StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,

@@ -10,7 +10,6 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._options import (
-    DURATION,
     accept_unknown_option,
     argument,
     fail_on_option,
@@ -20,6 +19,7 @@ from pulsar_doctor.cli._options import (
     proven_only_option,
     set_option,
 )
+from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS

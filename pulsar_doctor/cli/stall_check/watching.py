@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from pulsar_doctor.cli._options import say
+from pulsar_doctor.cli._calls import say
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import complain
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._options import accepted, say, told
+from pulsar_doctor.cli._calls import accepted, say, told
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.wording.gate import complain, stdout

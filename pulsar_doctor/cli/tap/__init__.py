@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._options import (
-    accepted,
-    checks,
-    connected,
-    connection_options,
-    json_version_option,
-    taking,
-    told,
-)
+from pulsar_doctor.cli._calls import accepted, checks, connected, told
+from pulsar_doctor.cli._options import connection_options, json_version_option, taking
 from pulsar_doctor.cli._screens import lines_on, screen_of
 from pulsar_doctor.cli.tap.options import TapRequest
 from pulsar_doctor.errors import DoctorError, InputError, TraceError

@@ -10,7 +10,6 @@ import click
 
 from pulsar_doctor.checkup.expected import AckedWanted, Expected
 from pulsar_doctor.cli._options import (
-    DURATION,
     accept_unknown_option,
     argument,
     fail_on_option,
@@ -22,6 +21,7 @@ from pulsar_doctor.cli._options import (
     set_option,
     trace_option,
 )
+from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.tap.options import CONNECTIONS_MOST, RelayOptions
 
 if TYPE_CHECKING:

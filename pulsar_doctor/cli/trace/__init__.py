@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor.cli._calls import checks, say
+from pulsar_doctor.cli._commands import Suggesting
 from pulsar_doctor.cli._options import (
-    Suggesting,
     adding,
-    checks,
     output_option,
     proven_only_option,
-    say,
     taking,
     talk_options,
 )

@@ -1,0 +1,82 @@
+"""What a running subcommand looks up: its settings, its thresholds, and how much it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.wording.gate import warn
+from pulsar_doctor.wording.printable import many
+
+if TYPE_CHECKING:
+    from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.diagnosis.cause import Cause
+    from pulsar_doctor.diagnosis.weighing import CauseLimits
+
+
+def settings() -> Settings:
+    """The settings of this call: options, environment, client.conf, defaults."""
+    from pulsar_doctor.broker.settings import load
+
+    return load(click.get_current_context().find_root().ensure_object(dict), os.environ)
+
+
+@contextmanager
+def connected(where: Settings | None = None) -> Iterator[Settings]:
+    """The settings of this call, or these; with --sandbox a real broker runs meanwhile."""
+    where = where or settings()
+    if not where.sandbox:
+        yield where
+        return
+    from pulsar_doctor.sandbox import lifetime
+
+    with lifetime.connected(where, say) as there:
+        yield there
+
+
+def checks(changes: Sequence[str] = ()) -> tuple[Sequence[Cause], CauseLimits]:
+    """All causes and their thresholds, with the changes of --set. InputError for a wrong one."""
+    from pulsar_doctor.diagnosis.causes import load
+    from pulsar_doctor.diagnosis.limits import limits_of
+
+    causes = load()
+    return causes, limits_of(causes, changes)
+
+
+def end_as_with_ctrl_c() -> None:
+    """So that what has to be done at the end is done where we are told to end, too."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, interrupt)
+
+
+def told(name: str) -> bool:
+    """Whether one of --verbose and --quiet was given."""
+    return bool(click.get_current_context().find_root().ensure_object(dict).get(name))
+
+
+def say(text: str) -> None:
+    """Talk, on stderr; nothing under --quiet."""
+    if not told("quiet"):
+        warn(text)
+
+
+def say_more(text: str) -> None:
+    """Talk that only --verbose wants to hear."""
+    if told("verbose"):
+        say(text)
+
+
+def accepted(unknown: int, *, accept: bool) -> None:
+    """Says that verdicts that are unknown count as healthy, where that was asked for."""
+    if accept and unknown:
+        warn(f"{many(unknown, 'verdict')} unknown: accepted (--accept-unknown)")
