@@ -1,13 +1,15 @@
-"""Where the broker is and how to get in: option, environment, client.conf, default."""
+"""Where the broker is and how to get in: option, context, environment, client.conf, default."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.broker import contexts
+from pulsar_doctor.broker.contexts import ClusterContext
 from pulsar_doctor.broker.input_files import require_files, text_of
 from pulsar_doctor.errors import InputError
 
@@ -39,7 +41,11 @@ FLAGS = frozenset({"tls_allow_insecure", "sandbox"})
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One value for all connection options; `told` names those that somebody set anywhere."""
+    """One value for all connection options.
+
+    context: the name of the one that was used. origins: name of a setting -> what set it; those
+    that nothing set have their defaults.
+    """
 
     service_url: str = DEFAULTS["service_url"]
     admin_url: str = DEFAULTS["admin_url"]
@@ -51,7 +57,8 @@ class Settings:
     tls_allow_insecure: bool = False
     sandbox: bool = False
     pulsar_home: Path | None = None
-    told: frozenset[str] = frozenset()
+    context: str | None = None
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def certificate(self) -> tuple[Path, Path] | None:
@@ -69,7 +76,9 @@ def guessed(settings: Settings) -> str | None:
     """
     if settings.sandbox:
         return None
-    named = {name for name in DEFAULTS if name in settings.told or not _is_default(settings, name)}
+    named = {
+        name for name in DEFAULTS if name in settings.origins or not _is_default(settings, name)
+    }
     if len(named) != 1 or all(_is_default(settings, name) for name in named):
         return None
     (other,) = set(DEFAULTS) - named
@@ -81,36 +90,97 @@ def _is_default(settings: Settings, name: str) -> bool:
     return url == LOOPBACK.sub("//localhost", DEFAULTS[name])
 
 
-NAMES = tuple(name for name in Settings.__dataclass_fields__ if name != "told")
 PATHS = frozenset({"tls_trust_certs", "tls_certificate", "tls_key", "pulsar_home"})
+NAMES = frozenset(Settings.__dataclass_fields__) - {"context", "origins"}
+OF_A_CLUSTER = frozenset({*DEFAULTS, "auth_plugin", "auth_params", "tls_certificate", "tls_key"})
+IN_CONTEXTS = NAMES - {"sandbox", "pulsar_home"}
+
+# What a source calls each setting, and the values that it has.
+SettingSource = tuple[Callable[[str], str], Mapping[str, Any]]
 
 
 def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """Settings from what the user said.
+    """Settings from what the user gave.
 
     options: name of a setting -> value, absent or None where not given.
-    Raises InputError where client.conf cannot be read, a flag is neither true nor false, or what
-    should be a certificate is no file.
+    Raises InputError where a file cannot be read, a context does not exist, a flag is neither true
+    nor false, or what should be a certificate is no file.
     """
-    conf_path = (
+    variables = {name: environ.get(PREFIX + name.upper()) for name in NAMES}
+    context = _context(options, variables, environ)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, given in _sources(options, context, variables, _client_conf(options, environ)):
+        for name in _wanted(given, origins, context) - values.keys():
+            if given.get(name) not in (None, ""):
+                values[name], origins[name] = _typed(name, given[name]), origin(name)
+    settings = Settings(**values, context=context.name if context else None, origins=origins)
+    require_files(settings.tls_trust_certs, settings.tls_certificate, settings.tls_key)
+    return settings
+
+
+def _wanted(
+    given: Mapping[str, Any], origins: Mapping[str, str], context: ClusterContext | None
+) -> frozenset[str]:
+    """What is taken from a source: all, unless it is of another cluster than the context above."""
+    above = any(origins.get(name) == str(context) for name in DEFAULTS)
+    return NAMES - OF_A_CLUSTER if above and any(map(given.get, DEFAULTS)) else NAMES
+
+
+def _context(
+    options: Mapping[str, Any], variables: Mapping[str, Any], environ: Mapping[str, str]
+) -> ClusterContext | None:
+    """The one that the option names, else the current one; None: none.
+
+    The current one counts only where neither an option nor the environment says which cluster is
+    meant: its token is for its own addresses.
+    """
+    name = options.get("context")
+    elsewhere = ("client_conf", "sandbox", *DEFAULTS)
+    if name is None and any(options.get(each) or variables.get(each) for each in elsewhere):
+        return None
+    if name == "":
+        return None
+    known = contexts.read(environ, IN_CONTEXTS)
+    name = name or known.current
+    return None if name is None else known.named(name)
+
+
+def _sources(
+    options: Mapping[str, Any],
+    context: ClusterContext | None,
+    variables: Mapping[str, Any],
+    conf: tuple[Path, Mapping[str, Any]] | None,
+) -> Iterator[SettingSource]:
+    """Where settings are looked for, in this order."""
+    yield lambda name: f"option --{name.replace('_', '-')}", options
+    environment = (lambda name: f"environment variable {PREFIX}{name.upper()}", variables)
+    if context is None:
+        yield environment
+    elif options.get("context"):
+        yield lambda _: str(context), context.settings
+        yield environment
+    else:
+        yield environment
+        yield lambda _: str(context), context.settings
+    if conf is not None:
+        file, values = conf
+        yield lambda _: f"client.conf {file}", values
+
+
+def _client_conf(
+    options: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[Path, dict[str, str | None]] | None:
+    """Its path, and what it has of our settings; None where none is named."""
+    named = (
         options.get("client_conf")
         or environ.get(PREFIX + "CLIENT_CONF")
         or environ.get("PULSAR_CLIENT_CONF")
     )
-    conf = read_client_conf(Path(conf_path)) if conf_path else {}
-    told: dict[str, Any] = {}
-    for name in NAMES:
-        sources = (
-            options.get(name),
-            environ.get(PREFIX + name.upper()),
-            conf.get(CLIENT_CONF_KEYS.get(name, "")),
-        )
-        value = next((value for value in sources if value not in (None, "")), None)
-        if value is not None:
-            told[name] = _typed(name, value)
-    settings = Settings(**told, told=frozenset(told))
-    require_files(settings.tls_trust_certs, settings.tls_certificate, settings.tls_key)
-    return settings
+    if not named:
+        return None
+    pairs = read_client_conf(Path(named))
+    return Path(named), {name: pairs.get(key) for name, key in CLIENT_CONF_KEYS.items()}
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:

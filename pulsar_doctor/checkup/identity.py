@@ -27,6 +27,7 @@ async def identified(admin: Admin) -> AsyncIterator[Identify]:
             name=_short(admin.cluster_name),
             admin_url=admin.place,
             broker_version=_short(asked.result()) if known else None,
+            context=admin.context,
         )
 
     try:

@@ -28,11 +28,15 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who was asked. admin_url: without credentials; name, broker_version: None: not told."""
+    """Who was asked. admin_url: without credentials; name, broker_version: None: not reported.
+
+    context: the name of the context that gave the settings; None: there was none.
+    """
 
     name: str | None
     admin_url: str
     broker_version: str | None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

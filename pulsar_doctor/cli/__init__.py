@@ -28,6 +28,7 @@ GROUPS = {
     "experiment": "Experiment",
     "analyse": "Analyse many traces",
     "local": "Pulsar on this machine",
+    "setup": "Settings",
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.wording.addresses import bare
 from pulsar_doctor.wording.gate import warn
 from pulsar_doctor.wording.printable import many
 
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import CauseLimits
 
 
-def settings() -> Settings:
-    """The settings of this call: options, environment, client.conf, defaults."""
+def settings(*, headed: bool = False) -> Settings:
+    """The settings of this call: options, context, environment, client.conf, defaults.
+
+    headed: the answer has a header that names the context; otherwise it is named here.
+    """
     from pulsar_doctor.broker.settings import load
 
-    return load(click.get_current_context().find_root().ensure_object(dict), os.environ)
+    found = load(click.get_current_context().find_root().ensure_object(dict), os.environ)
+    if found.context and not headed:
+        say(f"context {found.context}: {bare(found.admin_url)}")
+    return found
 
 
 @contextmanager

@@ -38,6 +38,7 @@ def _option(*names: str, help: str, **more: Any) -> Callable[[F], F]:
 CONNECTION = (
     _option("--service-url", metavar="URL", help="Broker, default pulsar://localhost:6650."),
     _option("--admin-url", metavar="URL", help="REST API, default http://localhost:8080."),
+    _option("--context", metavar="NAME", help="A named cluster; `context list` shows them."),
     _option(
         "--client-conf",
         metavar="FILE",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._calls import accepted, checks, connected, say, told
+from pulsar_doctor.cli._calls import accepted, checks, connected, say, settings, told
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     argument,
@@ -177,7 +177,7 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
     process = InProcess(looking.told(), looking.again)
     judge = Judge(*checks(asked.changes), wires_by="capture", process=process)
     with ExitStack() as stack:
-        where = stack.enter_context(connected())
+        where = stack.enter_context(connected(settings(headed=True)))
         if asked.capture:
             _capture(process, where, asked, stack)
         try:

@@ -1,9 +1,18 @@
-"""A host and a port as people write them."""
+"""Addresses as people write them: a host and a port, and a URL without what may be secret."""
 
 from __future__ import annotations
+
+import re
+
+SECRET = re.compile(r"(?<=//)[^/@]*@|[?#].*")
 
 
 def shown(address: tuple[str, int]) -> str:
     """`host:port`; an address of IPv6 in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def bare(url: str) -> str:
+    """A URL without user, password, query and fragment."""
+    return SECRET.sub("", url)

@@ -29,7 +29,7 @@ def conf(tmp_path: Path) -> Path:
     return path
 
 
-def test_without_anything_the_defaults_hold_and_nothing_is_told():
+def test_without_anything_the_defaults_hold_and_nothing_set_them():
     assert load({}, {}) == Settings()
     assert load({}, {}).service_url == "pulsar://localhost:6650"
 
@@ -41,9 +41,13 @@ def test_option_before_environment_before_client_conf_before_default(conf):
     assert settings.admin_url == "http://env:8080"
     assert settings.auth_params == "token:a:b=c"
     assert settings.tls_allow_insecure is True
-    assert settings.told == {
-        "service_url", "admin_url", "auth_plugin", "auth_params", "tls_allow_insecure",
-    }  # fmt: skip
+    assert settings.origins == {
+        "service_url": "option --service-url",
+        "admin_url": "environment variable PULSAR_DOCTOR_ADMIN_URL",
+        "auth_plugin": f"client.conf {conf}",
+        "auth_params": f"client.conf {conf}",
+        "tls_allow_insecure": f"client.conf {conf}",
+    }
 
 
 def test_our_own_name_of_client_conf_wins_over_pulsars(conf, tmp_path):
@@ -142,5 +146,5 @@ ELSEWHERE = {"service_url": "pulsar://broker:6650", "admin_url": "http://broker:
 def test_a_default_beside_an_address_that_was_named_may_be_another_clusters(
     named: dict[str, str], other: str | None
 ) -> None:
-    assert guessed(Settings(**named, told=frozenset(named))) == other  # type: ignore[arg-type]
-    assert guessed(Settings(**named, told=frozenset(named), sandbox=True)) is None  # type: ignore[arg-type]
+    assert guessed(Settings(**named, origins=dict.fromkeys(named, "option"))) == other  # type: ignore[arg-type]
+    assert guessed(Settings(**named, origins=dict.fromkeys(named, "option"), sandbox=True)) is None  # type: ignore[arg-type]

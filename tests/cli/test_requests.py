@@ -42,6 +42,7 @@ NEEDED = {
     "produce": ["orders"],
     "known-issues show": ["26454"],
     "known-issues match": ["FILE"],
+    "context use": ["NAME"],
 }
 
 SAMPLES = {  # of what an option takes, by the name of its type

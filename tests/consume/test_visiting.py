@@ -373,11 +373,13 @@ def test_the_exact_backlog_is_asked_for_as_the_counter_drifts():
     ],
 )
 def test_an_address_that_nobody_gave_is_not_taken_for_the_same_cluster(told):
-    settings = Settings(**told, told=frozenset(told))
+    settings = Settings(**told, origins=dict.fromkeys(told, "option"))
     with pytest.raises(DoctorError, match="may be another cluster's"):
         look(settings, PLAN)
     both = replace(
-        settings, told=frozenset({"service_url", "admin_url"}), admin_url="http://[::1]:1"
+        settings,
+        origins=dict.fromkeys(["service_url", "admin_url"], "option"),
+        admin_url="http://[::1]:1",
     )
     with pytest.raises(DoctorError, match="nothing listens"):
         look(both, PLAN)

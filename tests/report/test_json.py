@@ -115,6 +115,7 @@ def test_a_whole_document() -> None:
             "name": "eu",
             "admin_url": "http://broker:8080",
             "broker_version": None,
+            "context": None,
         },
         "window_seconds": 10.0,
         "samples": 11,

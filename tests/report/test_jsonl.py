@@ -32,7 +32,12 @@ def read(text: str) -> list[dict[str, Any]]:
 
 def test_whole_lines() -> None:
     stalled_one = verdict("stalled", sources=("stats", "trace"))
-    cluster = {"name": "eu", "admin_url": "http://broker:8080", "broker_version": "4.0.8"}
+    cluster = {
+        "name": "eu",
+        "admin_url": "http://broker:8080",
+        "broker_version": "4.0.8",
+        "context": "prod",
+    }
     run = checkup(
         [stalled_one],
         cluster=Cluster(*cluster.values()),

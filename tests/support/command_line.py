@@ -54,5 +54,6 @@ def environment(broker: Any = None) -> dict[str, str]:
     if broker is not None:
         kept["PULSAR_DOCTOR_SERVICE_URL"] = broker.service_url
         kept["PULSAR_DOCTOR_ADMIN_URL"] = broker.admin_url
+    kept["PULSAR_DOCTOR_CONTEXT"] = ""  # none, whatever files there are
     kept["COLUMNS"] = "160"
     return kept

@@ -64,7 +64,7 @@ class Admin:
     """The cluster's REST API, read only; an async context manager.
 
     concurrency: questions at once. timeout_seconds: for one answer, redirects included. place:
-    where it is, for a person.
+    where it is, for a person. context: the name of the context that gave the settings, or None.
     Raises AdminError (a DoctorError) where the broker gives no usable answer, InputError for a
     name or a setting that cannot be meant.
     """
@@ -74,6 +74,7 @@ class Admin:
     ) -> None:
         self._http = Http(settings, concurrency=concurrency, timeout_seconds=timeout_seconds)
         self.place = places_of(settings.admin_url)
+        self.context = settings.context
         self._configuring = asyncio.Lock()
         self._conf: Mapping[str, Any] | None = None
 

@@ -157,8 +157,8 @@ def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> Ru
 
 
 def _asks(asked: CaptureRequest) -> bool:
-    told = click.get_current_context().find_root().ensure_object(dict)
-    return bool(asked.topics or told.get("admin_url") or told.get("sandbox"))
+    given = click.get_current_context().find_root().ensure_object(dict)
+    return bool(asked.topics or any(map(given.get, ("admin_url", "context", "sandbox"))))
 
 
 def _check(asked: CaptureRequest) -> None:

@@ -90,7 +90,7 @@ def command(asked: ConsumeRequest) -> int:
     planning.check(asked)
     checks(asked.changes)  # a wrong --set is said before anything starts
     where = settings()
-    if asked.topic is None and "service_url" not in where.told and not where.sandbox:
+    if asked.topic is None and "service_url" not in where.origins and not where.sandbox:
         say("no broker is configured: using a real Pulsar on this machine (the sandbox)")
         where = replace(where, sandbox=True)
     with connected(where) as where:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._calls import checks, connected, say, say_more, told
+from pulsar_doctor.cli._calls import checks, connected, say, say_more, settings, told
 from pulsar_doctor.cli._options import connection_options, json_version_option, taking
 from pulsar_doctor.cli.stall_check.options import StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
@@ -143,7 +143,7 @@ def _check(asked: StallCheckRequest) -> int:
     both = judge if trace is None else replace(judge, wires=trace.wires, wires_by=trace.told_by)
     if asked.files:
         return report(_noted(_of_files(both, asked), trace), asked)
-    with connected() as where:
+    with connected(settings(headed=True)) as where:
         if asked.watch:
             return _watch(where, judge, asked)
         if trace is not None:

@@ -45,7 +45,9 @@ def _how(checkup: Checkup) -> Iterator[str]:
 
 def _cluster(cluster: Cluster) -> str:
     named = f"{cluster.name} at {cluster.admin_url}" if cluster.name else cluster.admin_url
-    return f"{named}, Pulsar {cluster.broker_version}" if cluster.broker_version else named
+    context = f"context {cluster.context}, " if cluster.context else ""
+    version = f", Pulsar {cluster.broker_version}" if cluster.broker_version else ""
+    return f"{context}{named}{version}"
 
 
 def _when(checkup: Checkup) -> Iterator[str]:

@@ -1,0 +1,172 @@
+"""Contexts: named clusters, from a file of our own and from the file of pulsarctl.
+
+Ours is `contexts.toml`, where each context is a table whose keys are named as the connection
+options: `[prod]`, `admin-url = "https://…"`. pulsarctl (streamnative/pulsarctl, pkg/cmdutils) keeps
+its contexts in ~/.config/pulsar/config, which is YAML. Its tokens are used from there, and never
+written anywhere else. Where both files have a name, ours counts.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.broker.input_files import text_of
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.spelling import near
+
+VARIABLE = "PULSAR_DOCTOR_CONTEXT"
+PULSARCTL = {  # its name of a setting that is one of ours as it is
+    "tls_trust_certs_file_path": "tls_trust_certs",
+    "tls_allow_insecure_connection": "tls_allow_insecure",
+}
+OAUTH2 = {  # its name, and that in the parameters of Pulsar's own tools
+    "key_file": "privateKey",
+    "issuer_endpoint": "issuerUrl",
+    "audience": "audience",
+    "scope": "scope",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterContext:
+    """One named cluster. settings: by the names of Settings; file: where it is written."""
+
+    name: str
+    file: Path
+    settings: Mapping[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"context {self.name} of {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """All contexts by name, and the name of the current one; None: there is none."""
+
+    by_name: Mapping[str, ClusterContext]
+    current: str | None
+
+    def named(self, name: str) -> ClusterContext:
+        """The context of this name. Raises InputError where there is none."""
+        if name not in self.by_name:
+            raise InputError(
+                f"there is no context {name!r}; "
+                f"{near(name, self.by_name) or 'see `pulsar-doctor context --help`'}"
+            )
+        return self.by_name[name]
+
+
+def read(environ: Mapping[str, str], allowed: frozenset[str]) -> Contexts:
+    """Both files. allowed: names of settings that one may have. Raises InputError."""
+    ctl, current = _of_pulsarctl(_home() / ".config" / "pulsar" / "config")
+    used = _current_file(environ)
+    if _is_there(used):
+        current = text_of(used, "the name of the current context in").strip()
+    if VARIABLE in environ:  # set to nothing: no context
+        current = environ[VARIABLE]
+    return Contexts(ctl | _ours(file_of(environ), allowed), current or None)
+
+
+def use(name: str, environ: Mapping[str, str]) -> None:
+    """Makes it the current one, until another is used."""
+    file = _current_file(environ)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{name}\n", "utf-8")
+
+
+def file_of(environ: Mapping[str, str]) -> Path:
+    """Where our own contexts are written."""
+    folder = environ.get("XDG_CONFIG_HOME") or _home() / ".config"
+    return Path(folder) / "pulsar-doctor" / "contexts.toml"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user of a container, who has none
+        return Path("/")
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return bool(file.stat())
+    except OSError:
+        return False
+
+
+def _current_file(environ: Mapping[str, str]) -> Path:
+    return file_of(environ).with_name("current-context")
+
+
+def _ours(file: Path, allowed: frozenset[str]) -> dict[str, ClusterContext]:
+    if not _is_there(file):
+        return {}
+    try:
+        tables = tomllib.loads(text_of(file, "the contexts in"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file} is not TOML: {error}") from None
+    return {
+        name: ClusterContext(name, file, _settings(name, tables, file, allowed)) for name in tables
+    }
+
+
+def _settings(
+    name: str, tables: Mapping[str, Any], file: Path, allowed: frozenset[str]
+) -> dict[str, Any]:
+    table = tables[name]
+    if not isinstance(table, dict):
+        raise InputError(f"{name} in {file} is not a table; write [{name}] above its settings")
+    settings = {key.replace("-", "_"): value for key, value in table.items()}
+    for key, value in settings.items():
+        option = key.replace("_", "-")
+        if key not in allowed:
+            options = (each.replace("_", "-") for each in allowed)
+            raise InputError(f"[{name}] in {file} has no setting {option}; {near(option, options)}")
+        if not isinstance(value, str | bool):
+            raise InputError(f"{option} of [{name}] in {file} is not a text in quotes")
+    return settings
+
+
+def _of_pulsarctl(file: Path) -> tuple[dict[str, ClusterContext], str | None]:
+    """Its contexts, and its current one."""
+    if not _is_there(file):
+        return {}, None
+    import yaml
+
+    text = text_of(file, "the contexts of pulsarctl in")
+    try:
+        document = yaml.safe_load(text) or {}
+        logins = document.get("auth-info") or {}
+        contexts = {
+            str(name): ClusterContext(
+                str(name), file, _as_ours(str(name), each, logins.get(name), file)
+            )
+            for name, each in (document.get("contexts") or {}).items()
+        }
+    except (yaml.YAMLError, AttributeError):  # neither may be quoted: a token may stand there
+        raise InputError(f"{file} is not what pulsarctl writes: see `pulsarctl context`") from None
+    return contexts, document.get("current-context")
+
+
+def _as_ours(
+    name: str, context: Mapping[str, Any], login: Mapping[str, Any] | None, file: Path
+) -> dict[str, Any]:
+    login = login or {}
+    settings = {"admin_url": context.get("admin-service-url")}
+    settings |= {ours: login.get(theirs) for theirs, ours in PULSARCTL.items()}
+    if login.get("token") and login.get("tokenFile"):
+        raise InputError(f"context {name} of {file} has a token and a tokenFile; keep one of them")
+    if login.get("key_file"):
+        params = {ours: login[theirs] for theirs, ours in OAUTH2.items() if login.get(theirs)}
+        settings |= {"auth_plugin": "oauth2", "auth_params": json.dumps(params)}
+    elif login.get("token"):
+        settings |= {"auth_plugin": "token", "auth_params": f"token:{login['token']}"}
+    elif login.get("tokenFile"):
+        uri = Path(login["tokenFile"]).expanduser().absolute().as_uri()
+        settings |= {"auth_plugin": "token", "auth_params": uri}
+    return {key: value for key, value in settings.items() if value}

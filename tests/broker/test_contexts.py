@@ -1,0 +1,181 @@
+"""Contexts of our own and of pulsarctl: which one is used, for what, and what is never printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.settings import Settings, load
+from pulsar_doctor.checkup.result import Checkup, Cluster
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.report.stall_check.header import header
+from tests.support.command_line import environment, pulsar_doctor
+
+PULSARCTL = """\
+auth-info:
+  {name}:
+    locationoforigin: /home/me/.config/pulsar/config
+    tls_trust_certs_file_path: ""
+    tls_allow_insecure_connection: false
+{login}
+contexts:
+  {name}:
+    admin-service-url: http://ctl:8080
+    bookie-service-url: http://ctl:8083
+current-context: "{current}"
+"""
+OURS = """\
+[prod]
+admin-url = "http://prod:8080"
+service-url = "pulsar://prod:6650"
+auth-plugin = "token"
+auth-params = "token:canary"
+"""
+TOKEN = '    token: canary\n    tokenFile: ""'
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def written(home: Path, *, ours: str = OURS, login: str = TOKEN, current: str = "") -> None:
+    for folder, name, text in (
+        ("pulsar-doctor", "contexts.toml", ours),
+        ("pulsar", "config", PULSARCTL.format(name="ctl", login=login, current=current)),
+    ):
+        (home / ".config" / folder).mkdir(parents=True, exist_ok=True)
+        (home / ".config" / folder / name).write_text(text)
+
+
+def test_without_a_file_there_is_no_context(home: Path) -> None:
+    assert load({}, {}) == Settings()
+    with pytest.raises(InputError, match="there is no context 'prod'"):
+        load({"context": "prod"}, {})
+
+
+def test_a_mistyped_name_is_said_with_those_that_are_alike(home: Path) -> None:
+    written(home)
+    with pytest.raises(InputError, match="did you mean prod"):
+        load({"context": "prud"}, {})
+
+
+@pytest.mark.parametrize(
+    ("login", "plugin", "params"),
+    [
+        (TOKEN, "token", "token:canary"),
+        ("    tokenFile: /run/my token", "token", "file:///run/my%20token"),
+        ("    token: ''", None, None),
+        ("    key_file: /k.json\n    issuer_endpoint: https://i\n    audience: a", "oauth2",
+         '{"privateKey": "/k.json", "issuerUrl": "https://i", "audience": "a"}'),
+    ],
+)  # fmt: skip
+def test_pulsarctls_login_is_used(
+    home: Path, login: str, plugin: str | None, params: str | None
+) -> None:
+    written(home, login=login)
+    found = load({"context": "ctl"}, {})
+    assert (found.admin_url, found.context) == ("http://ctl:8080", "ctl")
+    assert (found.auth_plugin, found.auth_params) == (plugin, params)
+    assert found.tls_allow_insecure is False
+    assert "canary" not in repr(found)
+
+
+ENV = {"PULSAR_DOCTOR_SERVICE_URL": "pulsar://env:6650"}
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "admin", "service"),
+    [
+        ({"context": "prod", "admin_url": "http://o:1"}, ENV, "http://o:1", "pulsar://prod:6650"),
+        ({"context": "prod"}, ENV, "http://prod:8080", "pulsar://prod:6650"),
+        ({}, ENV, "http://localhost:8080", "pulsar://env:6650"),
+        ({}, ENV | {"PULSAR_DOCTOR_CONTEXT": "prod"}, "http://localhost:8080", "pulsar://env:6650"),
+        ({}, {"PULSAR_DOCTOR_CONTEXT": "prod"}, "http://prod:8080", "pulsar://prod:6650"),
+        ({}, {}, "http://ctl:8080", "pulsar://localhost:6650"),
+        ({}, {"PULSAR_DOCTOR_CONTEXT": ""}, "http://localhost:8080", "pulsar://localhost:6650"),
+        ({"context": ""}, {}, "http://localhost:8080", "pulsar://localhost:6650"),
+        ({"sandbox": True}, {}, "http://localhost:8080", "pulsar://localhost:6650"),
+    ],
+)  # fmt: skip
+def test_option_then_context_then_environment_then_current_context(
+    home: Path, options: dict[str, Any], environ: dict[str, str], admin: str, service: str
+) -> None:
+    written(home, current="ctl")
+    found = load(options, environ)
+    assert (found.admin_url, found.service_url) == (admin, service)
+
+
+def test_no_token_goes_to_a_cluster_that_it_is_not_for(home: Path) -> None:
+    written(home, current="prod")
+    conf = home / "client.conf"
+    conf.write_text("webServiceUrl=http://conf:8080\nauthPlugin=token\nauthParams=token:conf\n")
+    assert load({"context": "ctl"}, {"PULSAR_CLIENT_CONF": str(conf)}).auth_params == "token:canary"
+    written(home, login="    token: ''")
+    assert load({"context": "ctl"}, {"PULSAR_CLIENT_CONF": str(conf)}).auth_params is None
+    assert load({"admin_url": "http://elsewhere:8080"}, {}).auth_params is None
+    assert load({"client_conf": conf}, {}).auth_params == "token:conf"
+    environ = {"PULSAR_DOCTOR_AUTH_PARAMS": "token:env"}  # alone, it is for whatever is named
+    assert load({"context": "ctl"}, environ).auth_params == "token:env"
+
+
+@pytest.mark.parametrize(
+    ("ours", "wrong"),
+    [
+        ("[prod]\nadmin-ulr = 'x'", "has no setting admin-ulr; did you mean admin-url"),
+        ("[prod\n", "is not TOML"),
+        ("prod = 'http://x'", r"write \[prod\] above"),
+        ("[prod]\nadmin-url = 5", "is not a text in quotes"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said(home: Path, ours: str, wrong: str) -> None:
+    written(home, ours=ours)
+    with pytest.raises(InputError, match=wrong):
+        load({"context": "prod"}, {})
+
+
+@pytest.mark.parametrize("login", ["    token: [canary", TOKEN.replace('""', "x"), "  - canary"])
+def test_a_wrong_file_of_pulsarctl_is_said_without_its_token(home: Path, login: str) -> None:
+    written(home, login=login)
+    with pytest.raises(InputError, match=r"pulsarctl|tokenFile") as error:
+        load({"context": "ctl"}, {})
+    assert "canary" not in str(error.value)
+
+
+def test_the_header_names_cluster_and_context() -> None:
+    run = Checkup("broker", [])
+    run.cluster = Cluster("eu-1", "http://broker:8080", "4.0.8", "prod")
+    assert header(run).startswith("context prod, eu-1 at http://broker:8080, Pulsar 4.0.8; ")
+
+
+def test_context_lists_shows_and_chooses_and_never_prints_a_token(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(home)
+    monkeypatch.setattr("tests.support.command_line.environment", lambda _: _without_a_context())
+    listed = pulsar_doctor("context", "list")
+    assert [line.split()[:2] for line in listed.stdout.splitlines()] == [
+        ["ctl", "http://ctl:8080"], ["prod", "http://prod:8080"],
+    ]  # fmt: skip
+    assert pulsar_doctor("context", "show").returncode == 2
+    assert pulsar_doctor("context", "use", "prud").returncode == 2
+    assert pulsar_doctor("context", "use", "prod").stderr == "prod is the current context\n"
+    shown = pulsar_doctor("context", "show")
+    told = json.loads(pulsar_doctor("context", "list", "-o", "json").stdout)["contexts"]
+    assert [each["name"] for each in told if each["current"]] == ["prod"]
+    assert {each["auth_params"] for each in told} == {"given"}
+    assert "canary" not in listed.stdout + shown.stdout + json.dumps(told)
+    asked = pulsar_doctor(
+        "holes", "orders", "--context", "ctl", "--admin-url", "http://127.0.0.1:1"
+    )
+    assert asked.stderr.startswith("context ctl: http://127.0.0.1:1\n")
+
+
+def _without_a_context() -> dict[str, str]:
+    kept = environment()
+    del kept["PULSAR_DOCTOR_CONTEXT"]
+    return kept
