@@ -22,6 +22,7 @@ import httpx
 
 from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN_BYTES, body_of
 from pulsar_doctor.broker.input_files import require_files, text_of
+from pulsar_doctor.broker.request_log import logged
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
 
@@ -118,7 +119,7 @@ class ClientCredentials:
 async def _short(http: httpx.AsyncClient, request: httpx.Request) -> tuple[int, bytearray]:
     """Status and body of what an issuer answers. Raises TooLong, httpx's errors."""
     request.headers["Accept-Encoding"] = ACCEPTED
-    response = await http.send(request, stream=True)
+    response = await logged(http.send(request, stream=True), request)
     try:
         return response.status_code, await body_of(response, TOKEN_BYTES)
     finally:

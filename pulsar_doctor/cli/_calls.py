@@ -28,9 +28,38 @@ def settings(*, headed: bool = False) -> Settings:
     from pulsar_doctor.broker.settings import load
 
     found = load(click.get_current_context().find_root().ensure_object(dict), os.environ)
-    if found.context and not headed:
+    if how_much("verbose") > 1:
+        _show_origins(found)
+        _show_requests()
+    elif found.context and not headed:
         say(f"context {found.context}: {bare(found.admin_url)}")
     return found
+
+
+def _show_origins(found: Settings) -> None:
+    from pulsar_doctor.broker.settings import NAMES
+
+    for name in sorted(NAMES):
+        value, origin = getattr(found, name), found.origins.get(name, "default")
+        if value or name in found.origins:
+            shown = "given" if name == "auth_params" else bare(str(value))
+            say(f"{name.replace('_', '-')} {shown} ({origin})")
+
+
+def _show_requests() -> None:
+    import logging
+
+    class Lines(logging.Handler):
+        """Each record is a line on stderr."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """One line."""
+            warn(record.getMessage())
+
+    log = logging.getLogger("pulsar_doctor")
+    log.handlers = [Lines()]
+    log.setLevel(logging.DEBUG)
+    log.propagate = False
 
 
 @contextmanager
@@ -66,9 +95,14 @@ def end_as_with_ctrl_c() -> None:
             signal.signal(number, interrupt)
 
 
+def how_much(name: str) -> int:
+    """How often --verbose or --quiet was given."""
+    return int(click.get_current_context().find_root().ensure_object(dict).get(name) or 0)
+
+
 def told(name: str) -> bool:
     """Whether one of --verbose and --quiet was given."""
-    return bool(click.get_current_context().find_root().ensure_object(dict).get(name))
+    return how_much(name) > 0
 
 
 def say(text: str) -> None:

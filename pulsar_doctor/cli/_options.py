@@ -23,6 +23,11 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         ctx.find_root().ensure_object(dict)[param.name] = value
 
 
+def _count(ctx: click.Context, param: click.Parameter, value: int) -> None:
+    counted = ctx.find_root().ensure_object(dict)
+    counted[param.name] = counted.get(param.name, 0) + value
+
+
 def _no_color(ctx: click.Context, param: click.Parameter, value: bool | None) -> None:
     if value:
         os.environ["NO_COLOR"] = "1"  # what rich and all that we start look at
@@ -69,8 +74,8 @@ CONNECTION = (
 )
 TALK = (
     click.option(
-        "-v", "--verbose", is_flag=True, default=None, expose_value=False, callback=_remember,
-        help="Say more on stderr.",
+        "-v", "--verbose", count=True, expose_value=False, callback=_count,
+        help="Say more; -vv: also each request, and where each setting comes from (on stderr).",
     ),
     click.option(
         "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=_remember,

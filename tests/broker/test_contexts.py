@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pulsar_doctor.broker.settings import Settings, load
 from pulsar_doctor.checkup.result import Checkup, Cluster
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check.header import header
+from tests.broker.http_broker import Reply, serving
 from tests.support.command_line import environment, pulsar_doctor
 
 PULSARCTL = """\
@@ -179,3 +181,24 @@ def _without_a_context() -> dict[str, str]:
     kept = environment()
     del kept["PULSAR_DOCTOR_CONTEXT"]
     return kept
+
+
+def test_vv_shows_each_request_and_where_each_setting_comes_from(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(home)
+    monkeypatch.setattr("tests.support.command_line.environment", lambda _: _without_a_context())
+    asked = ("stall-check", "orders", "--window", "0s", "--context", "prod")
+    with serving(lambda _: Reply(document={})) as web:
+        run = pulsar_doctor("-v", *asked, "--admin-url", web.url, "-v")
+    lines = run.stderr.splitlines()
+    assert lines[:3] == [
+        f"admin-url {web.url} (option --admin-url)",
+        f"auth-params given (context prod of {home}/.config/pulsar-doctor/contexts.toml)",
+        f"auth-plugin token (context prod of {home}/.config/pulsar-doctor/contexts.toml)",
+    ]
+    asked_url = re.escape(f"{web.url}/admin/v2/persistent/public/default/orders/partitions")
+    assert any(re.fullmatch(rf"GET {asked_url}: 200 in \d+ ms", line) for line in lines), lines
+    assert "canary" not in run.stderr
+    quieter = pulsar_doctor(*asked, "--admin-url", web.url, "-v")
+    assert "GET" not in quieter.stderr

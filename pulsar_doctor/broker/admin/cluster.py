@@ -18,6 +18,7 @@ import httpx
 from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.refusals import BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import Certificate
+from pulsar_doctor.broker.request_log import logged
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
 
@@ -72,7 +73,8 @@ class ReadOnly(httpx.AsyncBaseTransport):
         scheme = request.url.scheme
         if scheme not in self._turns:
             self._turns[scheme] = self._pools_for(scheme)
-        return await next(self._turns[scheme]).handle_async_request(request)
+        pool = next(self._turns[scheme])
+        return await logged(pool.handle_async_request(request), request)
 
     async def aclose(self) -> None:
         """Closes all connections."""
