@@ -106,8 +106,8 @@ def run(arguments: list[str] | None = None) -> int:
     except DoctorError as error:
         complain(str(error))
         return error.exit_code
-    except SystemExit:  # click's way to say that nobody reads stdout any more: 1 is a stall here
-        return 128 + signal.SIGPIPE
+    except SystemExit as end:  # of completion; or nobody reads stdout any more: 1 is a stall here
+        return 128 + signal.SIGPIPE if end.code == 1 else 0
     except Exception as error:  # a mistake of ours must not pass for "a stall was found"
         if os.environ.get("PULSAR_DOCTOR_TRACEBACK"):
             raise

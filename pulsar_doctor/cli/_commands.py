@@ -40,7 +40,8 @@ class Suggesting(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Click's own step from the first argument to a command."""
         name = args[0]
-        if name[:1].isalnum() and self.get_command(ctx, name) is None:
+        known = ctx.resilient_parsing or not name[:1].isalnum()  # as while Tab is pressed
+        if not known and self.get_command(ctx, name) is None:
             ctx.fail(f"there is no subcommand {name}; {near(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._types import DURATION, SIZE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,7 +44,12 @@ def _option(*names: str, help: str, **more: Any) -> Callable[[F], F]:
 CONNECTION = (
     _option("--service-url", metavar="URL", help="Broker, default pulsar://localhost:6650."),
     _option("--admin-url", metavar="URL", help="REST API, default http://localhost:8080."),
-    _option("--context", metavar="NAME", help="A named cluster; `context list` shows them."),
+    _option(
+        "--context",
+        metavar="NAME",
+        shell_complete=_completing.contexts,
+        help="A named cluster; `context list` shows them.",
+    ),
     _option(
         "--client-conf",
         metavar="FILE",
@@ -175,8 +181,12 @@ json_version_option = click.option(
 
 
 # Fields that several requests have.
+topics_argument = partial(
+    argument, metavar="[TOPIC]...", nargs=-1, shell_complete=_completing.topics
+)
 set_option = partial(
     option, "--set", metavar="RULE.THRESHOLD=VALUE", multiple=True,
+    shell_complete=_completing.thresholds,
     help="Change a threshold, e.g. permits-exhausted.refill_wait=2m; `explain` lists them.",
 )  # fmt: skip
 trace_option = partial(

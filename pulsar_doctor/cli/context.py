@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._calls import say
 from pulsar_doctor.cli._commands import Suggesting
 from pulsar_doctor.cli._options import adding, output_option, talk_options
@@ -66,7 +67,7 @@ def list_contexts(output: str) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=_completing.contexts)
 @talk_options
 def use(name: str) -> None:
     """Makes a context the current one.
@@ -82,7 +83,7 @@ def use(name: str) -> None:
 
 
 @command.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_completing.contexts)
 @adding(output=output_option("table", "json"))
 @talk_options
 def show(name: str | None, output: str) -> None:

@@ -22,6 +22,7 @@ from pulsar_doctor.cli._options import (
     output_option,
     set_option,
     taking,
+    topics_argument,
 )
 from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import DoctorError, needing, require_linux
@@ -56,7 +57,7 @@ class ExamineRequest:
 
     # fmt: off
     pid: str | None = argument(metavar="[PID]", required=False)
-    topics: tuple[str, ...] = argument(metavar="[TOPIC]...", nargs=-1)
+    topics: tuple[str, ...] = topics_argument()
     container: str | None = option(
         "--container", metavar="ID|NAME",
         help="Instead of a PID: the process in this container, by its id or, as root, its host "

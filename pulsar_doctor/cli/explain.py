@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._options import adding, output_option, talk_options
 from pulsar_doctor.wording.gate import tell, tell_json
 
@@ -28,7 +29,7 @@ SCHEMA = "pulsar-doctor/explain/1"
 
 
 @click.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=_completing.codes)
 @adding(output=output_option("table", "json"))
 @talk_options
 def command(code: str | None, *, output: str) -> None:

@@ -11,13 +11,13 @@ import click
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._calls import connected, say
 from pulsar_doctor.cli._options import (
-    argument,
     connection_options,
     fail_on_option,
     option,
     output_option,
     part,
     taking,
+    topics_argument,
 )
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import complain, stdout
@@ -36,7 +36,7 @@ class HolesRequest:
     """One call, as it was typed."""
 
     # fmt: off
-    topics: tuple[str, ...] = argument(metavar="[TOPIC]...", nargs=-1)
+    topics: tuple[str, ...] = topics_argument()
     subscription: str | None = option(
         "-s", "--subscription", metavar="SUB", help="Only this subscription."
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._calls import connected
 from pulsar_doctor.cli._commands import Suggesting
 from pulsar_doctor.cli._options import adding, connection_options, output_option, talk_options
@@ -103,7 +104,7 @@ def show(name: str, output: str) -> None:
 
 
 @command.command()
-@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1, shell_complete=_completing.topics)
 @click.option(
     "--stats", "files", metavar="FILE", multiple=True,
     help="Read clients from statistics in this file, and ask no broker.",

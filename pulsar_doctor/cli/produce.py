@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._calls import end_as_with_ctrl_c, say, settings, told
 from pulsar_doctor.cli._options import argument, connection_options, option, output_option, taking
 from pulsar_doctor.cli._types import DURATION, RATE, SIZE
@@ -43,7 +44,7 @@ class ProduceRequest:
     """One call, as it was typed. rate: per second. None: not given."""
 
     # fmt: off
-    topic: str = argument()
+    topic: str = argument(shell_complete=_completing.topics)
     count: int = option(
         "-n",
         "--count",

@@ -43,6 +43,7 @@ NEEDED = {
     "known-issues show": ["26454"],
     "known-issues match": ["FILE"],
     "context use": ["NAME"],
+    "completion": ["bash"],
 }
 
 SAMPLES = {  # of what an option takes, by the name of its type

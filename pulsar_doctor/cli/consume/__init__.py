@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._calls import (
     accepted,
     checks,
@@ -57,7 +58,7 @@ Examples:
 
 
 @click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=_completing.topics)
 @consumer_options
 @work_options
 @delay_options

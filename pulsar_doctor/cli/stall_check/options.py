@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
-    argument,
     fail_on_option,
     option,
     output_option,
     part,
     proven_only_option,
     set_option,
+    topics_argument,
 )
 from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import InputError
@@ -35,7 +36,7 @@ class StallCheckRequest:
     """One call, as it was typed. Paths and times are the user's; fleet: whole namespaces."""
 
     # fmt: off
-    topics: tuple[str, ...] = argument(metavar="[TOPIC]...", nargs=-1)
+    topics: tuple[str, ...] = topics_argument()
     subscription: str | None = option(
         "-s", "--subscription", metavar="SUB", help="Only this subscription."
     )
@@ -99,7 +100,8 @@ class StallCheckRequest:
     proven_only: bool = proven_only_option()
     changes: tuple[str, ...] = set_option()
     skip: tuple[str, ...] = option(
-        "--skip", metavar="CODE", multiple=True, help="Leave out a cause; may be repeated."
+        "--skip", metavar="CODE", multiple=True, shell_complete=_completing.codes,
+        help="Leave out a cause; may be repeated.",
     )
     fail_on: FailOn = fail_on_option()
     accept_unknown: bool = accept_unknown_option()
