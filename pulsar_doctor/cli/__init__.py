@@ -93,13 +93,26 @@ def cli() -> None:
     """
 
 
+def _show(error: click.ClickException) -> None:
+    """What is wrong, in one sentence, and where to look it up; a group alone shows its help."""
+    what = " ".join(error.format_message().split()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if what.startswith("Usage:"):
+        error.show(stderr())
+        return
+    if what[1:2].islower():
+        what = what[0].lower() + what[1:]
+    path = context.command_path if context else "pulsar-doctor"
+    complain(f"{what}{' See' if what.endswith('?') else '; see'} `{path} --help`")
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Runs one command line; returns its exit code, and says an error in one sentence on stderr."""
     try:
         result: Any = cli.main(args=arguments, prog_name="pulsar-doctor", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        error.show(stderr())
+        _show(error)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130

@@ -138,11 +138,11 @@ def read_meta(folder: Path) -> Meta:
     """The description of a trace; TraceError where this is none, or one for a newer program."""
     try:
         content = read_bytes(folder / META)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         what = "has no _meta.json" if folder.is_dir() else "is no folder"
         raise TraceError(f"{folder} is no trace of pulsar-doctor: it {what}") from None
     except OSError as error:
-        raise TraceError(f"{folder / META} cannot be read: {error}") from None
+        raise TraceError(f"{folder / META} cannot be read: {error.strerror}") from None
     return meta_of(content, folder)
 
 

@@ -22,7 +22,7 @@ def stats(admin, topic):
 def test_without_a_topic_nothing_is_sent():
     ran = answered("produce", "-n", "10")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "Missing argument 'TOPIC'" in ran.stderr
+    assert "missing argument 'TOPIC'" in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""Whatever is wrong is one sentence on stderr that says what, where and what next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pulsar_doctor.cli import run
+from tests.broker.recorded import stats_of
+
+SAID = {
+    "nope": "there is no subcommand nope; there are analyze, capture",
+    "stall-chek": "there is no subcommand stall-chek; did you mean stall-check? See `pulsar-doctor "
+    "--help`",
+    "trace shoe": "there is no subcommand shoe; did you mean show? See `pulsar-doctor trace",
+    "stall-check --nope": "no such option '--nope'; see `pulsar-doctor stall-check --help`",
+    "stall-check o --window x": "invalid value for '--window': 'x' is no duration; write",
+    "produce": "missing argument 'TOPIC'; see `pulsar-doctor produce --help`",
+    "completion": "missing argument '{{bash|zsh|fish}}'. Choose from: bash, zsh, fish; see",
+    "examine": "give the PID of a process, or --container; see `pulsar-doctor examine --help`",
+    "holes": "what is to be looked at? Name a TOPIC",
+    "stall-check o --client-conf /nope": "cannot read client.conf /nope: No such file or directory",
+    "stall-check --stats /nope": "cannot read /nope: No such file or directory",
+    "trace summary {file}": "{file} is no trace of pulsar-doctor: it is no folder",
+    "trace verify {file}": "{file} is no trace of pulsar-doctor: it is no folder",
+    "stall-check --trace {file}": "{file} is no trace of pulsar-doctor: it is no folder",
+    "holes --trace {file}": "{file} is no trace of pulsar-doctor: it is no folder",
+}
+
+
+@pytest.mark.parametrize("typed", SAID)
+def test_an_error_is_one_sentence(
+    typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("no trace")
+    assert run(typed.format(file=file).split()) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(f"pulsar-doctor: {SAID[typed].format(file=file)}"), told.err
+    assert (told.out, len(told.err.splitlines())) == ("", 1)
+    assert "Errno" not in told.err
+
+
+def test_a_group_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["trace"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: pulsar-doctor trace ")
+
+
+def test_a_list_of_one_document_and_typographic_quotes_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats = stats_of("4.0.8-shared-moving")
+    (tmp_path / "list.json").write_text(json.dumps([stats]))
+    (tmp_path / "mail.json").write_text(json.dumps(stats).replace('"', "”"))
+    (tmp_path / "plain.json").write_text(json.dumps(stats))
+    verdicts = []
+    for name in ("plain", "list", "mail"):
+        run(["stall-check", "--stats", str(tmp_path / f"{name}.json"), "-o", "json"])
+        document = json.loads(capsys.readouterr().out)
+        verdicts.append([each["status"] for each in document["subscriptions"]])
+    assert verdicts[0]
+    assert verdicts[0] == verdicts[1] == verdicts[2]
