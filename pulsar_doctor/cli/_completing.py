@@ -58,6 +58,14 @@ def contexts(ctx: click.Context, typed: str) -> Iterable[str]:
 
 
 @_offering
+def schemas(ctx: click.Context, typed: str) -> Iterable[str]:
+    """Names of documents."""
+    from pulsar_doctor.report.schemas import names
+
+    return names()
+
+
+@_offering
 def topics(ctx: click.Context, typed: str) -> Iterable[str]:
     """Topics of the namespace that is typed, in the way it is typed; listing them loads none."""
     path = typed.removeprefix(FULL).split("/")

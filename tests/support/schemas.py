@@ -1,4 +1,4 @@
-"""Every JSON of ours that a test reads is held against the JSON Schema that is shipped.
+"""Every JSON of ours that a test reads is validated against the JSON Schema of its document.
 
 `watch` does it wherever a test calls json.loads, so that no test can forget it. Here the schema is
 closed: a field that it does not know is wrong, though whoever reads our JSON must bear one.
@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import chain
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 
-from pulsar_doctor.report.stall_check.schema import schema
+from pulsar_doctor.report.json_versions import SCHEMAS
+from pulsar_doctor.report.schemas import names, schema_of
 
 SHIPPED = Draft202012Validator
 OURS = "pulsar-doctor/"
 OPEN = "judged"  # a part of others, which are closed themselves
-TAP_HEAD = ("schema", "event", "at", "before")
+NAMES = frozenset(names())
+OLD = dict(each.split("/") for each in SCHEMAS.values())  # of --json-version 2
 _right = deque[str](maxlen=20)  # once is enough
 LOOKED_AT_MOST = 200  # of a list of verdicts
 
@@ -55,29 +57,28 @@ def check_text(text: str) -> None:
 
 
 def check(document: Mapping[str, Any]) -> None:
-    """Fails where it says of itself that it is ours and its verdicts are not as the schema says."""
-    for name, part in _parts(document):
-        wrong = next(_validator(name).iter_errors(part), None)
-        assert wrong is None, f"{name}{wrong.json_path[1:]}: {wrong.message}"
+    """Fails where it says of itself that it is ours and is not as its schema says."""
+    kind, _, version = str(document.get("schema")).removeprefix(OURS).partition("/")
+    if kind not in NAMES or version == OLD.get(kind):
+        return
+    part = dict(document)
+    if "subscriptions" in part:
+        part["subscriptions"] = _some(part["subscriptions"])
+    found = _validator(kind, document.get("event")).iter_errors(part)
+    wrong = max(_errors(found), key=_depth, default=None)
+    assert wrong is None, f"{kind}{wrong.json_path[1:]}: {wrong.message}"
 
 
-def _parts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What of it has a schema, by its name there."""
-    kind = str(document.get("schema")).removeprefix(OURS).partition("/")[0]
-    match kind:
-        case "stall-check":
-            yield "document", {**document, "subscriptions": _some(document.get("subscriptions"))}
-        case "verdict":
-            yield "line", document
-        case "tap" if document["event"] == "verdict":
-            yield OPEN, {k: v for k, v in document.items() if k not in TAP_HEAD}
-        case "tap" if document["event"] == "end":
-            yield from ((OPEN, verdict) for verdict in document["subscriptions"])
-        case "simulate" if document.get("verdict"):
-            yield OPEN, document["verdict"]
-        case "consume":
-            findings = (each["findings"] for each in document["consumers"])
-            yield from (("finding", finding) for finding in chain.from_iterable(findings))
+def _errors(found: Iterable[ValidationError]) -> Iterator[ValidationError]:
+    """With those of the branches of a choice."""
+    for error in found:
+        yield error
+        yield from _errors(error.context or ())
+
+
+def _depth(error: ValidationError) -> int:
+    """What is wrong deep inside makes all around it wrong, too."""
+    return len(error.absolute_path)
 
 
 def _some(verdicts: Any) -> Any:
@@ -89,12 +90,18 @@ def _some(verdicts: Any) -> Any:
 
 
 @cache
-def _validator(name: str) -> Any:
-    shipped = schema()
+def _validator(kind: str, event: str | None) -> Any:
+    shipped = schema_of(kind)
     SHIPPED.check_schema(shipped)
-    closed = {each: _closed(told, each == OPEN) for each, told in shipped["$defs"].items()}
-    asked = {"$ref": f"#/$defs/{name}", "unevaluatedProperties": False}
-    return SHIPPED({"$defs": closed, **asked})
+    defs = shipped.get("$defs", {})
+    closed = {each: _closed(told, each == OPEN) for each, told in defs.items()}
+    whole = {name: value for name, value in shipped.items() if name != "$defs"}
+    if "oneOf" in whole:
+        whole = {"$ref": "#/$defs/document"}
+    for one in whole.get("anyOf", ()):
+        if one["properties"]["event"]["const"] == event:  # errors are of this one
+            whole = one
+    return SHIPPED({"$defs": closed, **_closed(whole), "unevaluatedProperties": False})
 
 
 def _closed(schema: Any, is_open: bool = False) -> Any:

@@ -164,7 +164,7 @@ def compact(folder: Path, *, output: str) -> None:
     _open(folder)
     done = compact_trace(folder)
     if output == "json":
-        tell_json(asdict(done), indent=1)
+        tell_json({"schema": "pulsar-doctor/trace-compact/1", **asdict(done)}, indent=1)
         return
     tell(
         f"{done.segments_before:,} segments are now {done.segments:,} ({done.merged:,} new), "

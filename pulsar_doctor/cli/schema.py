@@ -1,0 +1,37 @@
+"""pulsar-doctor schema: the JSON Schema of each document that the program prints."""
+
+from __future__ import annotations
+
+import click
+
+from pulsar_doctor.cli import _completing
+from pulsar_doctor.cli._options import talk_options
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.gate import tell, tell_json
+from pulsar_doctor.wording.spelling import near
+
+GROUP = "setup"
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=_completing.schemas)
+@talk_options
+def command(name: str | None) -> None:
+    """Prints the JSON Schema of a document; without NAME: the names.
+
+    NAME is what a document has in its field `schema`, without the version. Fields may be added
+    within a version, so a program has to ignore what it does not know.
+
+    \b
+    pulsar-doctor schema
+    pulsar-doctor schema stall-check
+    pulsar-doctor schema holes > holes.schema.json
+    """
+    from pulsar_doctor.report.schemas import names, schema_of
+
+    if name is None:
+        tell(*names())
+        return
+    if name not in names():
+        raise InputError(f"there is no document {name!r}; {near(name, names())}")
+    tell_json(schema_of(name), indent=2)
