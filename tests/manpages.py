@@ -13,16 +13,45 @@ from pathlib import Path
 import click
 
 from pulsar_doctor import __version__
+from pulsar_doctor.broker.settings import PREFIX
 from pulsar_doctor.cli import cli
+from pulsar_doctor.cli._commands import ConnectionOption
 from pulsar_doctor.wire.columns import COLUMNS, SCHEMA_VERSION, Column
 
 FOLDER = Path(__file__).parent.parent / "man"
 CHANGELOG = FOLDER.parent / "CHANGELOG.md"
 PROGRAM = "pulsar-doctor"
 WIDTH = 78
+# Who knows it: an option, a subcommand, or None for all; the variable or file; what it is.
+ENVIRONMENT = (
+    ("context", "PULSAR_DOCTOR_CONTEXT", "The current context; set to nothing: none."),
+    ("client_conf", "PULSAR_CLIENT_CONF", "Pulsar's own variable for --client-conf."),
+    ("json_version", "PULSAR_DOCTOR_JSON_VERSION", "The same as --json-version."),
+    ("sandbox", "PULSAR_DOCTOR_CACHE", "The folder that Apache Pulsar is downloaded to."),
+    (None, "NO_COLOR", "The same as --no-color."),
+    (None, "PULSAR_DOCTOR_TRACEBACK", "Set to 1, a mistake in the program itself shows its stack."),
+)
+FILES = (
+    ("context", "$XDG_CONFIG_HOME/pulsar-doctor/contexts.toml",
+     "Contexts; without the variable in ~/.config/pulsar-doctor."),
+    ("context", "$XDG_CONFIG_HOME/pulsar-doctor/current-context",
+     "What `context use` has chosen."),
+    ("context", "~/.config/pulsar/config", "Contexts of pulsarctl."),
+    ("listen", "$XDG_STATE_HOME/pulsar-doctor/taps",
+     "Temporary traces; without the variable in ~/.local/state/pulsar-doctor/taps."),
+    ("trace_dir", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
+    ("folder", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
+    ("traces", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
+    ("sandbox", "$XDG_CACHE_HOME/pulsar-doctor",
+     "Apache Pulsar and the data of the sandbox; without the variable in ~/.cache/pulsar-doctor."),
+)  # fmt: skip
+EXITS = (
+    "0 done; 2 wrong usage or input that cannot be read; 3 it could not be done; 130 interrupted "
+    "with Ctrl-C."
+)
 HEADINGS = ("Example:", "Examples:")  # of examples, inside of a help text
 TRACE = FOLDER.parent / "docs" / "trace.md"  # what the page of section 5 tells in words
-FILE = re.compile(r"^- `([^`]+)`: (.*?)(?=\n- |\Z)", re.M | re.S)
+LISTED = re.compile(r"^- `([^`]+)`: (.*?)(?=\n- |\Z)", re.M | re.S)
 
 
 def pages() -> dict[str, str]:
@@ -67,6 +96,7 @@ def _program(root: click.Context) -> str:
         _section("SUBCOMMANDS", commands),
         _section("OPTIONS", _options(root)),
         _section("EXIT STATUS", sections.exits),
+        *_outside(root),
         _section("EXAMPLES", sections.examples),
         _section("SEE ALSO", _references([*names, (f"{PROGRAM}-trace", 5)])),
     )
@@ -89,10 +119,30 @@ def _subcommand(context: click.Context) -> str:
         _section("DESCRIPTION", sections.text or _wrapped(_first(context.command))),
         _section("COMMANDS", inner),
         _section("OPTIONS", _options(context)),
-        _section("EXIT STATUS", sections.exits),
+        _section("EXIT STATUS", sections.exits or _wrapped(EXITS)),
+        *_outside(context),
         _section("EXAMPLES", sections.examples),
         _section("SEE ALSO", _references(see)),
     )
+
+
+def _outside(context: click.Context) -> Iterator[list[str]]:
+    """What it reads beside its arguments: the environment, and files."""
+    known = {p.name: p for each in [context, *_children(context)] for p in each.command.params}
+    for child in _children(context):
+        known |= {p.name: p for each in _children(child) for p in each.command.params}
+    lines = [
+        line
+        for name, option in known.items()
+        if isinstance(option, ConnectionOption) and name != "context"
+        for line in _entry(rf"\fB{PREFIX}{str(name).upper()}\fR", f"The same as {option.opts[-1]}.")
+    ]
+    for title, style, table in (("ENVIRONMENT", "B", ENVIRONMENT), ("FILES", "I", FILES)):
+        for reader, what, text in table:
+            if reader in (None, context.info_name, *known):
+                lines += _entry(rf"\f{style}{_code(what)}\fR", text)
+        yield _section(title, lines)
+        lines = []
 
 
 def _inner(context: click.Context) -> Iterator[str]:
@@ -110,7 +160,7 @@ def _trace_format() -> str:
     told = _chapters(TRACE.read_text("utf-8"))
     files = [
         line
-        for name, text in FILE.findall(told["Files"])
+        for name, text in LISTED.findall(told["Files"])
         for line in _entry(rf"\fI{_code(name)}\fR", text)
     ]
     columns = [line for column in COLUMNS for line in _entry(_column_head(column), column.meaning)]
@@ -153,7 +203,10 @@ class _Sections:
     def _add(self, lines: list[str]) -> None:
         if lines[0].strip() == "\b":
             lines = [line.strip() for line in lines[1:] if line.strip() not in HEADINGS]
-            examples = all(line.startswith(PROGRAM) for line in lines)
+            if lines and lines[0].startswith("Exit codes:"):
+                self._add(lines)
+                return
+            examples = sum(f"{PROGRAM} " in line for line in lines) >= len(lines) - 1
             self._append(self.examples if examples else self.text, _verbatim(lines))
             return
         text = " ".join(lines)
@@ -219,7 +272,7 @@ def _option_names(option: click.Option) -> str:
     names = ", ".join(
         rf"\fB{_code(name)}\fR" for name in (*sorted(option.opts, key=len), *option.secondary_opts)
     )
-    return names if option.is_flag else rf"{names} \fI{_code(_metavar(option))}\fR"
+    return names if option.is_flag or option.count else rf"{names} \fI{_code(_metavar(option))}\fR"
 
 
 def _metavar(option: click.Option) -> str:
@@ -236,7 +289,7 @@ def _option_help(option: click.Option) -> str:
     if option.show_default:
         default = option.default
         notes.append(f"default: {default() if callable(default) else default}")
-    if isinstance(option.type, click.IntRange):
+    if isinstance(option.type, click.IntRange) and not option.count:
         bounds = (("at least", option.type.min), ("at most", option.type.max))
         notes += [f"{word} {bound}" for word, bound in bounds if bound is not None]
     text = " ".join((option.help or "").split())

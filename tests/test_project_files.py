@@ -44,6 +44,7 @@ def test_a_wheel_holds_the_licence_the_types_and_every_manual_page(
         "pulsar_doctor/py.typed",
         "pulsar_doctor/process/jvm/agent.jar",
         "pulsar_doctor/report/stall_check/schema.json",
+        "pulsar_doctor/report/documents.json",
         *(f"{version}.data/data/{page}" for page in pages),
     }
     assert wanted <= built[0]

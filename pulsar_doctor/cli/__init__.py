@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pulsar_doctor import HOME_PAGE, __version__
-from pulsar_doctor.cli._commands import Suggesting
+from pulsar_doctor.cli._commands import Suggesting, write_options
 from pulsar_doctor.cli._options import connection_options
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wording.gate import complain, stderr
@@ -51,7 +51,7 @@ class Subcommands(Suggesting):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The subcommands first, then the options that all of them share."""
         self.format_commands(ctx, formatter)
-        click.Command.format_options(self, ctx, formatter)
+        write_options(ctx, formatter, {})
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The subcommands below the headings of their groups."""

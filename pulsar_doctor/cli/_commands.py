@@ -1,39 +1,99 @@
-"""Commands that show their options under headings, and groups that know mistyped names."""
+"""Commands whose --help is short and has its options under headings; mistyped subcommands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import click
 
 from pulsar_doctor.wording.spelling import near
 
+OPTIONS = "Options"
+EXAMPLES_MOST = 3
+WHOLE = "`{} -v --help` and the manual page say everything, exit codes too."
+
+
+class ConnectionOption(click.Option):
+    """Where a broker is: among the last options of --help."""
+
+    heading = "Connection (or in the environment, such as PULSAR_DOCTOR_ADMIN_URL)"
+
+
+class TalkOption(click.Option):
+    """How much is said: the last options of --help."""
+
+    heading = "What is said"
+
 
 class Sections(click.Command):
-    """A command whose --help shows its options under headings, in the order of the command.
+    """A command whose --help is one sentence, a few examples, and its options under headings.
 
-    sections: heading -> names of parameters; what is in none stands under the last.
+    sections: heading -> names of parameters, in the order of --help; what is in none comes next,
+    then the connection. With --verbose before it, --help prints the whole description.
     """
 
     sections: Mapping[str, tuple[str, ...]] = {}
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The first sentence and examples, or everything."""
+        if _is_verbose(ctx):
+            super().format_help_text(ctx, formatter)
+            return
+        first, *_ = (self.help or "").strip().split("\n\n")
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(" ".join(first.split()))
+        with formatter.section("Examples"):
+            for line in list(self.examples())[:EXAMPLES_MOST]:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Where everything is said; or, where it is, the command's own end."""
+        if _is_verbose(ctx):
+            super().format_epilog(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        formatter.write_text(WHOLE.format(ctx.command_path))
+
+    def examples(self) -> Iterator[str]:
+        """The command lines of the description and of what stands at its end."""
+        for paragraph in f"{self.help or ''}\n\n{self.epilog or ''}".split("\n\n"):
+            mark, *lines = [line.strip() for line in paragraph.strip().splitlines()] or [""]
+            if mark == "\b":
+                yield from (line for line in lines if "pulsar-doctor " in line)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, a list for each heading."""
-        heading_of = {name: title for title, names in self.sections.items() for name in names}
-        *_, last = self.sections
-        found: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None and isinstance(param, click.Option):
-                title = heading_of.get(param.name or "", last)
-                found[title].append(record)
-        for title, records in found.items():
+        write_options(ctx, formatter, self.sections)
+
+
+def write_options(
+    ctx: click.Context, formatter: click.HelpFormatter, sections: Mapping[str, tuple[str, ...]]
+) -> None:
+    """The options of a command: a list for each heading, the connection and messages last."""
+    last = (OPTIONS, ConnectionOption.heading, TalkOption.heading)
+    heading_of = {name: title for title, names in sections.items() for name in names}
+    found: dict[str, list[tuple[str, str]]] = {title: [] for title in (*sections, *last)}
+    for param in ctx.command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None and isinstance(param, click.Option):
+            other = TalkOption.heading if "--help" in param.opts else OPTIONS
+            title = heading_of.get(param.name or "", getattr(param, "heading", other))
+            found[title].append(record)
+    for title, records in found.items():
+        if records:
             with formatter.section(title):
                 formatter.write_dl(records)
 
 
+def _is_verbose(ctx: click.Context) -> bool:
+    return bool(ctx.find_root().ensure_object(dict).get("verbose"))
+
+
 class Suggesting(click.Group):
     """A group that knows what somebody may have meant who mistypes one of its subcommands."""
+
+    command_class = Sections
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from pulsar_doctor.cli import _completing
+from pulsar_doctor.cli._commands import ConnectionOption, TalkOption
 from pulsar_doctor.cli._types import DURATION, SIZE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,9 +36,8 @@ def _no_color(ctx: click.Context, param: click.Parameter, value: bool | None) ->
 
 
 def _option(*names: str, help: str, **more: Any) -> Callable[[F], F]:
-    variable = "PULSAR_DOCTOR_" + names[0].lstrip("-").replace("-", "_").upper()
     return click.option(
-        *names, expose_value=False, callback=_remember, help=f"{help}  [env: {variable}]", **more
+        *names, cls=ConnectionOption, expose_value=False, callback=_remember, help=help, **more
     )
 
 
@@ -78,17 +78,17 @@ CONNECTION = (
         help="A Pulsar distribution that is already there.",
     ),
 )
+_talk = partial(click.option, cls=TalkOption, expose_value=False)
 TALK = (
-    click.option(
-        "-v", "--verbose", count=True, expose_value=False, callback=_count,
+    _talk(
+        "-v", "--verbose", count=True, is_eager=True, callback=_count,
         help="Say more; -vv: also each request, and where each setting comes from (on stderr).",
     ),
-    click.option(
-        "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=_remember,
-        help="Say less on stderr.",
+    _talk(
+        "-q", "--quiet", is_flag=True, default=None, callback=_remember, help="Say less on stderr."
     ),
-    click.option(
-        "--no-color", is_flag=True, default=None, expose_value=False, callback=_no_color,
+    _talk(
+        "--no-color", is_flag=True, default=None, callback=_no_color,
         help="No colours; NO_COLOR in the environment does the same.",
     ),
 )  # fmt: skip

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import talk_options
 from pulsar_doctor.wording.gate import tell
 
 GROUP = "setup"
 
 
-@click.command()
+@click.command(cls=Sections)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @talk_options
 def command(shell: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._calls import checks, connected, settings
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import connection_options
 from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
@@ -27,6 +28,7 @@ PATIENCE_SECONDS = 30.0
 EPILOG = """\b
 Examples:
   pulsar-doctor demo
+  pulsar-doctor demo --no-color | less
   pulsar-doctor demo --pulsar-home ~/apache-pulsar-4.0.8
 """
 
@@ -40,7 +42,7 @@ touched. Exit code 0 where the story holds, 3 otherwise.
 """
 
 
-@click.command(help=HELP, epilog=EPILOG)
+@click.command(cls=Sections, help=HELP, epilog=EPILOG)
 @connection_options
 def command() -> int:
     """Plays the stall; returns the exit code."""

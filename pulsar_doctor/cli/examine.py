@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pulsar_doctor.cli._calls import accepted, checks, connected, say, settings, told
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     argument,
@@ -91,7 +92,7 @@ class ExamineRequest:
     # fmt: on
 
 
-@click.command()
+@click.command(cls=Sections)
 @taking(ExamineRequest)
 @json_version_option
 @connection_options

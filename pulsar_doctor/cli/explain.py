@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli import _completing
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import adding, output_option, talk_options
 from pulsar_doctor.wording.gate import tell, tell_json
 
@@ -28,7 +29,7 @@ time of a file (--at), the internal stats (--internal-stats), a trace of the wir
 SCHEMA = "pulsar-doctor/explain/1"
 
 
-@click.command()
+@click.command(cls=Sections)
 @click.argument("code", required=False, shell_complete=_completing.codes)
 @adding(output=output_option("table", "json"))
 @talk_options

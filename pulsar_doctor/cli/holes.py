@@ -10,6 +10,7 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._calls import connected, say
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     connection_options,
     fail_on_option,
@@ -86,7 +87,7 @@ class HolesRequest:
     # fmt: on
 
 
-@click.command()
+@click.command(cls=Sections)
 @taking(HolesRequest)
 @connection_options
 def command(asked: HolesRequest) -> int:

@@ -12,6 +12,7 @@ import click
 
 from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._calls import end_as_with_ctrl_c, say, settings, told
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import argument, connection_options, option, output_option, taking
 from pulsar_doctor.cli._types import DURATION, RATE, SIZE
 from pulsar_doctor.errors import DoctorError, InputError, needing
@@ -96,7 +97,7 @@ class ProduceRequest:
     # fmt: on
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=Sections, epilog=EPILOG)
 @taking(ProduceRequest)
 @connection_options
 def command(asked: ProduceRequest) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pulsar_doctor.cli import _completing
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import talk_options
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.gate import tell, tell_json
@@ -13,14 +14,14 @@ from pulsar_doctor.wording.spelling import near
 GROUP = "setup"
 
 
-@click.command()
+@click.command(cls=Sections)
 @click.argument("name", required=False, shell_complete=_completing.schemas)
 @talk_options
 def command(name: str | None) -> None:
-    """Prints the JSON Schema of a document; without NAME: the names.
+    """Prints the JSON Schema of a document.
 
-    NAME is what a document has in its field `schema`, without the version. Fields may be added
-    within a version, so a program has to ignore what it does not know.
+    Without NAME it lists the names. NAME is what a document has in its field `schema`, without the
+    version. Fields may be added within a version, so a program has to ignore what it does not know.
 
     \b
     pulsar-doctor schema

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._calls import accepted, say, told
+from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import json_version_option, taking, talk_options
-from pulsar_doctor.cli.analyze.options import AnalyzeRequest, removed_options
+from pulsar_doctor.cli.analyze.options import SECTIONS, AnalyzeRequest, removed_options
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.wording.gate import stdout, tell_json
 
@@ -47,7 +48,7 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(AnalyzeRequest)
 @removed_options
 @json_version_option

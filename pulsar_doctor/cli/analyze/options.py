@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import FailOn
 
 
+SECTIONS = {
+    "What to read": ("topic", "subscription", "since", "until", "proven_only"),
+    "The analysis": ("bucket", "top", "stall_floor", "strict", "sql"),
+    "Spark": ("master", "remote", "conf"),
+    "What to keep": ("save_dir", "save_mode", "save_format"),
+    "Verdict and output": ("fail_on", "accept_unknown", "output", "json_version"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeRequest:
     """One call, as it was typed; its times in seconds. since, until: likewise, before the end."""

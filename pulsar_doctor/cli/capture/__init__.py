@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._calls import checks, say, settings
+from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli._screens import screen_of
-from pulsar_doctor.cli.capture.options import PIPE, CaptureRequest
+from pulsar_doctor.cli.capture.options import PIPE, SECTIONS, CaptureRequest
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
 from pulsar_doctor.wording.gate import stderr, tell, tell_json, warn
 
@@ -42,7 +43,7 @@ written, or with --fail-on a verdict is unknown; 130 interrupted.
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(CaptureRequest)
 @connection_options
 def command(asked: CaptureRequest) -> int:

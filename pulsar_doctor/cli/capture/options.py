@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 PIPE = Path("-")
 
 
+SECTIONS = {
+    "Packets": (
+        "interface", "seconds", "ports", "client", "max_message_bytes", "proven_only"
+    ),
+    "Names of consumers": ("topics", "stats_files", "internal_files"),
+    "The trace": ("trace_dir", "ring_seconds", "max_bytes"),
+    "Verdict and output": ("changes", "fail_on", "output"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:
     """One call, as it was typed. files: PIPE is stdin. seconds: None: to the end."""

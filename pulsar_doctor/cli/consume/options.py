@@ -39,7 +39,6 @@ SECTIONS = {
     "The run": (
         "count", "timeout", "trace_dir", "changes", "accept_unknown", "output", "json_version"
     ),
-    "Connection and talk": (),
 }  # fmt: skip
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli._calls import checks, say
+from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import json_version_option, taking, talk_options
 from pulsar_doctor.cli.simulate.options import (
     MESSAGES_MOST,
     RATE_SECONDS,
+    SECTIONS,
     SimulateRequest,
     refuse_contradictions,
 )
@@ -37,7 +39,7 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(SimulateRequest)
 @json_version_option
 @talk_options

@@ -34,6 +34,20 @@ class Spread(click.ParamType):  # type: ignore[type-arg]
         return "exponential"
 
 
+SECTIONS = {
+    "Messages": (
+        "rate", "backlog", "messages", "duration", "batch_size", "keys", "process_times", "spread",
+        "slow_every", "slow_time",
+    ),
+    "Consumers": (
+        "queues", "consumers", "attach_every", "delays", "delay_from", "type_", "client",
+        "round_trip",
+    ),
+    "From a trace": ("trace_dir", "topic", "subscription"),
+    "The run": ("seed", "output", "json_version"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateRequest:
     """One call, as it was typed; times in seconds, rate per second. None: not told."""

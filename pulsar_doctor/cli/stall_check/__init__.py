@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli._calls import checks, connected, say, say_more, settings, told
+from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import connection_options, json_version_option, taking
-from pulsar_doctor.cli.stall_check.options import StallCheckRequest, refuse_contradictions
+from pulsar_doctor.cli.stall_check.options import SECTIONS, StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,
     head,
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
 GROUP = "diagnose"
 
 
-class ForMonitors(click.Command):
+class ForMonitors(Sections):
     """Wrong usage, too, is told in a format that has its own way to say that nothing was checked.
 
     To a monitor that reads -o nagios it is UNKNOWN (3): the code of wrong usage, 2, is CRITICAL.
     """
+
+    sections = SECTIONS
 
     def make_context(
         self,

@@ -31,6 +31,20 @@ if TYPE_CHECKING:
 EVERY_LEAST_SECONDS = 5.0
 
 
+SECTIONS = {
+    "What to check": (
+        "subscription", "namespaces", "everything", "load_topics", "system_topics", "stats_files",
+        "internal_files", "at", "trace_dir", "proven_only",
+    ),
+    "How long": (
+        "window_seconds", "interval_seconds", "decide", "decide_seconds", "watch", "every_seconds",
+        "concurrency",
+    ),
+    "The verdict": ("after", "changes", "skip", "fail_on", "accept_unknown"),
+    "Output": ("consumers", "save", "output", "json_schema", "json_version"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallCheckRequest:
     """One call, as it was typed. Paths and times are the user's; fleet: whole namespaces."""

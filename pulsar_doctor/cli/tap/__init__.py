@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor.cli._calls import accepted, checks, connected, told
+from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, json_version_option, taking
 from pulsar_doctor.cli._screens import lines_on, screen_of
-from pulsar_doctor.cli.tap.options import TapRequest
+from pulsar_doctor.cli.tap.options import SECTIONS, TapRequest
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
 from pulsar_doctor.wording.gate import stderr, stdout, warn
 
@@ -49,7 +50,9 @@ apply, it is 1. With CMD its own code, when that is not 0.
 """
 
 
-@click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
+@click.command(
+    cls=sectioned(SECTIONS), epilog=EPILOG, context_settings={"ignore_unknown_options": False}
+)
 @taking(TapRequest)
 @json_version_option
 @connection_options

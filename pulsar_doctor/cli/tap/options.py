@@ -46,6 +46,19 @@ class Messages(click.ParamType):  # type: ignore[type-arg]
         return int(value)
 
 
+SECTIONS = {
+    "The relay": (
+        "listen", "allow_remote", "listen_tls_cert", "listen_tls_key", "allow_brokers",
+        "max_connections", "for_seconds",
+    ),
+    "As a check in CI": ("consumers", "acked", "within_seconds"),
+    "The trace": ("trace_dir", "seal_every", "ring_seconds", "max_bytes"),
+    "Verdict and output": (
+        "compare_broker", "changes", "fail_on", "accept_unknown", "output", "json_version"
+    ),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapRequest:
     """One call, as it was typed. trace_dir: None: of our own. cmd: none is started where empty."""

@@ -1,0 +1,90 @@
+"""What --help shows of each subcommand, and what each of them has to have beside its code."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pulsar_doctor.cli import GROUPS, cli
+from pulsar_doctor.cli._commands import ConnectionOption, Sections, TalkOption
+from tests import manpages
+
+PROGRAM = click.Context(cli)
+
+
+def leaves(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(PROGRAM):
+        command = group.get_command(PROGRAM, name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, *path, name)
+        elif command is not None:
+            yield " ".join((*path, name)), command
+
+
+LEAVES = dict(leaves(cli))
+
+
+def shown(*arguments: str) -> str:
+    ran = CliRunner().invoke(
+        cli, [*arguments, "--help"], terminal_width=80, prog_name="pulsar-doctor"
+    )
+    assert ran.exit_code == 0
+    return ran.output
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_help_is_a_sentence_examples_and_options_with_the_connection_last(name: str) -> None:
+    command = LEAVES[name]
+    assert isinstance(command, Sections)
+    first, *rest = re.split(r"\n\n(?=\S)", shown(*name.split()))
+    sentence = " ".join(first.partition("\n\n")[2].split())
+    assert sentence.endswith("."), sentence
+    assert len(sentence) <= 120
+    examples, *options, more = rest
+    title, *lines = examples.splitlines()
+    assert title == "Examples:"
+    assert len(lines) == 3 if " " not in name else 1 <= len(lines) <= 3
+    assert all("pulsar-doctor " in line for line in lines)
+    headings = [each.partition(":\n")[0] for each in options]
+    connects = any(isinstance(each, ConnectionOption) for each in command.params)
+    last = [*([ConnectionOption.heading] if connects else []), TalkOption.heading]
+    assert headings[-len(last) :] == last
+    assert not connects or len(options[-2].splitlines()) <= 12
+    assert "-v --help" in more
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_options_that_are_many_stand_under_headings(name: str) -> None:
+    command = LEAVES[name]
+    own = [p for p in command.params if type(p) is click.Option and not p.hidden]
+    assert isinstance(command, Sections)
+    known = {each for names in command.sections.values() for each in names}
+    assert known <= {p.name for p in own}, "a heading names an option that is not there"
+    if len(own) > 12:
+        assert {p.name for p in own} == known
+
+
+def test_verbose_help_says_everything() -> None:
+    short, whole = shown("holes"), shown("holes", "-v")
+    assert "Exit codes:" in whole
+    assert "Exit codes:" not in short
+    assert "Everything up to mark-delete is acknowledged." in whole
+
+
+@pytest.mark.parametrize("name", cli.list_commands(PROGRAM))
+def test_each_subcommand_has_a_group_and_a_manual_page(name: str) -> None:
+    module = importlib.import_module(f"pulsar_doctor.cli.{name.replace('-', '_')}")
+    assert module.GROUP in GROUPS
+    page = manpages.FOLDER / "man1" / f"pulsar-doctor-{name}.1"
+    headings = re.findall(r"^\.SH (.+)$", page.read_text("utf-8"), re.M)
+    wanted = {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT"}
+    if name in ("known-issues", "sandbox", "trace", "context"):  # options are those of its commands
+        wanted = wanted - {"OPTIONS"} | {"COMMANDS"}
+    if name not in ("completion", "explain", "schema"):  # which read and write nothing
+        wanted |= {"FILES"}
+    assert wanted <= set(headings)
