@@ -13,6 +13,7 @@ from pulsar_doctor.broker.settings import Settings, load
 from pulsar_doctor.checkup.result import Checkup, Cluster
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check.header import header
+from pulsar_doctor.wording.addresses import bare
 from tests.broker.http_broker import Reply, serving
 from tests.support.command_line import environment, pulsar_doctor
 
@@ -202,3 +203,15 @@ def test_vv_shows_each_request_and_where_each_setting_comes_from(
     assert "canary" not in run.stderr
     quieter = pulsar_doctor(*asked, "--admin-url", web.url, "-v")
     assert "GET" not in quieter.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:canary@broker:8080/admin?token=canary#canary", "http://broker:8080/admin"),
+        ("pulsar+ssl://[::1]:6651", "pulsar+ssl://[::1]:6651"),
+        ("http://a:8080,b:8080/x", "http://a:8080,b:8080/x"),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+    assert bare(url) == shown
