@@ -18,7 +18,7 @@ HOME = "public/default"  # the namespace of a topic that is named without one
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def _offering(names: Callable[[click.Context, str], Iterable[str]]) -> Complete:
+def offering(names: Callable[[click.Context, str], Iterable[str]]) -> Complete:
     """Those that begin with what is typed; none where they cannot be had."""
 
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
@@ -29,7 +29,7 @@ def _offering(names: Callable[[click.Context, str], Iterable[str]]) -> Complete:
     return complete
 
 
-@_offering
+@offering
 def codes(ctx: click.Context, typed: str) -> Iterable[str]:
     """Codes of causes, and `healthy`."""
     from pulsar_doctor.diagnosis import healthy
@@ -38,7 +38,7 @@ def codes(ctx: click.Context, typed: str) -> Iterable[str]:
     return [*(cause.code for cause in load()), healthy.STATUS.code]
 
 
-@_offering
+@offering
 def thresholds(ctx: click.Context, typed: str) -> Iterable[str]:
     """`CODE.THRESHOLD=`, as --set takes it."""
     from pulsar_doctor.diagnosis import healthy
@@ -48,7 +48,7 @@ def thresholds(ctx: click.Context, typed: str) -> Iterable[str]:
     return [f"{each.code}.{one.name}=" for each in causes for one in each.thresholds]
 
 
-@_offering
+@offering
 def contexts(ctx: click.Context, typed: str) -> Iterable[str]:
     """Names of contexts."""
     from pulsar_doctor.broker.contexts import read
@@ -57,15 +57,7 @@ def contexts(ctx: click.Context, typed: str) -> Iterable[str]:
     return read(os.environ, IN_CONTEXTS).by_name
 
 
-@_offering
-def schemas(ctx: click.Context, typed: str) -> Iterable[str]:
-    """Names of documents."""
-    from pulsar_doctor.report.schemas import names
-
-    return names()
-
-
-@_offering
+@offering
 def topics(ctx: click.Context, typed: str) -> Iterable[str]:
     """Topics of the namespace that is typed, in the way it is typed; listing them loads none."""
     path = typed.removeprefix(FULL).split("/")

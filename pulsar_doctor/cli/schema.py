@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._commands import Sections
+from pulsar_doctor.cli._completing import offering
 from pulsar_doctor.cli._options import talk_options
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.gate import tell, tell_json
@@ -14,8 +14,15 @@ from pulsar_doctor.wording.spelling import near
 GROUP = "setup"
 
 
+@offering
+def _names(ctx: click.Context, typed: str) -> list[str]:
+    from pulsar_doctor.report.schemas import names
+
+    return names()
+
+
 @click.command(cls=Sections)
-@click.argument("name", required=False, shell_complete=_completing.schemas)
+@click.argument("name", required=False, shell_complete=_names)
 @talk_options
 def command(name: str | None) -> None:
     """Prints the JSON Schema of a document.

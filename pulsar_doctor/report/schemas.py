@@ -30,7 +30,7 @@ OURS = "pulsar-doctor/"
 NULL = "What is null is not reported. Fields may be added."
 PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
-Schema = dict[str, Any]
+JsonSchema = dict[str, Any]
 
 
 def names() -> list[str]:
@@ -38,7 +38,7 @@ def names() -> list[str]:
     return sorted([*DOCUMENTS, "stall-check", "verdict", "tap", "trace-show"])
 
 
-def schema_of(name: str) -> Schema:
+def schema_of(name: str) -> JsonSchema:
     """The schema of a document, whole in itself. name: one of `names`."""
     verdicts = of_verdicts()
     if name == "stall-check":
@@ -48,7 +48,7 @@ def schema_of(name: str) -> Schema:
     return found | {"$defs": verdicts["$defs"]} if "#/$defs/" in json.dumps(found) else found
 
 
-def _part(name: str) -> Schema:
+def _part(name: str) -> JsonSchema:
     match name:
         case "verdict":
             return {"$ref": "#/$defs/line"}
@@ -59,7 +59,7 @@ def _part(name: str) -> Schema:
     return _object(DOCUMENTS[name]) | {"type": "object"}
 
 
-def _shaped(shape: Any) -> Schema:
+def _shaped(shape: Any) -> JsonSchema:
     """The schema of a shape of documents.json."""
     if isinstance(shape, list):
         return {"type": ["array", "null"], "items": _shaped(shape[0])}
@@ -74,7 +74,7 @@ def _shaped(shape: Any) -> Schema:
     return {"type": [shape, "null"]}
 
 
-def _object(shape: Mapping[str, Any]) -> Schema:
+def _object(shape: Mapping[str, Any]) -> JsonSchema:
     if "*" in shape:
         return {"type": ["object", "null"], "additionalProperties": _shaped(shape["*"])}
     fields = {name.rstrip("?"): _shaped(each) for name, each in shape.items() if name != "$judged"}
@@ -84,7 +84,7 @@ def _object(shape: Mapping[str, Any]) -> Schema:
     return {"type": ["object", "null"], "required": required, "properties": fields}
 
 
-def _verdict_with(fields: Mapping[str, Schema], part: str = "judged") -> Schema:
+def _verdict_with(fields: Mapping[str, JsonSchema], part: str = "judged") -> JsonSchema:
     """A part of stall-check's schema, and these fields beside its own."""
     return {
         "allOf": [{"$ref": f"#/$defs/{part}"}], "type": "object",
@@ -92,7 +92,7 @@ def _verdict_with(fields: Mapping[str, Schema], part: str = "judged") -> Schema:
     }  # fmt: skip
 
 
-def _row() -> Schema:
+def _row() -> JsonSchema:
     """A row of `trace show`: columns that are null are left out."""
     kinds = {
         "string": "string",
@@ -111,7 +111,7 @@ def _row() -> Schema:
     }
 
 
-def _event(name: str, kind: type) -> Schema:
+def _event(name: str, kind: type) -> JsonSchema:
     head = {"schema": {"const": f"{OURS}{TAP}"}, "event": {"const": name}, "at": {"type": "string"}}
     if kind is Verdict:
         return _verdict_with(head | {"before": _typed(get_type_hints(kind)["before"])})
@@ -121,13 +121,13 @@ def _event(name: str, kind: type) -> Schema:
     return made
 
 
-def _fields_of(kind: type) -> Schema:
+def _fields_of(kind: type) -> JsonSchema:
     """An object with the fields of a dataclass; at_us is printed as `at`."""
     fields = {name: _typed(hint) for name, hint in get_type_hints(kind).items() if name != "at_us"}
     return {"type": "object", "required": list(fields), "properties": fields}
 
 
-def _typed(hint: Any) -> Schema:
+def _typed(hint: Any) -> JsonSchema:
     """The schema of a type."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Diagnosis:
