@@ -24,7 +24,8 @@ class Action:
 
     when: "now" frees it in a second, or shows what it is; "today" is a setting; "later" is design.
     command: a whole line for a shell. side_effect, undo: None where there is none. check: a whole
-    line that shows whether it worked, and behind a # what it prints then.
+    line that shows whether it worked, and behind a # what it prints then. brief: the text with its
+    risk, for one line of a screen; None: the text is short enough.
     """
 
     when: Urgency
@@ -33,6 +34,7 @@ class Action:
     side_effect: str | None = None
     undo: str | None = None
     check: str | None = None
+    brief: str | None = None
 
     def document(self) -> dict[str, str | None]:
         """As every JSON has it."""

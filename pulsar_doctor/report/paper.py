@@ -6,6 +6,7 @@ COLUMNS in the environment is a wish for a width, and holds there too.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from typing import TextIO, cast
@@ -28,6 +29,7 @@ STYLES = {
 }
 SYMBOLS = {"stalled": "✖", "warning": "▲", "healthy": "✔", "unknown": "?", "suspected": "?"}
 PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?", "suspected": "?"}
+PIPE = GatedConsole(file=io.StringIO(), width=PIPE_WIDTH, highlight=False)  # nothing is drawn on it
 
 
 def console_on(out: TextIO) -> Console:

@@ -50,12 +50,17 @@ def suspect_rows(
 
 def probe_rows(probe: Probe) -> Iterator[SuspicionRow]:
     """What to look at, how long that takes, and the line to run."""
+    yield "to decide", probe_text(probe)
+    if probe.command:
+        yield "run", printable(probe.command)
+
+
+def probe_text(probe: Probe) -> str:
+    """What to look at, how long that takes, and whether it does more than read."""
     takes = duration(probe.seconds) if probe.seconds else ""
     takes = f" ({takes})" if takes not in probe.text else ""
     careful = "" if probe.harmless else "; this does more than read"
-    yield "to decide", printable(f"{probe.text}{takes}{careful}")
-    if probe.command:
-        yield "run", printable(probe.command)
+    return printable(f"{probe.text}{takes}{careful}")
 
 
 def undecided(diagnosis: Diagnosis) -> tuple[str, ...]:
@@ -65,11 +70,16 @@ def undecided(diagnosis: Diagnosis) -> tuple[str, ...]:
     return diagnosis.not_told[: len(diagnosis.unknown)]
 
 
-def _named(suspect: Suspect) -> str:
+def said_of(suspect: Suspect) -> str:
+    """What speaks for it in a sentence, without its name; empty where that is all."""
     name = accused(suspect)
     summary = suspect.summary.removeprefix(f"{name}: ")
-    said = f": {printable(summary)}" if summary not in ("", name) else ""
-    return f"{name}, {share(suspect)}{said}"
+    return "" if summary == name else printable(summary)
+
+
+def _named(suspect: Suspect) -> str:
+    said = said_of(suspect)
+    return f"{accused(suspect)}, {share(suspect)}{f': {said}' if said else ''}"
 
 
 def _grounds(suspect: Suspect) -> Iterator[SuspicionRow]:

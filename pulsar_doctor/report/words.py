@@ -19,6 +19,10 @@ from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
 NOTHING_JUDGED = "no subscription was judged"
+DEFAULT_NAMESPACE = "public/default/"
+DEFAULT_TOPIC = re.compile(  # one word of a shell that is neither an option nor a path
+    r"(?<= )persistent://public/default/(?=[A-Za-z0-9_][A-Za-z0-9_.:=@%+-]*(?: |$))"
+)
 CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
 
 
@@ -92,6 +96,17 @@ def accused(suspect: Suspect, *, with_name: bool = True) -> str:
     if suspect.code in NO_RULE:
         return NO_RULE[suspect.code]
     return printable(culprit(suspect) if with_name else suspect.code)
+
+
+def short_topic(name: str) -> str:
+    """`orders` of `public/default/orders`: the short name that Pulsar's own tools take as well."""
+    short = name.removeprefix(DEFAULT_NAMESPACE)
+    return short if "/" not in short and short else name
+
+
+def pasted(line: str) -> str:
+    """A line for a shell with the short name of a topic, where that means the same."""
+    return printable(line if "'" in line else DEFAULT_TOPIC.sub("", line))
 
 
 def explaining(code: str) -> str:

@@ -41,6 +41,16 @@ BLOCK = """
   more       pulsar-doctor explain key-shared-blocked
   backlog    498 entries
   not told   key-shared-blocked: one sample does not show whether it moves
+  not told   permit-leak: needs a trace of the wire
+"""
+SHORT = """
+? SUSPECTED  ledger on orders: likely key-shared-blocked of ks-stuck (70%)
+  ks-stuck has returned none of its 10 messages
+  where   10.0.3.7:51494, Java 4.0.8, connected 2 h
+  waits   the backlog: 498 entries
+  decide  Read it once more in a minute: whether out is still 10 (60 s)
+  run     pulsar-doctor stall-check orders -s billing --window 60s
+  more    pulsar-doctor explain key-shared-blocked; -v for details
 """
 
 
@@ -49,23 +59,27 @@ def table(*diagnoses: Diagnosis, **wanted: Any) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
+def details(*diagnoses: Diagnosis) -> list[str]:
+    """With -v."""
+    return table(*diagnoses, verbose=True)
+
+
 def test_suspects_are_ranked_each_with_what_speaks_for_it_and_what_would_decide() -> None:
-    assert table(suspected(**ONE_UNDECIDED)) == BLOCK.split("\n")[1:]
+    assert details(suspected(**ONE_UNDECIDED)) == BLOCK.split("\n")[1:]
+    assert table(suspected(**ONE_UNDECIDED)) == SHORT.split("\n")[1:]
 
 
 def test_the_line_to_run_is_whole_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    assert f"  run        {PROBE.command}" in table(suspected())
+    assert f"  run        {PROBE.command}" in details(suspected())
 
 
 def test_what_no_source_here_can_tell_is_no_reason_beside_suspects() -> None:
-    text = "\n".join(table(suspected(**ONE_UNDECIDED)))
-    assert "needs a trace of the wire" not in text
     for name in ("junit", "github", "nagios"):
         assert "needs a trace" not in written(name, checkup([suspected(**ONE_UNDECIDED)]))
-    every = table(suspected(**ONE_UNDECIDED), verbose=True)
+    every = details(suspected(**ONE_UNDECIDED))
     assert "  not told   permit-leak: needs a trace of the wire" in every
-    alone = table(suspected(suspects=(), ruled_out=(), **ONE_UNDECIDED))
+    alone = details(suspected(suspects=(), ruled_out=(), **ONE_UNDECIDED))
     assert "  not told  permit-leak: needs a trace of the wire" in alone
 
 
@@ -83,14 +97,14 @@ def test_what_no_source_here_can_tell_is_no_reason_beside_suspects() -> None:
 def test_how_likely_it_is_in_a_word(probability: float, says: str) -> None:
     judged = suspected(suspects=(replace(STUCK, probability=probability),))
     assert cause(judged) == says
-    assert table(judged)[1].split()[0] == says.split(maxsplit=1)[0]
+    assert details(judged)[1].split()[0] == says.split(maxsplit=1)[0]
 
 
 def test_what_is_no_rule_of_ours_is_said_in_words() -> None:
     well, another = replace(WELL, probability=0.8), replace(ANOTHER, probability=0.2)
     judged = suspected(suspects=(well, another))
     assert cause(judged) == "likely nothing is wrong (80%)"
-    assert table(judged)[1:3] == [
+    assert details(judged)[1:3] == [
         "  likely     nothing is wrong, 80%",
         "  possible   none of the causes known here, 20%",
     ]
@@ -101,7 +115,7 @@ def test_what_is_no_rule_of_ours_is_said_in_words() -> None:
 def test_one_observation_that_decides_two_suspects_is_told_once_and_dangers_are_said() -> None:
     probe = Probe("Dump its threads", "jcmd 7 Thread.print", None, harmless=False)
     both = (replace(STUCK, decide=probe), replace(SLOW, decide=probe))
-    lines = table(suspected(suspects=both))
+    lines = details(suspected(suspects=both))
     assert [line for line in lines if "to decide" in line] == [
         "  to decide  Dump its threads; this does more than read"
     ]
@@ -109,7 +123,7 @@ def test_one_observation_that_decides_two_suspects_is_told_once_and_dangers_are_
 
 def test_at_most_three_are_told_in_detail() -> None:
     four = tuple(replace(SLOW, consumer=f"c{at}", probability=0.25) for at in range(4))
-    lines = table(suspected(suspects=four))
+    lines = details(suspected(suspects=four))
     assert [line.split()[0] for line in lines[1:5]] == ["possible"] * 4
     assert lines[4] == "  possible   slow-but-progressing of c3, 25%"
 
@@ -123,11 +137,11 @@ def test_what_is_ruled_out_stands_by_its_reason_numbers_first() -> None:
     assert (
         "  ruled out  permit-leak and negative-permits (w has 9 permits); "
         "key-shared-blocked and inactive-failover (it is Shared)"
-    ) in table(suspected(ruled_out=out))
+    ) in details(suspected(ruled_out=out))
     many = tuple(RuledOut(f"rule-{at}", f"why {at}") for at in range(9))
-    [line] = [line for line in table(suspected(ruled_out=many)) if "ruled out" in line]
-    assert line.endswith("; rule-3 (why 3); and 5 more with -v or -o json")
-    [line] = [line for line in table(suspected(ruled_out=many), verbose=True) if "ruled" in line]
+    text = written("junit", checkup([suspected(ruled_out=many)]))
+    assert "; rule-3 (why 3); and 5 more with -v or -o json" in text
+    [line] = [line for line in details(suspected(ruled_out=many)) if "ruled" in line]
     assert line.endswith("; rule-8 (why 8)")
 
 
@@ -136,7 +150,7 @@ def test_of_a_suspect_nothing_is_said_twice() -> None:
     summary = "nothing is wrong: it works; somebody has permits"
     probe = replace(PROBE, text="Look again for 60 s: whether it moves.")
     well = replace(WELL, probability=0.9, summary=summary, speaks_for=clues, decide=probe)
-    assert table(suspected(suspects=(well,)))[1:4] == [
+    assert details(suspected(suspects=(well,)))[1:4] == [
         "  likely     nothing is wrong, 90%: it works; somebody has permits",
         "  for        b holds nothing",
         "  to decide  Look again for 60 s: whether it moves.",
@@ -145,7 +159,9 @@ def test_of_a_suspect_nothing_is_said_twice() -> None:
 
 def test_beside_a_finding_they_stand_below_it() -> None:
     judged = verdict("warning", suspects=(STUCK, SLOW))
-    names = [line.split()[0] for line in table(judged) if line.startswith("  ") and line[2] != " "]
+    names = [
+        line.split()[0] for line in details(judged) if line.startswith("  ") and line[2] != " "
+    ]
     assert names.index("cause") < names.index("likely") < names.index("possible")
 
 
@@ -211,7 +227,7 @@ def test_prometheus_has_the_probability_of_the_first() -> None:
 def test_partitions_that_are_unknown_for_different_suspects_have_a_block_each() -> None:
     slow = suspected(partition=1, suspects=(Suspect("slow-but-progressing", None, 1.0, ""),))
     alike = [suspected(partition=at) for at in (2, 3)]
-    heads = [line for line in table(slow, *alike) if line.startswith("?")]
+    heads = [line for line in details(slow, *alike) if line.startswith("?")]
     assert [line.partition("orders, ")[2] for line in heads] == [
         "partitions 2 and 3 of 3", "partition 1 of 3",
     ]  # fmt: skip
@@ -237,5 +253,5 @@ def test_what_to_do_if_it_is_that_is_said_once() -> None:
     both = tuple(
         replace(each, remedy="restart it") for each in (STUCK, replace(SLOW, probability=0.3))
     )
-    lines = table(suspected(suspects=both))
+    lines = details(suspected(suspects=both))
     assert [line for line in lines if "restart it" in line] == ["  if so      restart it"]

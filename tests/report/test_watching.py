@@ -18,12 +18,12 @@ from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.report.tap.screens import JsonLines
+from pulsar_doctor.report.paper import PIPE
+from pulsar_doctor.report.tap.screens import JsonLines, happened
 from pulsar_doctor.report.tap.terminal import Terminal
 from pulsar_doctor.report.tap.watching import (
     ASCII,
     UNICODE,
-    change_lines,
     gauge,
     lines,
     title,
@@ -226,33 +226,35 @@ def verdict(status: Status, before: Status | None, *findings: Finding) -> Verdic
     return Verdict(AT_US, before, diagnosis)
 
 
-def said(event: Verdict, signs=UNICODE) -> list[str]:
-    return [line.plain.strip() for line in change_lines(event, signs)]
+def said(event: Verdict, console: Console = PIPE) -> list[str]:
+    return [line.plain.strip() for line in happened(event, console)]
 
 
 def test_a_verdict_that_changed_says_why_and_what_to_do():
     first, *rest = said(verdict("stalled", "healthy", finding("slow"), finding("slower")))
-    assert first[8:] == "  ✖ STALLED  billing\N{REPLACEMENT CHARACTER} on acme/shop/orders-" + (
-        "partition-3, was healthy"
+    assert first[8:] == "  ✖ STALLED  billing\N{REPLACEMENT CHARACTER} on acme/shop/orders, " + (
+        "partition 3: permits-exhausted of slow (80% certain), was healthy"
     )
     assert rest == [
-        "permits-exhausted of slow: slow has 0 permits",
-        "permits-exhausted of slower: slower has 0 permits",
-        "remedy: Give it a smaller queue.",
+        "slow has 0 permits",
+        "fix     Give it a smaller queue.",
+        "more    pulsar-doctor explain permits-exhausted; -v (1 more cause)",
     ]
-    many = said(verdict("stalled", None, *(finding(str(n), str(n)) for n in range(9))), ASCII)
-    assert many[0].endswith("X STALLED  billing\N{REPLACEMENT CHARACTER} on acme/shop/orders-"
-                            "partition-3")  # fmt: skip
-    assert many[4:] == ["and 6 more", "remedy: 0", "remedy: 1", "remedy: 2"]
-    assert said(verdict("unknown", "healthy"))[1:] == ["permit-leak: nobody knows"]
+    ascii_only = Console(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=80)
+    assert "X STALLED  billing" in said(verdict("stalled", None, finding("slow")), ascii_only)[0]
+    assert said(verdict("unknown", "healthy"))[0].endswith("permit-leak: nobody knows, was healthy")
     assert len(said(verdict("healthy", "stalled"))) == 1
 
 
 def test_of_an_unknown_verdict_it_says_what_is_likely_and_what_would_decide():
-    assert said(Verdict(AT_US, "healthy", suspected()))[1:] == [
-        "likely key-shared-blocked of ks-stuck (70%)",
-        f"to decide: {PROBE.text} (60 s)",
-        f"run: {PROBE.command}",
+    first, *rest = said(Verdict(AT_US, "healthy", suspected()))
+    assert first.endswith("likely key-shared-blocked of ks-stuck (70%), was healthy")
+    assert rest == [
+        "ks-stuck has returned none of its 10 messages",
+        "where   10.0.3.7:51494, Java 4.0.8, connected 2 h",
+        f"decide  {PROBE.text} (60 s)",
+        "run     pulsar-doctor stall-check orders -s billing --window 60s",
+        "more    pulsar-doctor explain key-shared-blocked; -v for details",
     ]
 
 

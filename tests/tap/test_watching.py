@@ -249,8 +249,9 @@ def test_without_a_terminal_changes_are_lines_after_the_address(tmp_path, more, 
         assert tap.end() == code
     assert tap.out[0] == tap.service_url
     changed = next(n for n, line in enumerate(tap.out) if "STALLED" in line)
-    assert tap.out[changed + 1].strip().startswith("permits-exhausted of slow: slow has acknowl")
-    assert tap.out[changed + 2].strip().startswith("remedy: See by a dump of its threads")
+    assert "permits-exhausted of slow" in tap.out[changed]
+    assert tap.out[changed + 1].strip().startswith("slow has acknowl")
+    assert any(line.startswith("  fix     ") for line in tap.out[changed + 2 : changed + 6])
     assert sum("STALLED" in line for line in tap.out) == 2  # once as it happens, once in the end
     assert "\x1b" not in "".join(tap.out)
 

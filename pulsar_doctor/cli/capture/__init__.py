@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._calls import checks, say, settings
+from pulsar_doctor.cli._calls import checks, say, settings, told
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli._screens import screen_of
@@ -247,13 +247,18 @@ def _report(
 
 
 def _judged(asked: CaptureRequest) -> int:
-    """The code of the verdicts on the trace, which are told on stderr."""
+    """The code of the verdicts on the trace, which are printed below what was captured."""
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.recorded import of_trace, read_trace
     from pulsar_doctor.diagnosis.short_form import in_short, key_of, place
+    from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 
     read = read_trace(asked.trace_dir, say=say, say_more=say)
     checkup = of_trace(read, (), Judge(*checks(asked.changes)))
-    for diagnosis in checkup.examined():
-        warn(f"{place(key_of(diagnosis))}: {in_short(diagnosis)}")
+    diagnoses = list(checkup.examined())
+    if asked.output == "json":  # its document is on stdout already
+        for diagnosis in diagnoses:
+            warn(f"{place(key_of(diagnosis))}: {in_short(diagnosis)}")
+    else:
+        print_diagnoses(diagnoses, verbose=told("verbose"))
     return checkup.tally.exit_code(asked.fail_on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._calls import say
+from pulsar_doctor.cli._calls import say, told
 from pulsar_doctor.wording.gate import tell, tell_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def last_word(
     if output == "table":
 
         def print_end(left: list[Left]) -> None:
-            verdict.print_diagnoses(diagnoses)
+            verdict.print_diagnoses(diagnoses, verbose=told("verbose"))
             for line in consumed.lines(totals):
                 tell(line)
 

@@ -184,7 +184,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     elif asked.output != "table":
         report(diagnoses, expectations, asked)
     elif diagnoses:
-        verdict.print_diagnoses(diagnoses)
+        verdict.print_diagnoses(diagnoses, verbose=told("verbose"))
     else:
         screen.warn("no consumer came through the tap: there is nothing to judge")
     for each in expectations:

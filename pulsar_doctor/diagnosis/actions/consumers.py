@@ -42,7 +42,8 @@ TAKE_OUT = "take the setting out, and restart the consumer"
 class SettingChange:
     """One setting, by its name in `settings`. text: what it brings, without its stop.
 
-    expect: what our own check prints where it worked.
+    side_effect: in a few words, and behind a colon more of it. expect: what our own check prints
+    where it worked.
     """
 
     name: str
@@ -56,12 +57,14 @@ class SettingChange:
         """As this client writes it; nothing where it has no such setting."""
         known = setting(client, self.name, self.value)
         if known is not None:
+            what = f"{self.name} {self.value}" if ", " in known else known
             yield Action(
                 "today",
                 f"{self.text}: {known}.",
                 side_effect=self.side_effect,
                 undo=self.undo,
                 check=check(view, self.expect),
+                brief=f"Restart it with {what}; {self.side_effect.partition(': ')[0]}",
             )
 
 
@@ -74,19 +77,20 @@ AN_HOUR = SettingChange(
     TAKE_OUT,
 )
 PORT = re.compile(r":(\d{1,5})$")
-DUMPS = {
-    JAVA: "jcmd's Thread.print",
-    PYTHON: "py-spy dump for Python, gdb for C++",
-    GO: "its pprof page of goroutines",
-    RUST: "gdb",
-    DOTNET: "dotnet-stack report",
-    FUNCTIONS: "jcmd for Java, py-spy for Python",
-    SINKS: "jcmd's Thread.print",
+DUMPS = {  # by the client: what dumps its threads, in short and in full
+    JAVA: ("jcmd", "jcmd's Thread.print"),
+    PYTHON: ("py-spy, gdb", "py-spy dump for Python, gdb for C++"),
+    GO: ("pprof", "its pprof page of goroutines"),
+    RUST: ("gdb", "gdb"),
+    DOTNET: ("dotnet-stack", "dotnet-stack report"),
+    FUNCTIONS: ("jcmd, py-spy", "jcmd for Java, py-spy for Python"),
+    SINKS: ("jcmd", "jcmd's Thread.print"),
 }
 AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
 ELSEWHERE = "its messages go to the other consumers at once, or to it when it is back"
 ALONE = "its messages come again when it is back"
 WITH_IT = "the other consumers are in that process too, so all messages wait until it is back"
+ALL_STOP, COMES_AGAIN = "its other consumers stop too", "what it holds is delivered again"
 TAKEN_OVER = {
     "Exclusive": ALONE,
     "Failover": "a standby takes over at once and gets its messages",
@@ -187,13 +191,14 @@ def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
             check=check(view, "while it hangs, its numbers stay and its silence grows"),
         )
     clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
-    dump = next(DUMPS[each] for each in clients if each in DUMPS)
+    tool, dump = next(DUMPS[each] for each in clients if each in DUMPS)
     where = "; on that host this line tells which process it is" if port else ""
     return Action(
         "now",
         f"See what the process {place(consumer)} does, by a dump of its threads ({dump}){where}.",
         command=f"ss -tnp 'sport = :{port[1]}'" if port else None,
         check=check(view, "while it hangs, its numbers stay and its silence grows"),
+        brief=f"Find it, dump its threads ({tool})" if port else f"Dump its threads ({tool})",
     )
 
 
@@ -209,14 +214,19 @@ def threads_seen(consumer: ConsumerView) -> str | None:
     return "its threads were read, and none of them is at a message that waits in its client"
 
 
-def restart(view: SubscriptionView, consumer: ConsumerView, how: str = "") -> Action:
+def restart(
+    view: SubscriptionView, consumer: ConsumerView, how: str = "", how_brief: str = ""
+) -> Action:
     """What frees it; there is a line for it only where Pulsar itself runs it. how: `, with …`."""
+    taken = others(view, consumer)
+    risk = ALL_STOP if taken == WITH_IT else COMES_AGAIN
     return Action(
         "now",
-        f"Restart the process {place(consumer)}{how}: {others(view, consumer)}.",
+        f"Restart the process {place(consumer)}{how}: {taken}.",
         command=None if consumer.function is None else restarted(consumer.function),
         side_effect=AGAIN,
         check=check(view, NO_MORE),
+        brief=f"Restart its process{how_brief or how}; {risk}",
     )
 
 
@@ -229,6 +239,7 @@ def unload(view: SubscriptionView, why: str = UNREACHABLE, expect: str = ITS_SHA
         side_effect="what any of its consumers holds unacknowledged is delivered again, and a "
         "client that comes back as it was takes its share of it again",
         check=check(view, expect),
+        brief="Disconnects all its clients for a moment",
     )
 
 

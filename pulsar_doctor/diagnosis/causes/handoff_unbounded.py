@@ -157,6 +157,7 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
         f"See in the application {place(consumer)} what it puts messages into: a pool, an executor "
         "or async tasks without a bound on how many wait.",
         check=check_line(view, "it holds no more than its receiver queue and its workers"),
+        brief="Find the pool or executor where its messages wait without a bound",
     )
     yield restart(view, consumer, ", with a bound on the work in hand")
     yield Action(

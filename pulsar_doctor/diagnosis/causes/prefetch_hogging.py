@@ -251,7 +251,8 @@ def _actions(view: SubscriptionView, hog: ConsumerView) -> tuple[Action, ...]:
     if activity_of(hog) != "slow":
         return treatment(view, hog)
     how = "" if hog.asks_singly else ", with a receiver queue of 1 or it takes as many again"
-    return (restart(view, hog, how), unload(view), *slow(view, hog))
+    brief = "" if hog.asks_singly else " with a queue of 1"
+    return (restart(view, hog, how, brief), unload(view), *slow(view, hog))
 
 
 def _names(idle: Sequence[ConsumerView]) -> str:

@@ -9,7 +9,7 @@ from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.charts import bar, stretch
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, name, percent
-from pulsar_doctor.report.tap.watching import SHORT
+from pulsar_doctor.report.words import short_topic
 from pulsar_doctor.spark.analysis import TableRow
 
 BAR_WIDTH = 10
@@ -48,7 +48,7 @@ def _who(row: TableRow, view: View) -> str:
 
 
 def _where(row: TableRow, view: View) -> str:
-    topic = (row["topic"] or "").removeprefix(SHORT).removeprefix(PERSISTENT)
+    topic = short_topic((row["topic"] or "").removeprefix(PERSISTENT))
     return f"{name(row['subscription'])} on {name(topic)}"
 
 

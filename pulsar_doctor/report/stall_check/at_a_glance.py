@@ -15,8 +15,8 @@ from rich.text import Text
 from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.report.stall_check.block import Pen, indented
 from pulsar_doctor.report.stall_check.grouping import Unwell
+from pulsar_doctor.report.stall_check.pen import Pen, indented
 from pulsar_doctor.report.suspicion import probe_rows
 from pulsar_doctor.report.words import accused, backlog, cause
 from pulsar_doctor.wording.printable import many, printable

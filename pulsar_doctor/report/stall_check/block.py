@@ -1,197 +1,226 @@
-"""One verdict in detail: the status, the cause, what was seen, the remedy, the numbers."""
+"""One verdict in at most eight lines of 80 characters: what is wrong, where, what to do first.
+
+Every screen uses it. A line that is to be pasted is never broken; a sentence is cut between
+clauses. Where long names need more than eight lines, the least important is left out first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import groupby
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
+from pulsar_doctor.diagnosis.answers import Finding, Suspect
+from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT
-from pulsar_doctor.report.figures import numbers
-from pulsar_doctor.report.known_issues import issue_rows
-from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
-from pulsar_doctor.report.suspicion import suspect_rows, undecided
+from pulsar_doctor.report.paper import STYLES
+from pulsar_doctor.report.stall_check.folding import Alike
+from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.suspicion import probe_text, said_of, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,
-    accused,
-    backlog,
-    beside,
+    cause,
     explaining,
-    moved,
-    share,
-    what_to_do,
+    pasted,
+    short_topic,
+    whereabouts,
     would_decide,
 )
-from pulsar_doctor.wording.printable import printable
-from pulsar_doctor.wording.sentences import joined, values_in
+from pulsar_doctor.wording.printable import many, printable
 
-NOT_TOLD_SHOWN_MOST = 3
-PASTED = ("run", "check")  # lines that no terminal may break
+WIDTH, LINES_MOST = 80, 8  # on a narrower terminal there are as many more
+SEEN_MOST = 2  # lines
+NAME_WIDTH = 6
+SEEN = "seen"
+BETWEEN_CLAUSES = re.compile("[;:] |, (?=(while|so) )")
+ELLIPSIS = "..."
+LEAST_SHARE = 0.4  # of the room: a sentence that would be shorter is cut between words instead
 
 
 @dataclass(frozen=True, slots=True)
-class Pen:
-    """How the terminal is drawn on. tells_backlog: whether the source has a backlog at all.
+class BlockRow:
+    """What stands below the headline. to_paste: a line for a shell, with a `comment` behind it.
 
-    explained: the codes of which it has been said where more is told.
+    most: lines that a sentence takes, or a line to paste with its comment below it.
     """
 
-    console: Console
-    verbose: bool
-    tells_backlog: bool
-    explained: set[str] = field(default_factory=set)
+    name: str
+    text: str
+    to_paste: bool = False
+    comment: str = ""
+    most: int = 1
 
-    def badge(self, status: str) -> tuple[str, str]:
-        """`✖ STALLED` and its style."""
-        unicode = self.console.encoding.lower().startswith("utf")
-        symbol = (SYMBOLS if unicode else PLAIN_SYMBOLS)[status]
-        return f"{symbol} {status.upper()}", STYLES[status]
-
-
-def print_block(pen: Pen, alike: Alike) -> None:
-    """Draws all that is known of partitions that stand still for the same causes."""
-    pen.console.print(_heading(pen, alike))
-    _print_rows(pen, _lines(pen, alike, with_actions=True))
-    pen.console.print()
+    @property
+    def whole(self) -> str:
+        """In one line, however long."""
+        return f"{self.text}  # {self.comment}" if self.comment else self.text
 
 
-def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
-    """Each with its name; what is to be pasted on a line of its own, however long."""
-    lines = list(rows)
-    widest = max(7, *(len(name) for name, _ in lines))
-    for to_paste, some in groupby(lines, lambda line: line[0] in PASTED):
-        if not to_paste:
-            pen.console.print(indented(some, below=0, width=widest))
-            continue
-        for name, text in some:
-            line = Text.assemble((f"  {name:<{widest}}  ", "dim"), text)
-            pen.console.print(line, soft_wrap=True)
+def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
+    """Its lines, no longer than the console is wide. before, beside: in the headline."""
+    head = _heading(pen, alike, before, beside)
+    rows = [] if alike.status == "healthy" else list(block_rows(pen, alike))
+    most = max(LINES_MOST, LINES_MOST * WIDTH // pen.console.width)
+    for shortened in _ever_shorter(rows):
+        lines = [line for row in shortened for line in _lines(pen, row)]
+        if _height(pen, [*head, *lines]) <= most:
+            break
+    return [*head, *lines]
 
 
-def block_parts(pen: Pen, alike: Alike) -> Padding:
-    """What stands below the heading, in short."""
-    return indented(_lines(pen, alike))
+def _ever_shorter(rows: Sequence[BlockRow]) -> Iterator[Sequence[BlockRow]]:
+    """All of it; then with fewer lines of what matters least; then without who waits."""
+    yield rows
+    for names in (("fix", "run"), (SEEN,), ("decide",)):
+        rows = [_in_one_line(row) if row.name in names else row for row in rows]
+        yield rows
+    for without in (("waits",), ("waits", "more")):
+        yield [row for row in rows if row.name not in without]
 
 
-def print_healthy(pen: Pen, folded: Folded) -> None:
-    """One line, and a second where there is something to know."""
-    every = f", {folded.partitions} partitions" if folded.partitions > 1 else ""
-    said = folded.info.summary if folded.info else ""
-    line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, said)}"
-    pen.console.print(Text.assemble(pen.badge("healthy"), "  ", line))
-    if folded.info is not None:
-        info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
-        pen.console.print(indented([("info", Text(info))], below=0))
-    if folded.doubt is not None:
-        rows = suspect_rows(folded.doubt, in_short=True)
-        _print_rows(pen, ((name, Text(text)) for name, text in rows))
+def _in_one_line(row: BlockRow) -> BlockRow:
+    """Without the comment below it; what to do keeps its risk, however long that is."""
+    return row if row.name == "fix" and not row.to_paste else replace(row, most=1)
 
 
-def _heading(pen: Pen, alike: Alike) -> Text:
-    """The status, and of which subscription."""
-    where = _where(alike.of, partitions(alike.diagnoses, alike.of.partitions))
-    if alike.status != "unknown":
-        return Text.assemble(pen.badge(alike.status), "  ", where)
-    first = suspected_cause(alike.shown)
-    if first is None:
-        decides = would_decide(alike.shown)
-        return Text.assemble(pen.badge("unknown"), "  ", where, f": {decides}" if decides else "")
-    named = f" {accused(first)} ({share(first)})"
-    return Text.assemble(pen.badge("suspected"), (named, STYLES["unknown"]), "  ", where)
-
-
-def _where(folded: Folded, which: str) -> str:
-    kind = folded.type or "type not told"
-    return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
-
-
-def _lines(pen: Pen, alike: Alike, *, with_actions: bool = False) -> Iterator[tuple[str, Text]]:
+def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
+    """What was seen, where, who waits, what to do first, how to check it, and where to read on."""
     shown = alike.shown
-    if len(alike.diagnoses) > 1:
-        why = ", the largest backlog of them" if shown.backlog else ""
-        yield "shown", Text(f"partition {shown.partition}{why}")
-    for finding in shown.findings:
-        yield from _finding_lines(finding, with_actions=with_actions)
-        yield from _more(pen, finding.code)
-    yield from ((name, Text(text)) for name, text in issue_rows(shown, in_short=not with_actions))
-    for name, text in suspect_rows(shown, in_short=not with_actions, whole=pen.verbose):
-        yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
-    if shown.suspects and shown.suspects[0].code not in NO_RULE:
-        yield from _more(pen, shown.suspects[0].code)
-    if alike.of.topic.startswith(NON_PERSISTENT):
-        yield "backlog", Text("none: a non-persistent topic keeps nothing")
-    elif pen.tells_backlog:
-        how = moved(alike.of.vitals.change)
-        said = "" if _is_known(alike) else _entries(alike.of)
-        if told := ", ".join(part for part in (said, how) if part):
-            yield "backlog", Text(told)
-    yield from _not_told(pen, shown)
+    which = f"partition {shown.partition}: " if len(alike.diagnoses) > 1 else ""
+    first = _first(shown)
+    if first is None:
+        if others := len(undecided(shown)[1:]):  # the headline has the first reason
+            yield BlockRow("more", f"-v ({many(others, 'more reason')})")
+        return
+    text = first.summary if isinstance(first, Finding) else said_of(first)
+    if text:
+        yield BlockRow(SEEN, printable(f"{which}{text}"), most=2)
+    if first.where and (where := whereabouts(first.where)):
+        yield BlockRow("where", where)
+    if waits := _waits(pen, alike, first):
+        yield BlockRow("waits", waits)
+    yield from _first_action(first) if isinstance(first, Finding) else _deciding(first)
+    yield _more(pen, shown, first.code)
 
 
-def _entries(folded: Folded) -> str:
-    unit = "" if folded.backlog is None else " entries"
-    where = " in all partitions" if folded.partitions > 1 else ""
-    return f"{backlog(folded.backlog)}{unit}{where}"
+def _first(shown: Diagnosis) -> Finding | Suspect | None:
+    """What the headline names."""
+    if shown.findings and shown.status != "unknown":
+        return shown.findings[0]
+    likely = suspected_cause(shown) or (likeliest(shown) if would_decide(shown) else None)
+    return likely or (shown.suspects[0] if shown.suspects else None)
 
 
-def _is_known(alike: Alike) -> bool:
-    """Whether a sentence has the backlog."""
-    texts = (text for each in alike.shown.findings for text in (each.summary, each.impact or ""))
-    entries = {f"{alike.shown.backlog} {unit}" for unit in ("entry", "entries")}
-    return alike.of.partitions <= 1 and not entries.isdisjoint(values_in(joined("", texts)))
+def _heading(pen: Pen, alike: Alike, before: str, beside: str) -> list[Text]:
+    """The headline; without the word `certain` where that saves a line."""
+    width = pen.console.width
+    texts = (_headline(pen, alike, word) for word in (" certain", ""))
+    both = [_wrapped(pen, Text.assemble(before, text, beside), width) for text in texts]
+    return min(both, key=len)
 
 
-def _finding_lines(finding: Finding, *, with_actions: bool) -> Iterator[tuple[str, Text]]:
-    who = f" of {printable(finding.consumer)}" if finding.consumer else ""
-    sure = f", {finding.confidence:.0%} sure"
-    cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
-    yield "cause", cause.append(f"{sure})")
-    yield "seen", Text(printable(finding.summary))
-    yield from ((name, Text(text)) for name, text in beside(finding))
-    if with_actions and finding.actions:
-        yield from ((name, Text(text)) for name, text in what_to_do(finding))
+def _headline(pen: Pen, alike: Alike, certain: str) -> Text:
+    """`✖ STALLED  billing on orders: prefetch-hogging of worker-3 (94% certain)`."""
+    shown, status = alike.shown, alike.status
+    of = f"  {printable(alike.of.subscription)} on {short_topic(alike.place)}"
+    if status == "healthy":
+        return Text.assemble(pen.badge(status), of)
+    what = cause(shown)
+    if status != "unknown" and shown.findings:
+        what = f"{what} ({shown.findings[0].confidence:.0%}{certain})"
+    badge = pen.badge("suspected" if status == "unknown" and suspected_cause(shown) else status)
+    return Text.assemble(badge, f"{of}: ", (what, STYLES[status]))
+
+
+def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
+    """Who or what waits; where nothing tells, the backlog."""
+    if isinstance(first, Finding) and first.impact:
+        return printable(first.impact)
+    words = alike.backlog_words if pen.tells_backlog and alike.of.backlog else ""
+    return words and f"the backlog: {words}"
+
+
+def _first_action(finding: Finding) -> Iterator[BlockRow]:
+    if not finding.actions:
+        yield BlockRow("fix", printable(finding.remedy), most=2)
+        return
+    action = finding.actions[0]
+    text = printable(action.brief or action.text)
+    if action.command is None:
+        yield BlockRow("fix", text, most=2)
     else:
-        yield "remedy", Text(printable(finding.remedy))
-    if told := numbers(finding):
-        yield "numbers", Text(told)
+        yield BlockRow("fix", pasted(action.command), to_paste=True, comment=text, most=2)
+    if check := next((each.check for each in finding.actions if each.check), None):
+        line, _, expect = check.rpartition("  # ")
+        yield BlockRow("check", pasted(line), to_paste=True, comment=expect)
 
 
-def _more(pen: Pen, code: str) -> Iterator[tuple[str, Text]]:
-    """Where more is told, once for each code."""
-    if code not in pen.explained:
-        pen.explained.add(code)
-        yield "more", Text(explaining(code))
+def _deciding(suspect: Suspect) -> Iterator[BlockRow]:
+    """The one number or command that would decide."""
+    if suspect.decide is not None:
+        yield BlockRow("decide", probe_text(suspect.decide), most=2)
+        if suspect.decide.command:
+            yield BlockRow("run", pasted(suspect.decide.command), to_paste=True)
 
 
-def _not_told(pen: Pen, shown: Diagnosis) -> Iterator[tuple[str, Text]]:
-    """Why a verdict is unknown; beside a finding, only that something was not decided."""
-    if pen.verbose:
-        yield from (("not told", Text(printable(reason))) for reason in shown.not_told)
-    elif shown.status == "unknown":
-        reasons = undecided(shown)
-        for reason in reasons[:NOT_TOLD_SHOWN_MOST]:
-            yield "not told", Text(printable(reason))
-        if len(reasons) > NOT_TOLD_SHOWN_MOST:
-            left_out = len(reasons) - NOT_TOLD_SHOWN_MOST
-            yield "", Text(f"and {left_out} more with -v or -o json")
-    elif shown.unknown:
-        yield "not told", Text(f"{len(shown.unknown)} not decided: see them with -v or -o json")
+def _more(pen: Pen, shown: Diagnosis, code: str) -> BlockRow:
+    """What -v adds, and the command that explains the cause, once for each code."""
+    adds = [f"fits {printable(each.issue.id)}" for each in shown.known_issues[:1]]
+    if others := len(shown.findings[1:]):
+        adds.append(many(others, "more cause"))
+    explain = "" if code in {*NO_RULE, *pen.explained} else f"{explaining(code)}; "
+    pen.explained.add(code)
+    details = f"({', '.join(adds)})" if adds else "for details"
+    return BlockRow("more", f"{explain}-v {details}", most=2)
 
 
-def indented(lines: Iterable[tuple[str, Text]], below: int = 1, width: int = 7) -> Padding:
-    """Names and texts in two columns, to stand below a heading."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True, min_width=width)
-    grid.add_column(overflow="fold")
-    for name, text in lines:
-        grid.add_row(name, text)
-    return Padding(grid, (0, 0, below, 2))
+def _lines(pen: Pen, row: BlockRow) -> list[Text]:
+    """One row, as wide as the console."""
+    indent = 2 if row.name == SEEN else 2 + NAME_WIDTH + 2
+    name = Text("  " if row.name == SEEN else f"  {row.name:<{NAME_WIDTH}}  ", style="dim")
+    cut = _pasted(pen, row, indent) if row.to_paste else _cut(pen, row, indent)
+    first, *others = cut
+    return [name.append_text(first), *(Text(" " * indent).append_text(each) for each in others)]
+
+
+def _pasted(pen: Pen, row: BlockRow, indent: int) -> list[Text]:
+    """With what it is for or prints as a comment of the shell, where that has room."""
+    line = Text(row.whole)
+    if indent + line.cell_len <= pen.console.width:
+        line.stylize("dim", len(row.text))
+        return [line]
+    if row.most == 1:
+        return [Text(row.text)]
+    return [Text(row.text), *_cut(pen, BlockRow("", f"# {row.comment}"), indent)]
+
+
+def _height(pen: Pen, lines: Sequence[Text]) -> int:
+    """Lines on the terminal, which breaks what is to be pasted where its own line ends."""
+    return sum(max(1, -(-line.cell_len // pen.console.width)) for line in lines)
+
+
+def _cut(pen: Pen, row: BlockRow, indent: int) -> list[Text]:
+    """A sentence in so many lines at most: without its last clauses, or else with an ellipsis."""
+    width = max(20, pen.console.width - indent)
+    for text in (row.text, *_shorter(row.text, int(LEAST_SHARE * width * row.most))):
+        if len(lines := _wrapped(pen, Text(text), width)) <= row.most:
+            return lines
+    *lines, last = _wrapped(pen, Text(row.text), width - len(ELLIPSIS))[: row.most]
+    return [*lines, last.append(ELLIPSIS)]
+
+
+def _shorter(text: str, least: int) -> Iterator[str]:
+    """Without more and more of its clauses; what is in brackets stays together."""
+    for sign in reversed([*BETWEEN_CLAUSES.finditer(text)]):
+        end = sign.start()
+        if end >= least and text.count("(", 0, end) == text.count(")", 0, end):
+            yield text[:end]
+
+
+def _wrapped(pen: Pen, text: Text, width: int) -> list[Text]:
+    lines = [*text.wrap(pen.console, width, overflow="fold")] or [text]
+    for line in lines:
+        line.rstrip()
+    return lines

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import STATUSES
@@ -14,10 +14,10 @@ from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.ledger.consumers import PERSISTENT
-from pulsar_doctor.report.words import cause, moved
+from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
+from pulsar_doctor.report.words import backlog, cause, moved
 from pulsar_doctor.wording.printable import listed, many, printable
-from pulsar_doctor.wording.sentences import values_in
+from pulsar_doctor.wording.sentences import joined, values_in
 
 HEALTHY_SHOWN_MOST = 10  # by name; more are only counted
 PARTITIONS_SHOWN_MOST = 5
@@ -123,6 +123,13 @@ class Folded:
             self.doubt = self.doubt or diagnosis
 
     @property
+    def entries(self) -> str:
+        """`498 entries in all partitions`."""
+        unit = "" if self.backlog is None else " entry" if self.backlog == 1 else " entries"
+        where = " in all partitions" if self.partitions > 1 else ""
+        return f"{backlog(self.backlog)}{unit}{where}"
+
+    @property
     def key(self) -> tuple[str, str]:
         """Its topic and name."""
         return self.topic, self.subscription
@@ -157,6 +164,13 @@ class Alike:
     of: Folded
     diagnoses: tuple[Diagnosis, ...]
 
+    @classmethod
+    def single(cls, diagnosis: Diagnosis) -> Self:
+        """One verdict, of one partition or of the whole topic."""
+        of = Folded(diagnosis.topic, diagnosis.subscription, diagnosis.type)
+        of.add(diagnosis)
+        return cls(of, (diagnosis,))
+
     @property
     def shown(self) -> Diagnosis:
         """The one whose numbers are shown: the largest backlog."""
@@ -166,6 +180,20 @@ class Alike:
     def status(self) -> Status:
         """The verdict that they share."""
         return self.diagnoses[0].status
+
+    @property
+    def backlog_words(self) -> str:
+        """`498 entries, growing by 3`; without the number where a sentence has it already."""
+        if self.of.topic.startswith(NON_PERSISTENT):
+            return "none: a non-persistent topic keeps nothing"
+        said = "" if self._says_backlog() else self.of.entries
+        return ", ".join(part for part in (said, moved(self.of.vitals.change)) if part)
+
+    def _says_backlog(self) -> bool:
+        """Whether a sentence has it."""
+        texts = (text for each in self.shown.findings for text in (each.summary, each.impact or ""))
+        entries = {f"{self.shown.backlog} {unit}" for unit in ("entry", "entries")}
+        return self.of.partitions <= 1 and not entries.isdisjoint(values_in(joined("", texts)))
 
     @property
     def where(self) -> str:

@@ -11,7 +11,10 @@ from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import VerdictKey, place
+from pulsar_doctor.report.paper import PIPE
+from pulsar_doctor.report.stall_check.block import NAME_WIDTH, block_rows
 from pulsar_doctor.report.stall_check.folding import Folded
+from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.rounds import (
     KnownSubscription,
     Round,
@@ -19,7 +22,6 @@ from pulsar_doctor.report.stall_check.rounds import (
     next_round,
 )
 from pulsar_doctor.report.stall_check.unread import sentences
-from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import backlog, cause, totals
 from pulsar_doctor.wording.gate import gated
 from pulsar_doctor.wording.printable import printable
@@ -64,8 +66,6 @@ def _unwell(round_: Round, folded: Folded) -> Iterator[str]:
     where = place(folded.key)
     entries = f"backlog {backlog(folded.backlog)}"
     yield f"{folded.status.upper()}  {where}{before}  {cause(shown)}, {entries}"
-    if shown.findings and (was or round_.was(folded) is None):
-        yield f"  seen    {printable(shown.findings[0].summary)}"
-        yield f"  remedy  {printable(shown.findings[0].remedy)}"
-    elif shown.suspects and (was or round_.was(folded) is None):
-        yield from (f"  {name}  {text}" for name, text in suspect_rows(shown, in_short=True))
+    if was or round_.was(folded) is None:
+        for row in block_rows(Pen(PIPE), folded.alike()[0]):
+            yield f"  {row.name:<{NAME_WIDTH}}  {row.whole}"

@@ -13,8 +13,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.short_form import place
-from pulsar_doctor.report.stall_check.block import Pen, block_parts
+from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.folding import Folded
+from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.rounds import Round, alone
 from pulsar_doctor.report.words import backlog, cause
 from pulsar_doctor.wording.printable import printable
@@ -84,8 +85,9 @@ class RoundRows:
     def _in_detail(self, folded: Folded) -> list[StyledLine]:
         """All its causes below the heading."""
         console = self.pen.console
-        parts = (whole(console, block_parts(self.pen, alike)) for alike in folded.alike())
-        return [cut(console, self._heading(folded)), *(line for part in parts for line in part)]
+        moved = self._moved(folded)
+        blocks = (block(self.pen, alike, beside=f", {moved}") for alike in folded.alike())
+        return [each for lines in blocks for line in lines for each in whole(console, line)]
 
     def _heading(self, folded: Folded) -> Text:
         kind = printable(folded.type or "type not told")

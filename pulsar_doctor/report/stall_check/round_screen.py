@@ -20,7 +20,7 @@ from rich.text import Text
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.block import Pen
+from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.round_lines import stamp
 from pulsar_doctor.report.stall_check.round_rows import RoundRows, StyledLine, cut, signs, whole
 from pulsar_doctor.report.stall_check.rounds import Round, Turned, change_words, next_round
@@ -110,7 +110,7 @@ class RoundScreen:
         room = max(0, height - len(top) - len(bottom))
         middle: list[StyledLine] = []
         if self._round:
-            pen = Pen(console, verbose=False, tells_backlog=False)
+            pen = Pen(console)
             middle = RoundRows(pen, self._round).lines(room)
         blank: list[StyledLine] = [[] for _ in range(room - len(middle))]
         for line in (*top, *middle, *blank, *bottom)[:height]:

@@ -11,9 +11,11 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
-from pulsar_doctor.report.stall_check.block import Pen, print_block, print_healthy
+from pulsar_doctor.report.stall_check.block import block
+from pulsar_doctor.report.stall_check.details import print_details, print_healthy
 from pulsar_doctor.report.stall_check.folding import HEALTHY_SHOWN_MOST, FoldedFleet, fold
 from pulsar_doctor.report.stall_check.grouping import grouped
+from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.unread import is_topic
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
@@ -38,10 +40,10 @@ def print_fleet(console: Console, fleet: FoldedFleet, checkup: Checkup, wanted: 
     _print_unreachable(console, checkup.unreachable)
 
 
-def print_diagnoses(diagnoses: Sequence[Diagnosis]) -> None:
+def print_diagnoses(diagnoses: Sequence[Diagnosis], *, verbose: bool = False) -> None:
     """Draws verdicts from the wire on stdout, the worst first; several are counted at the end."""
-    checkup = Checkup("trace", diagnoses)
-    print_fleet(console_on(stdout()), fold(checkup.examined()), checkup, Wanted())
+    checkup, wanted = Checkup("trace", diagnoses), Wanted(verbose=verbose)
+    print_fleet(console_on(stdout()), fold(checkup.examined()), checkup, wanted)
 
 
 def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
@@ -54,7 +56,12 @@ def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
             print_group(pen, group)
             continue
         for alike in group.members[0].alike():
-            print_block(pen, alike)
+            if pen.verbose:
+                print_details(pen, alike)
+                continue
+            for line in block(pen, alike):
+                pen.console.print(line, soft_wrap=True)
+            pen.console.print()
 
 
 def _print_healthy(pen: Pen, fleet: FoldedFleet) -> None:

@@ -11,15 +11,15 @@ import select
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from rich.console import Console
 from rich.text import Text
 
+from pulsar_doctor.report.paper import PIPE
+from pulsar_doctor.report.stall_check.block import block
+from pulsar_doctor.report.stall_check.folding import Alike
+from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.tap.document import event_json, numbers_of
-from pulsar_doctor.report.tap.watching import (
-    UNICODE,
-    Signs,
-    change_lines,
-    clock,
-)
+from pulsar_doctor.report.tap.watching import clock
 from pulsar_doctor.tap.events import Counters, Event, Listening, not_recorded
 from pulsar_doctor.tap.observer.events import (
     Gap,
@@ -72,7 +72,7 @@ class Lines:
         """A verdict that changed and the like; not the consumers."""
         if isinstance(event, Listening):
             self._out.write(f"{event.service_url}\n")
-        for line in happened(event, UNICODE):
+        for line in happened(event, PIPE):
             self._changes.write(f"{line.plain}\n")
         for sentence in talked(event):
             self.say(sentence)
@@ -88,10 +88,12 @@ class Lines:
         """There is nothing to take away."""
 
 
-def happened(event: Event, signs: Signs) -> Iterator[Text]:
-    """What stays on the screen of an event."""
+def happened(event: Event, console: Console) -> Iterator[Text]:
+    """What stays on the screen of an event: a verdict that changed."""
     if isinstance(event, Verdict) and (event.before or event.diagnosis.status != "healthy"):
-        yield from change_lines(event, signs)
+        was = f", was {event.before}" if event.before else ""
+        alike = Alike.single(event.diagnosis)
+        yield from block(Pen(console), alike, before=f"{clock(event)}  ", beside=was)
 
 
 def talked(event: Event) -> Iterator[str]:

@@ -51,7 +51,7 @@ class Terminal:
             if isinstance(event, Snapshot):
                 self._snapshot = event
                 self._draw()
-            for line in happened(event, self._signs):
+            for line in happened(event, self._console):
                 self._put(line)
             for sentence in talked(event):
                 self.say(sentence)

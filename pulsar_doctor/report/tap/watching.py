@@ -1,4 +1,4 @@
-"""What a tap shows while it runs: a line for each consumer, and a few for each thing that happened.
+"""What a tap shows while it runs: a line for each consumer.
 
 Made of what an observer tells; nothing is drawn here.
 """
@@ -16,22 +16,16 @@ from rich.text import Text
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.suspicion import suspect_rows
-from pulsar_doctor.report.words import cause, counted
+from pulsar_doctor.report.words import counted, short_topic
 from pulsar_doctor.tap.events import Event
-from pulsar_doctor.tap.observer.events import LivingConsumer, Snapshot, Verdict
+from pulsar_doctor.tap.observer.events import LivingConsumer, Snapshot
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
 
-SHORT = f"{PERSISTENT}public/default/"
-
 GAUGE_WIDTH = 16
-FINDINGS_SHOWN_MOST = 3  # of a verdict that changed
 GAP = "  "
-INDENT = " " * 10  # as wide as a clock and its gap
 VERDICT_WIDTH_LEAST = 19  # of what is seen most
 NAME_WIDTH_LEAST = 8
 
@@ -249,32 +243,10 @@ def title(snapshot: Snapshot, signs: Signs) -> Text:
     return text
 
 
-def change_lines(event: Verdict, signs: Signs) -> Iterator[Text]:
-    """A verdict that changed: what it is, why, and what to do."""
-    diagnosis, status = event.diagnosis, event.diagnosis.status
-    after = f", was {event.before}" if event.before else ""
-    badge = f"{signs.status[status]} {status.upper()}"
-    of = f"{GAP}{where(diagnosis)}{after}"
-    yield Text.assemble(f"{clock(event)}{GAP}", (badge, STYLES[status]), of)
-    shown = diagnosis.findings[:FINDINGS_SHOWN_MOST]
-    for finding in shown:
-        who = f" of {finding.consumer}" if finding.consumer else ""
-        yield Text(printable(f"{INDENT}{finding.code}{who}: {finding.summary}"))
-    if len(shown) < len(diagnosis.findings):
-        yield Text(f"{INDENT}and {len(diagnosis.findings) - len(shown)} more")
-    for remedy in dict.fromkeys(finding.remedy for finding in shown):
-        yield Text(printable(f"{INDENT}remedy: {remedy}"))
-    if status == "unknown":
-        yield Text(f"{INDENT}{cause(diagnosis)}")
-        for name, text in suspect_rows(diagnosis, in_short=True):
-            if name in ("to decide", "run"):
-                yield Text(f"{INDENT}{name}: {text}")
-
-
-def where(of: LivingConsumer | Diagnosis) -> str:
+def where(of: LivingConsumer) -> str:
     """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
-    topic = full_name(of.topic, of.partition)
-    return printable(f"{of.subscription} on {topic.removeprefix(SHORT).removeprefix(PERSISTENT)}")
+    topic = short_topic(full_name(of.topic, of.partition).removeprefix(PERSISTENT))
+    return printable(f"{of.subscription} on {topic}")
 
 
 def clock(event: Event) -> str:

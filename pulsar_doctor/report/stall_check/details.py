@@ -1,0 +1,121 @@
+"""All that is known of one verdict, for -v: every finding, action, number and suspect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from rich.text import Text
+
+from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
+from pulsar_doctor.report.figures import numbers
+from pulsar_doctor.report.known_issues import issue_rows
+from pulsar_doctor.report.paper import STYLES
+from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
+from pulsar_doctor.report.stall_check.pen import Pen, indented
+from pulsar_doctor.report.suspicion import suspect_rows
+from pulsar_doctor.report.words import (
+    NO_RULE,
+    accused,
+    beside,
+    explaining,
+    share,
+    what_to_do,
+    would_decide,
+)
+from pulsar_doctor.wording.printable import printable
+
+PASTED = ("run", "check")  # lines that no terminal may break
+
+
+def print_details(pen: Pen, alike: Alike) -> None:
+    """Draws all that is known of partitions that stand still for the same causes."""
+    pen.console.print(_heading(pen, alike))
+    _print_rows(pen, _lines(pen, alike))
+    pen.console.print()
+
+
+def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
+    """Each with its name; what is to be pasted on a line of its own, however long."""
+    lines = list(rows)
+    widest = max(7, *(len(name) for name, _ in lines))
+    for to_paste, some in groupby(lines, lambda line: line[0] in PASTED):
+        if not to_paste:
+            pen.console.print(indented(some, below=0, width=widest))
+            continue
+        for name, text in some:
+            line = Text.assemble((f"  {name:<{widest}}  ", "dim"), text)
+            pen.console.print(line, soft_wrap=True)
+
+
+def print_healthy(pen: Pen, folded: Folded) -> None:
+    """One line, and a second where there is something to know."""
+    every = f", {folded.partitions} partitions" if folded.partitions > 1 else ""
+    said = folded.info.summary if folded.info else ""
+    line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, said)}"
+    pen.console.print(Text.assemble(pen.badge("healthy"), "  ", line))
+    if folded.info is not None:
+        info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
+        pen.console.print(indented([("info", Text(info))], below=0))
+    if folded.doubt is not None:
+        rows = suspect_rows(folded.doubt, in_short=True)
+        _print_rows(pen, ((name, Text(text)) for name, text in rows))
+
+
+def _heading(pen: Pen, alike: Alike) -> Text:
+    """The status, and of which subscription."""
+    where = _where(alike.of, partitions(alike.diagnoses, alike.of.partitions))
+    if alike.status != "unknown":
+        return Text.assemble(pen.badge(alike.status), "  ", where)
+    first = suspected_cause(alike.shown)
+    if first is None:
+        decides = would_decide(alike.shown)
+        return Text.assemble(pen.badge("unknown"), "  ", where, f": {decides}" if decides else "")
+    named = f" {accused(first)} ({share(first)})"
+    return Text.assemble(pen.badge("suspected"), (named, STYLES["unknown"]), "  ", where)
+
+
+def _where(folded: Folded, which: str) -> str:
+    kind = folded.type or "type not told"
+    return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
+
+
+def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
+    shown = alike.shown
+    if len(alike.diagnoses) > 1:
+        why = ", the largest backlog of them" if shown.backlog else ""
+        yield "shown", Text(f"partition {shown.partition}{why}")
+    for finding in shown.findings:
+        yield from _finding_lines(finding)
+        yield from _more(pen, finding.code)
+    yield from ((name, Text(text)) for name, text in issue_rows(shown))
+    for name, text in suspect_rows(shown, whole=True):
+        yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
+    if shown.suspects and shown.suspects[0].code not in NO_RULE:
+        yield from _more(pen, shown.suspects[0].code)
+    if pen.tells_backlog and (told := alike.backlog_words):
+        yield "backlog", Text(told)
+    yield from (("not told", Text(printable(reason))) for reason in shown.not_told)
+
+
+def _finding_lines(finding: Finding) -> Iterator[tuple[str, Text]]:
+    who = f" of {printable(finding.consumer)}" if finding.consumer else ""
+    sure = f", {finding.confidence:.0%} sure"
+    cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
+    yield "cause", cause.append(f"{sure})")
+    yield "seen", Text(printable(finding.summary))
+    yield from ((name, Text(text)) for name, text in beside(finding))
+    if finding.actions:
+        yield from ((name, Text(text)) for name, text in what_to_do(finding))
+    else:
+        yield "remedy", Text(printable(finding.remedy))
+    if told := numbers(finding):
+        yield "numbers", Text(told)
+
+
+def _more(pen: Pen, code: str) -> Iterator[tuple[str, Text]]:
+    """Where more is told, once for each code."""
+    if code not in pen.explained:
+        pen.explained.add(code)
+        yield "more", Text(explaining(code))

@@ -1,0 +1,232 @@
+"""The block of a verdict: at most eight lines of 80 characters, and nothing broken at any width."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from rich.console import Console
+
+from pulsar_doctor.diagnosis.answers import Action, Probe
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.stall_check.block import LINES_MOST, block
+from pulsar_doctor.report.stall_check.folding import Alike
+from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.words import pasted, short_topic
+from tests.checkup.test_recorded_states import RECORDED, judged, recorded
+from tests.report.checkups import STUCK, finding, located, suspected, verdict
+
+WIDTHS = (60, 80, 100, 120)
+
+
+@cache
+def unwell() -> dict[str, Diagnosis]:
+    """Every recorded state that is not healthy, as it is judged."""
+    found = {f"{at}/{name}": judged(name, recorded(at, name)) for at, name in RECORDED}
+    return {name: each for name, each in found.items() if each.status != "healthy"}
+
+
+def drawn(diagnosis: Diagnosis, width: int = 80, encoding: str = "utf-8") -> list[str]:
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    pen = Pen(Console(file=out, width=width), tells_backlog=True)
+    return [line.plain for line in block(pen, Alike.single(diagnosis))]
+
+
+def rows_of(lines: list[str], width: int) -> int:
+    """Rows of the terminal, which breaks a line that is too long."""
+    return sum(-(-len(line) // width) for line in lines)
+
+
+def to_paste(line: str) -> bool:
+    return "pulsar-" in line or line.startswith("  fix     ss ")
+
+
+def test_every_recorded_state_takes_at_most_eight_lines() -> None:
+    assert len(unwell()) > 60
+    too_many = {name: drawn(each) for name, each in unwell().items()
+                if rows_of(drawn(each), 80) > LINES_MOST}  # fmt: skip
+    assert not too_many
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_name_is_broken_and_each_block_has_all_its_parts(width: int) -> None:
+    for diagnosis in unwell().values():
+        lines = drawn(diagnosis, width)
+        assert all(len(line) <= width for line in lines if not to_paste(line))
+        head = " ".join(line for line in lines[:2] if line[0] != " ")
+        topic = diagnosis.topic.rpartition("/")[2]
+        assert topic in " ".join(lines)
+        assert f"{diagnosis.subscription} on {topic}" in head
+        names = [line[2:10].strip() for line in lines if line[:2] == "  "]
+        assert "more" in names
+        assert "check" in names or "run" in names
+        assert sum("stall-check" in line for line in lines) == 1, "the check stands once"
+        for found in diagnosis.findings[:1]:
+            address = found.where.address.lstrip("/") if found.where and found.where.address else ""
+            assert address in " ".join(lines)
+            assert f"explain {found.code}" in " ".join(" ".join(lines).split())
+
+
+HOG = """
+✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of hog (94% certain)
+  hog holds 496 of the 496 unacknowledged messages, and needs at least 19 min
+  for them, while idle-1, idle-2 had nothing to do for 12 s
+  where   127.0.0.1:37502, CPP 4.2.0, connected 12 s
+  waits   the backlog: 496 entries, falling by 3
+  fix     Restart its process with a queue of 1; its other consumers stop too
+  check   pulsar-doctor stall-check prefetch-hogging-5b6f5b -s s
+  more    pulsar-doctor explain prefetch-hogging; -v for details
+"""
+NARROW = """
+✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of
+hog (94% certain)
+  hog holds 496 of the 496 unacknowledged messages, and...
+  where   127.0.0.1:37502, CPP 4.2.0, connected 12 s
+  fix     Restart its process with a queue of 1; its other
+          consumers stop too
+  check   pulsar-doctor stall-check prefetch-hogging-5b6f5b -s s
+  more    pulsar-doctor explain prefetch-hogging; -v for
+          details
+"""
+HUNG = """
+✖ STALLED  s on permits-exhausted-shared-hung-40edd2: permits-exhausted of hung (95% certain)
+  hung has acknowledged none of its 10 messages for 17 s: it is stuck, or one message takes longer;
+  the next ack will show
+  where   127.0.0.1:33548, CPP 4.2.0, connected 17 s
+  waits   50 of the 60 entries in the backlog wait to be sent
+  fix     ss -tnp 'sport = :33548'  # Find it, dump its threads (py-spy, gdb)
+  check   pulsar-doctor stall-check permits-exhausted-shared-hung-40edd2 -s s
+  more    pulsar-doctor explain permits-exhausted; -v for details
+"""
+MAYBE = """
+? UNKNOWN  s on zero-queue-long-work-645ae7: likely nothing is wrong (80%)
+  it works, or waits for what comes; 0.0824 messages a second went out lately; zero showed a sign of life 16 s ago
+  waits   the backlog: 20 entries
+  decide  Look again for 60 s: if messages go out or acknowledgements come, nothing is wrong.
+  run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s
+  more    -v for details
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("state", "width", "expected"),
+    [
+        ("prefetch-hogging", 60, NARROW),
+        ("prefetch-hogging", 80, HOG),
+        ("permits-exhausted-shared-hung", 100, HUNG),
+        ("zero-queue-long-work", 120, MAYBE),
+    ],
+)
+def test_a_block_at_every_width(state: str, width: int, expected: str) -> None:
+    assert drawn(unwell()[f"4.0.8/{state}"], width) == expected.split("\n")[1:-1]
+
+
+def acting(*actions: Action) -> Diagnosis:
+    return verdict("stalled", findings=(replace(located(), actions=actions),))
+
+
+RESTART = Action("now", "Restart it: others take over.", brief="Restart it; it comes again")
+CHECK = "pulsar-doctor stall-check persistent://public/default/orders -s billing  # healthy"
+UNLOAD = Action("now", "Unload the topic.", "pulsar-admin topics unload orders", check=CHECK)
+
+
+def test_the_first_action_with_its_risk_and_the_first_check() -> None:
+    assert drawn(acting(RESTART, UNLOAD)) == [
+        "✖ STALLED  billing on orders: permits-exhausted of worker-3 (90% certain)",
+        "  worker-3 holds 500 messages and has 0 permits",
+        "  where   10.0.3.7:51494, Java 4.0.8, connected 2 h",
+        "  waits   40 entries wait to be sent",
+        "  fix     Restart it; it comes again",
+        "  check   pulsar-doctor stall-check orders -s billing  # healthy",
+        "  more    pulsar-doctor explain permits-exhausted; -v for details",
+    ]
+
+
+def test_a_line_to_paste_has_its_text_as_a_comment_where_there_is_room() -> None:
+    [fix] = [line for line in drawn(acting(UNLOAD)) if line.startswith("  fix")]
+    assert fix == "  fix     pulsar-admin topics unload orders  # Unload the topic."
+    why = replace(UNLOAD, text="So that all of its consumers are disconnected and come back.")
+    lines = drawn(acting(why))
+    at = next(number for number, line in enumerate(lines) if line.startswith("  fix"))
+    assert lines[at : at + 2] == [
+        "  fix     pulsar-admin topics unload orders",
+        "          # So that all of its consumers are disconnected and come back.",
+    ]
+    [fix] = [line for line in drawn(acting(why), 20_000) if line.startswith("  fix")]
+    assert fix.endswith("orders  # So that all of its consumers are disconnected and come back.")
+
+
+def test_a_sentence_is_cut_between_clauses_and_brackets_stay_closed() -> None:
+    long = "worker-3 holds 500 messages (a; b) and has taken none of them for an hour; " + "x " * 80
+    lines = drawn(verdict("stalled", findings=(finding(summary=long),)))
+    assert lines[1] == "  worker-3 holds 500 messages (a; b) and has taken none of them for an hour"
+    words = "worker-3 holds (" + "many; " * 40
+    lines = drawn(verdict("stalled", findings=(finding(summary=words),)))
+    assert lines[2].endswith("many;...")
+    assert max(map(len, lines)) <= 80
+
+
+def test_names_that_are_very_long_leave_out_who_waits_and_never_the_check() -> None:
+    topic = f"persistent://public/default/{'n' * 70}"
+    check = f"pulsar-doctor stall-check {topic} -s billing  # healthy"
+    found = replace(located(), actions=(replace(UNLOAD, check=check),))
+    lines = drawn(verdict("stalled", topic=topic, findings=(found,)))
+    assert rows_of(lines, 80) <= LINES_MOST
+    assert f"  check   pulsar-doctor stall-check {'n' * 70} -s billing" in lines
+    assert not any(line.startswith("  waits") for line in lines)
+
+
+def test_further_causes_are_counted() -> None:
+    three = tuple(finding(code) for code in ("permits-exhausted", "ack-hole", "permit-leak"))
+    lines = drawn(verdict("stalled", findings=three))
+    assert lines[-1] == "  more    pulsar-doctor explain permits-exhausted; -v (2 more causes)"
+    assert not any("ack-hole" in line for line in lines)
+
+
+def test_an_unknown_one_says_what_would_decide() -> None:
+    assert drawn(suspected())[0].startswith("? SUSPECTED  ledger on orders: likely key-shared-bl")
+    probe = Probe("Dump its threads", None, None, harmless=False)
+    silent = replace(STUCK, speaks_for=(), decide=probe)
+    lines = drawn(suspected(suspects=(silent,)))
+    assert lines[0] == (
+        "? UNKNOWN  ledger on orders: since ack is not reported, and would decide; nor"
+    )
+    assert "  decide  Dump its threads; this does more than read" in lines
+
+
+def test_a_terminal_without_utf8() -> None:
+    assert "".join(drawn(acting(UNLOAD), encoding="ascii")).isascii()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (CHECK, "pulsar-doctor stall-check orders -s billing  # healthy"),
+        ("pulsar-doctor holes persistent://public/default/a", "pulsar-doctor holes a"),
+        ("x persistent://public/default/-v -s s", None),
+        ("x persistent://public/default/a/b/c -s s", None),
+        ("x persistent://acme/shop/orders -s s", None),
+        ("x non-persistent://public/default/orders -s s", None),
+        ("x orders -s 'a persistent://public/default/b c'", None),
+    ],
+)
+def test_a_line_to_paste_has_the_short_name_where_that_means_the_same(
+    line: str, says: str | None
+) -> None:
+    assert pasted(line) == (says or line)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("public/default/orders", "orders"),
+        ("public/default/orders, partition 3", "orders, partition 3"),
+        ("acme/shop/orders", "acme/shop/orders"),
+        ("public/default/ns/topic", "public/default/ns/topic"),
+        ("public/default/", "public/default/"),
+    ],
+)
+def test_a_topic_of_the_default_namespace_is_named_by_its_short_name(name: str, says: str) -> None:
+    assert short_topic(name) == says
