@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pulsar_doctor.consume.deferring import Lateness
 from pulsar_doctor.consume.engines import Plan
 from pulsar_doctor.consume.tallies import AckCommands
 from pulsar_doctor.consume.totals import AckTotals, RunTotals, delay_totals
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.consume import summary as consumed
+from pulsar_doctor.report.consume.live import fitting
 from pulsar_doctor.trace.sealing import open_trace
 from tests.report.checkups import finding
 from tests.support.documented import trace
@@ -189,3 +192,19 @@ def test_what_falls_behind_says_by_how_much() -> None:
         "falls behind: 100 messages/s arrive, at most 50 go through (consumers / process time = "
         "1 / 0.02 s), so each second adds 500 ms; measured 0.7453/s"
     )
+
+
+@pytest.mark.parametrize(
+    ("width", "says"),
+    [
+        (120, "slow          FLOW +500                permits 500   next FLOW after 500 more"),
+        (80, "slow  FLOW +500  permits 500  next FLOW after 500 more"),
+        (60, "slow  FLOW +500  permits 500"),
+        (30, "slow  FLOW +500"),
+    ],
+)
+def test_a_line_of_the_wire_leaves_parts_out_where_it_is_too_narrow(width: int, says: str) -> None:
+    parts = ["12:00:00.123", "slow", "FLOW +500", "permits 500", "next FLOW after 500 more"]
+    line = fitting(parts, width)
+    assert line == f"12:00:00.123  {says}"
+    assert len(line) <= width

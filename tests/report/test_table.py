@@ -497,3 +497,23 @@ def test_every_consumer_is_a_row_below_the_verdicts_where_they_are_asked_for(
         "slow 10.0.3.7:51494 Java 4.0.8 2 h 1000 0 at least 7 never at least 12 s ago 0.5"
     )
     assert lines[-2:] == ["consumers of audit on persistent://public/default/orders", "not told"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_narrow_list_of_consumers_leaves_columns_out_and_breaks_nothing(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    slow = ReportedConsumer(
+        label="worker-slow-7f9c", address="/127.0.0.1:43012", client_version="Pulsar-Java-v4.0.8",
+        connected_for=Age(7_200_000, True), receiver_queue_size=Count(1000, 1000),
+        available_permits=Count(0, 0), unacked_messages=Count(7, None), never_acked=True,
+    )  # fmt: skip
+    run = checkup([verdict(consumers=(slow, replace(slow, label="b")))])
+    lines = written("table", run, consumers=True).splitlines()
+    rows = lines[lines.index("consumers of billing on persistent://public/default/orders") + 1 :]
+    assert max(map(cell_len, rows)) <= width
+    assert [row.split()[0] for row in rows[2:]] == ["worker-slow-7f9c", "b"]
+    assert ("address" in rows[0]) == ("127.0.0.1:43012" in rows[2])
+    assert {"consumer", "permits", "unacked"} <= set(rows[0].split())
+    assert ("address" in rows[0]) == (width >= 80)

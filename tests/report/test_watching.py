@@ -131,14 +131,19 @@ def test_the_verdict_is_whole_however_narrow_the_terminal_is(width, code, least)
     assert ("available" in heading) == (width >= least + 11 or code == "prefetch-hogging")
 
 
-def test_what_would_be_cut_gets_what_is_left():
+@pytest.mark.parametrize("width", range(60, 201, 10))
+def test_a_name_or_a_topic_is_whole_or_its_column_is_left_out(width):
+    name = "worker-of-the-invoices"
+    where = "invoices-of-the-last-year on orders"
     ahead = NextFlow(461, at_most=True, seconds=1000.0)
-    long = "invoices-of-the-last-year on orders"
-    wide = consumer(next_flow=ahead, subscription="invoices-of-the-last-year")
-    assert "  ≤461 more in 17 min  " in drawn([wide], 200)[1]
-    assert long in drawn([wide], 200)[1]
-    assert long not in drawn([wide], 175)[1]
-    assert drawn([wide], 250)[0].index("queue") == drawn([wide], 200)[0].index("queue")
+    long = consumer(name=name, subscription="invoices-of-the-last-year", next_flow=ahead)
+    heading, line = drawn([consumer(2), long], width)[:2]
+    lines = drawn([consumer(2), long], width)
+    assert any(line.startswith(name) for line in lines)
+    assert any(where in line for line in lines) == ("subscription on topic" in heading)
+    assert any("≤461 more in 17 min" in line for line in lines) == ("next FLOW after" in heading)
+    assert "…" not in line
+    assert width < 200 or "acked" in heading
 
 
 def test_what_is_not_known_is_not_zero():

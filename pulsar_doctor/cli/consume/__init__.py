@@ -31,7 +31,7 @@ from pulsar_doctor.cli.consume.options import (
     work_options,
 )
 from pulsar_doctor.errors import DoctorError, needing
-from pulsar_doctor.wording.gate import tell, tell_json, warn
+from pulsar_doctor.wording.gate import stdout, tell, tell_json, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
@@ -107,13 +107,14 @@ def command(asked: ConsumeRequest) -> int:
 def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.report.consume.live import LiveLines
+    from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.trace.rows import row_json
 
     with needing("consume", "attaching consumers"):
         from pulsar_doctor.consume.session import RunOptions, session
     causes, limits = checks(asked.changes)
     visit = _visit(where, plans[0], asked)
-    lines = LiveLines(tell)
+    lines = LiveLines(tell, console_on(stdout()).width)
     on_row = {
         "table": lines.add,
         "jsonl": lambda row: tell_json(row_json(row)),

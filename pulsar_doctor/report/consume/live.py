@@ -6,7 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 from itertools import groupby
 
+from rich.cells import cell_len
+
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.report.paper import PIPE_WIDTH
 from pulsar_doctor.wire.columns import TAKEN, Row
 
 SHOWN = {
@@ -24,11 +27,13 @@ FORECASTS = frozenset({"FLOW", TAKEN})
 class LiveLines:
     """Collects rows and draws them: runs of the same thing become one line, a FLOW stays its own.
 
-    draw: takes one line of text. timeline: whose rows these are; a forecast is that of its moment.
+    draw: takes one line of text. width: what does not fit is left out, the forecast first.
+    timeline: whose rows these are; a forecast is that of its moment.
     """
 
-    def __init__(self, draw: Callable[[str], None]) -> None:
+    def __init__(self, draw: Callable[[str], None], width: int = PIPE_WIDTH) -> None:
         self._draw = draw
+        self._width = width
         self._rows: list[tuple[Row, str]] = []
         self.timeline: Timeline | None = None
 
@@ -51,19 +56,31 @@ class LiveLines:
         rows, self._rows = self._rows, []
         for _, run in groupby(rows, key=lambda kept: _same(kept[0])):
             alike = list(run)
-            self._draw(f"{_line([row for row, _ in alike])} {alike[-1][1]}".rstrip())
+            parts = [*_parts([row for row, _ in alike]), alike[-1][1]]
+            self._draw(fitting(parts, self._width))
 
 
 def _same(row: Row) -> tuple[int | None, str, int | None]:
     return row.incarnation, row.command, row.seq if row.command in FORECASTS else None
 
 
-def _line(rows: list[Row]) -> str:
+def _parts(rows: list[Row]) -> list[str]:
+    """When, who, what, and the permits that the broker has then."""
     last = rows[-1]
     clock = datetime.fromtimestamp(last.ts / 1e6).strftime("%H:%M:%S.%f")[:-3]
     what = f"{SHOWN[last.command]} {_amount(rows)}".rstrip()
     permits = "" if last.available_permits is None else f"permits {last.available_permits}"
-    return f"{clock}  {last.consumer_name or last.incarnation!s:<12}  {what:<24} {permits:<13}"
+    return [clock, last.consumer_name or str(last.incarnation), what, permits]
+
+
+def fitting(parts: list[str], width: int) -> str:
+    """In columns; closer together, and then without the last parts, where that is too wide."""
+    clock, who, what, permits, forecast = parts
+    line = f"{clock}  {who:<12}  {what:<24} {permits:<13} {forecast}".rstrip()
+    if cell_len(line) <= width:
+        return line
+    shown = ["  ".join(filter(None, parts[:most])) for most in (5, 4, 3)]
+    return next((each for each in shown if cell_len(each) <= width), shown[-1])
 
 
 def _amount(rows: list[Row]) -> str:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.numbers import REPORTED, ReportedConsumer
+from pulsar_doctor.evidence.numbers import REPORTED, Number, ReportedConsumer
+from pulsar_doctor.report.tables import TableColumn, View, drawn
 from pulsar_doctor.report.words import client, full_topic
+from pulsar_doctor.spark.analysis import TableRow
 from pulsar_doctor.wording.printable import printable
 
 NOT_TOLD = "-"
-COLUMNS = tuple(row for row in REPORTED if row.title)
+RANKS = {  # where it is too narrow, the highest goes first
+    name: rank
+    for rank, name in enumerate(
+        ("label", "available_permits", "unacked_messages", "since_last_ack", "address",
+         "receiver_queue_size", "since_last_flow", "client_version", "connected_for")
+    )
+}  # fmt: skip
 WORDS: Mapping[str, Callable[[str], str]] = {
     "address": lambda text: text.lstrip("/"),
     "client_version": client,
@@ -45,20 +51,18 @@ class ConsumerTables:
         for where, consumers in self._seen:
             console.print(Text(f"\nconsumers of {printable(where)}", style="bold"))
             if consumers:
-                console.print(_table(consumers))
+                view = View(console.width, utf=True, first=None, last=None)
+                for part in drawn([{"consumer": each} for each in consumers], COLUMNS, view):
+                    console.print(part)
             else:
                 console.print(Text("not told" if consumers is None else "nobody is attached"))
 
 
-def _table(consumers: Iterable[ReportedConsumer]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in COLUMNS:
-        right = column.unit != ""
-        table.add_column(column.title, justify="right" if right else "left", overflow="fold")
-    for consumer in consumers:
-        cells = (_cell(consumer, column.name) for column in COLUMNS)
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    return table
+def _column(row: Number) -> TableColumn:
+    def cell(shown: TableRow, view: View) -> str:
+        return printable(_cell(shown["consumer"], row.name))
+
+    return TableColumn(row.title, RANKS.get(row.name, len(RANKS)), cell, right=row.unit != "")
 
 
 def _cell(of: ReportedConsumer, name: str) -> str:
@@ -70,3 +74,6 @@ def _cell(of: ReportedConsumer, name: str) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     return WORDS[name](value) if name in WORDS else str(value)
+
+
+COLUMNS = tuple(_column(row) for row in REPORTED if row.title)

@@ -128,7 +128,7 @@ def _share(part: int, whole: int) -> int:
 
 
 COLUMNS = (
-    ViewColumn("consumer", 16, 0, _who),
+    ViewColumn("consumer", NAME_WIDTH_LEAST, 0, _who),
     ViewColumn("subscription on topic", 24, 6, _where),
     ViewColumn("queue", 5, 5, _number(lambda c: c.receiver_queue_size), right=True),
     ViewColumn("permits", GAUGE_WIDTH, 4, gauge),
@@ -168,39 +168,25 @@ def fitting(
 ) -> tuple[dict[str, int], int]:
     """How wide each column is that has room, by its title, and the room of the verdict.
 
-    The verdict has what it needs first, then a name, then the columns by their ranks. Whose cells
-    would be cut gets what is left. rows: cells of all COLUMNS.
+    A name or a topic is whole, or its column is left out: the verdict has what it needs first,
+    then the name of the consumer, then the columns by their ranks. rows: cells of all COLUMNS.
     """
     verdict = max([VERDICT_WIDTH_LEAST, *(text.cell_len for text in verdicts)])
-    name, second, *others = BY_RANK
-    room = _Room(width - verdict - len(GAP) - NAME_WIDTH_LEAST, {name.title: NAME_WIDTH_LEAST})
-    room.add(second)
-    room.grow(name, name.width)
-    for column in others:
-        room.add(column)
-    for column in BY_RANK:
-        at = COLUMNS.index(column)
-        room.grow(column, max((row[at].cell_len for row in rows), default=0))
-    return room.widths, max(1, verdict + room.spare)
+    name, second, *_ = BY_RANK
+    spare = width - verdict - len(GAP)
+    whole = max(NAME_WIDTH_LEAST, min(_needs(name, rows), spare - second.width - len(GAP)))
+    widths, spare = {name.title: whole}, spare - whole
+    for column in BY_RANK[1:]:
+        needs = max(column.width, _needs(column, rows)) + len(GAP)
+        if needs <= spare:
+            spare -= needs
+            widths[column.title] = needs - len(GAP)
+    return widths, max(1, verdict + spare)
 
 
-@dataclass(slots=True)
-class _Room:
-    """What is left of a line. spare: below zero where not even the verdict has room."""
-
-    spare: int
-    widths: dict[str, int]
-
-    def add(self, column: ViewColumn) -> None:
-        if self.spare >= column.width + len(GAP):
-            self.spare -= column.width + len(GAP)
-            self.widths[column.title] = column.width
-
-    def grow(self, column: ViewColumn, width: int) -> None:
-        if column.title in self.widths:
-            more = max(0, min(self.spare, width - self.widths[column.title]))
-            self.spare -= more
-            self.widths[column.title] += more
+def _needs(column: ViewColumn, rows: Sequence[Sequence[Text]]) -> int:
+    at = COLUMNS.index(column)
+    return max([cell_len(column.title), *(row[at].cell_len for row in rows)])
 
 
 def _fitted(cells: Sequence[Text], widths: Mapping[str, int], signs: Signs) -> Iterator[Text]:
