@@ -11,7 +11,7 @@ from pulsar_doctor.diagnosis.clues import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS, PAUSE_SECONDS
 from pulsar_doctor.evidence.ack_wait import acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
 
@@ -252,7 +252,7 @@ def _keys(of: _Of) -> Found:
         text = f"keys that {each.label} had wait for its acknowledgements"
         yield "keys_drain", "draining_hashes", text
     elif replay and not each.holds_nothing and not each.may_receive:
-        yield "replay_waits", "msg_in_replay", f"{replay} entries wait to be sent again"
+        yield "replay_waits", "msg_in_replay", f"{replay} entries wait {replay_waits(view.type)}"
     if each.waits_from is not None:
         yield "joined_late", "position_when_joining", f"{each.label} waits for mark-delete"
 

@@ -16,6 +16,7 @@ from pulsar_doctor.evidence.subscription import (
     UNACKED_DEFAULTS,
     SubscriptionView,
     UnackedLimit,
+    replay_waits,
 )
 from pulsar_doctor.evidence.values import Count, least, told
 from pulsar_doctor.wording.durations import duration
@@ -68,7 +69,8 @@ def _waiting(case: _Case) -> Iterator[str]:
         yield say("{} {} not acknowledged", _entries(Count(backlog, backlog)), verb)
     replay = told(view.replay)
     if case.news(replay) and (left is None or replay != left.least):
-        yield say("{} {} to be sent again", replay, "waits" if replay == 1 else "wait")
+        wait = "waits" if replay == 1 else "wait"
+        yield say("{} {} {}", replay, wait, replay_waits(view.type))
 
 
 def _left(case: _Case, backlog: int | None) -> Count | None:

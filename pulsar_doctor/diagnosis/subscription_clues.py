@@ -8,7 +8,7 @@ from pulsar_doctor.broker.stats.values import COUNTER_LEAST, Backlog
 from pulsar_doctor.diagnosis.clues import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 
@@ -29,7 +29,7 @@ def _waiting(view: SubscriptionView) -> Found:
     elif left is not None and (left.least or 0) > 0:
         yield "waits", "left", f"{left} entries could be sent"
     if replay:
-        yield "replay", "msg_in_replay", f"{replay} entries wait to be sent again"
+        yield "replay", "msg_in_replay", f"{replay} entries wait {replay_waits(view.type)}"
     if view.backlog_change is not None and view.watched_seconds:
         within = duration(view.watched_seconds)
         if view.backlog_change > 0:

@@ -228,3 +228,11 @@ def backlog_measure(of: SubscriptionView) -> Measure:
     positions = backlog.entries is not None and (backlog.wrong or backlog.counter is None)
     name = "backlog_by_positions" if positions else "msg_backlog"
     return Measure(name, backlog.entries, "entries")
+
+
+def replay_waits(type: str | None) -> str:
+    """For what entries wait that were read and are kept to be sent later.
+
+    Key_Shared keeps what was never sent, too, while the consumer of its key takes nothing.
+    """
+    return "for the consumer of their key" if type == "Key_Shared" else "to be sent again"

@@ -23,6 +23,7 @@ DEFAULT_NAMESPACE = "public/default/"
 DEFAULT_TOPIC = re.compile(  # one word of a shell that is neither an option nor a path
     r"(?<= )persistent://public/default/(?=[A-Za-z0-9_][A-Za-z0-9_.:=@%+-]*(?: |$))"
 )
+FRACTION = re.compile(r"\.\d+")  # of a second
 CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
 
 
@@ -140,7 +141,7 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
     if connected and (connected.exact or not since):
         since = None if connected.says_nothing else say("connected {}", connected)
     elif since:
-        since = f"connected since {since}"
+        since = f"connected since {FRACTION.sub('', since)}"
     parts = (
         where.address.lstrip("/") if where.address and where.address not in said else None,
         client(where.client_version) if where.client_version else None,

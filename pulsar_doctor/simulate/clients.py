@@ -19,9 +19,11 @@ class ClientKind:
     asks for one more entry whatever is left of the last one, or all of it is handed out first.
     by_due: whether deferred messages leave the queue in the order of their due times; otherwise
     the application holds back the one that it has received, and it counts as taken already.
+    version: what it says of itself begins so.
     """
 
     name: str
+    version: str
     credits: Credits = "received"
     ahead: int = 0
     zero_batches: ZeroBatches = "refused"
@@ -31,11 +33,11 @@ class ClientKind:
 CLIENTS = {
     client.name: client
     for client in (
-        ClientKind("java"),
-        ClientKind("pulsar-client"),
-        ClientKind("pulsar-client-listener", credits="finished"),
-        ClientKind("go", credits="queued", ahead=10, zero_batches="each"),
-        ClientKind("wire", zero_batches="whole", by_due=True),
+        ClientKind("java", "Pulsar-Java"),
+        ClientKind("pulsar-client", "Pulsar-CPP"),
+        ClientKind("pulsar-client-listener", "Pulsar-CPP", credits="finished"),
+        ClientKind("go", "Pulsar-Go", credits="queued", ahead=10, zero_batches="each"),
+        ClientKind("wire", "pulsar-doctor", zero_batches="whole", by_due=True),
     )
 }
 

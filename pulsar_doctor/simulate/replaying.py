@@ -18,10 +18,6 @@ from pulsar_doctor.simulate.scenario import Given, ProducedEntry, Scenario, Work
 from pulsar_doctor.simulate.timing import Position, TimedConsumer, Times, times_of, usual_ns
 from pulsar_doctor.wire.columns import TAKEN, TO_BROKER, Row, ids_of
 
-CLIENT_OF = {
-    "Pulsar-CPP": "pulsar-client", "Pulsar-Java": "java", "Pulsar-Go": "go",
-    "pulsar-doctor": "wire",
-}  # fmt: skip
 DEFAULT_QUEUE = 1000
 NAMED_MOST = 5  # subscriptions, in an error
 COLUMNS = (
@@ -226,8 +222,8 @@ def _known(
 
 def _client(workers: list[TimedConsumer]) -> ClientKind:
     version = next((w.client_version for w in workers if w.client_version), "")
-    name = next((CLIENT_OF[start] for start in CLIENT_OF if version.startswith(start)), None)
-    return CLIENTS[name or DEFAULT_CLIENT]
+    known = (each for each in CLIENTS.values() if version.startswith(each.version))
+    return next(known, CLIENTS[DEFAULT_CLIENT])
 
 
 def _queue(workers: list[TimedConsumer]) -> int:

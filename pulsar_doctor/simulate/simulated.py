@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.simulate.outcome import Recommendation, RunOutcome
@@ -31,3 +31,18 @@ class Simulated:
     def of_given(self) -> RunOutcome | None:
         """The run with the given queue size."""
         return next((o for o in self.outcomes if o.receiver_queue_size == self.given), None)
+
+
+def without_lines(diagnosis: Diagnosis) -> Diagnosis:
+    """A verdict without lines for a shell: there is no such topic to run them on."""
+    return replace(
+        diagnosis,
+        findings=tuple(
+            replace(each, actions=tuple(replace(a, command=None, check=None) for a in each.actions))
+            for each in diagnosis.findings
+        ),
+        suspects=tuple(
+            replace(each, decide=each.decide and replace(each.decide, command=None))
+            for each in diagnosis.suspects
+        ),
+    )

@@ -46,6 +46,21 @@ def test_what_is_stopped_is_judged_by_the_rules():
     assert document["verdict"]["findings"][0]["code"] == "prefetch-hogging"
 
 
+@pytest.mark.parametrize(
+    ("client", "setting"),
+    [("pulsar-client", "receiver_queue_size=1 (Python)"), ("go", "ReceiverQueueSize: 1 (Go)")],
+)
+def test_what_is_advised_is_of_the_client_and_nothing_is_run_on_a_topic_that_is_not_there(
+    client: str, setting: str
+) -> None:
+    told = simulate("--rate", "100/s", "--process-time", "2s", "--client", client)
+    actions = [each for found in told["verdict"]["findings"] for each in found["actions"]]
+    assert setting in " ".join(each["text"] for each in actions)
+    assert "(Java)" not in str(told["verdict"])
+    assert {each["check"] for each in actions} == {each["command"] for each in actions} == {None}
+    assert "stall-check" not in str(told["verdict"]["suspects"])
+
+
 def test_a_seed_repeats_a_run_and_another_one_does_not():
     arguments = ("--rate", "50/s", "--spread", "exponential", "-n", "300", "--process-time", "15ms",
                  "--slow-every", "100", "--slow-time", "2s")  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.activity import activity_of
-from pulsar_doctor.diagnosis.actions.consumers import look, smaller_queue, treatment
+from pulsar_doctor.diagnosis.actions.consumers import look, restart, smaller_queue, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.diagnosis.causes import load
@@ -164,6 +164,14 @@ def test_consumers_of_one_process_are_restarted_together(
 ) -> None:
     both = replace(view(), consumers=(ONE, other))
     assert ("are in that process too" in texts(treatment(both, ONE))) == is_said
+
+
+def test_of_several_only_some_are_restarted_with_it() -> None:
+    beside, elsewhere = replace(ONE, label="b"), replace(ONE, label="c", address="/10.0.3.8:1")
+    three = replace(view(), consumers=(ONE, beside, elsewhere))
+    action = restart(three, ONE)
+    assert "b is restarted with it; its messages go to the other" in action.text
+    assert action.brief == "Restart its process; its other consumers stop too"
 
 
 def test_consumers_that_one_process_has_told_of_are_of_one_process() -> None:

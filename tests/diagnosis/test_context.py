@@ -129,6 +129,8 @@ def test_since_is_not_told_where_no_number_of_the_finding_is_an_age() -> None:
         ({"left": at_least(1), "backlog": None}, "at least 1 entry waits to be sent"),
         ({"left": exactly(1), "backlog": None}, "1 entry waits to be sent"),
         ({"replay": exactly(13)}, "615 entries are not acknowledged; 13 wait to be sent again"),
+        ({"replay": exactly(13), "type": "Key_Shared"},
+         "615 entries are not acknowledged; 13 wait for the consumer of their key"),
         ({"left": Count(0, 615)}, "615 entries are not acknowledged"),
         ({"backlog": None}, None),
         ({"backlog": Backlog(counter=0)}, None),

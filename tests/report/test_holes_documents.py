@@ -98,7 +98,8 @@ TOLD = {
             "origin": "unacked",
             "entries_least": 15,
             "entries_most": 15,
-            "because": "12 messages delivered and unacknowledged, 3 entries to be sent again",
+            "because": "12 messages delivered and unacknowledged, "
+            "3 entries waiting to be sent again",
             "practice": "Find the consumer that holds them and let it acknowledge every message, "
             "or give it back (negative acknowledgement, ack timeout, dead-letter topic). Handle a "
             "message so that a second delivery does no harm.",

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pulsar_doctor.broker.stats.cursors import owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.evidence.subscription import replay_waits
 
 UNACKED, DELAYED, KEY_SHARED, INDIVIDUAL = "unacked", "delayed", "key-shared", "individual-acks"
 BROKER, CANNOT_TELL = "broker", "cannot-tell"
@@ -147,7 +148,8 @@ def _one_by_one(observed: Observed, read: int) -> Iterator[Origin]:
 def _out(observed: Observed, least: int, most: int) -> Iterator[Origin]:
     """Of entries that were sent and not acknowledged, or wait to be sent again."""
     unacked, waiting = observed.now.unacked_messages, observed.now.msg_in_replay or 0
-    numbers = f"{unacked} messages delivered and unacknowledged, {waiting} entries to be sent again"
+    wait = f"{waiting} entries waiting {replay_waits(observed.type)}"
+    numbers = f"{unacked} messages delivered and unacknowledged, {wait}"
     if observed.type != "Key_Shared":
         yield Origin(UNACKED, least, most, numbers)
         return

@@ -174,5 +174,8 @@ def _ns(seconds: float) -> int:
 
 def _verdict(simulation: Simulation) -> Any:
     from pulsar_doctor.diagnosis.weighing import diagnose_wire
+    from pulsar_doctor.simulate.simulated import without_lines
 
-    return diagnose_wire(simulation.timeline.subscriptions(), *checks())[0]
+    for consumer in simulation.timeline.living:  # what is advised is spelled as this client has it
+        consumer.client_version = simulation.scenario.client.version
+    return without_lines(diagnose_wire(simulation.timeline.subscriptions(), *checks())[0])

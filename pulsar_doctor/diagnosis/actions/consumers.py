@@ -33,6 +33,7 @@ from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, in_pool, sentenc
 from pulsar_doctor.diagnosis.answers import WHENS, Action
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.printable import listed
 
 SET_BACK = "set it back, and restart the consumer"
 TAKE_OUT = "take the setting out, and restart the consumer"
@@ -219,7 +220,7 @@ def restart(
 ) -> Action:
     """What frees it; there is a line for it only where Pulsar itself runs it. how: `, with …`."""
     taken = others(view, consumer)
-    risk = ALL_STOP if taken == WITH_IT else COMES_AGAIN
+    risk = ALL_STOP if restarted_with(view, consumer) else COMES_AGAIN
     return Action(
         "now",
         f"Restart the process {place(consumer)}{how}: {taken}.",
@@ -288,15 +289,23 @@ def others(view: SubscriptionView, consumer: ConsumerView) -> str:
     beside = [each for each in view.consumers or () if each is not consumer]
     if view.consumers is not None and len(view.consumers) == 1:
         return ALONE
-    if beside and len(beside) < len(view.consumers or ()) and _all_with(consumer, beside):
-        return WITH_IT
-    return TAKEN_OVER.get(view.type or "", ELSEWHERE)
+    taken, also = TAKEN_OVER.get(view.type or "", ELSEWHERE), restarted_with(view, consumer)
+    if len(also) == len(beside):
+        return WITH_IT if also else taken
+    if not also:
+        return taken
+    return f"{listed(also, 3)} {'is' if len(also) == 1 else 'are'} restarted with it; {taken}"
 
 
-def _all_with(consumer: ConsumerView, others: Iterable[ConsumerView]) -> bool:
-    """Whether all of them are in its process: on its connection, or read in that very process."""
-    return all(
-        (each.address is not None and each.address == consumer.address)
-        or (each.inside is not None and consumer.inside is not None)
-        for each in others
-    )
+def restarted_with(view: SubscriptionView, consumer: ConsumerView) -> list[str]:
+    """Who else is in its process: on its connection, or read in that very process."""
+    return [
+        each.label
+        for each in view.consumers or ()
+        if each is not consumer and _same_process(each, consumer)
+    ]
+
+
+def _same_process(one: ConsumerView, other: ConsumerView) -> bool:
+    on_its_connection = one.address is not None and one.address == other.address
+    return on_its_connection or (one.inside is not None and other.inside is not None)

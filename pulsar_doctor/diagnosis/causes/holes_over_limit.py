@@ -35,6 +35,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import say
 
 DEFAULT = 10_000.0
@@ -125,7 +126,7 @@ def _excluded(view: SubscriptionView) -> str | None:
     ranges = view.ranges
     if ranges is None or ranges.count > (ranges.limit / 2 if ranges.limit else FEW_RANGES):
         return None
-    return f"{ranges.count} acknowledged ranges are few"
+    return f"only {many(ranges.count, 'acknowledged range')}"
 
 
 HYPOTHESIS = Hypothesis(

@@ -15,6 +15,7 @@ from pulsar_doctor.checkup.holes.bounds import Bounds
 from pulsar_doctor.checkup.holes.from_stats import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.diagnosis.actions.commands import quoted
+from pulsar_doctor.evidence.subscription import replay_waits
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
@@ -206,7 +207,7 @@ def _unacked(account: Account) -> str:
     told = [
         (account.unacked_messages, "messages sent"),
         (account.msg_delayed, "entries delayed"),
-        (account.msg_in_replay, "entries to be sent again"),
+        (account.msg_in_replay, f"entries waiting {replay_waits(account.type)}"),
     ]
     numbers = ", ".join(f"{count(n)} {what}" for n, what in told)
     if account.type in SINGLE_ACTIVE:

@@ -191,7 +191,7 @@ def test_the_whole_document_of_a_live_subscription(
     })  # fmt: skip
     assert (origin["origin"], origin["entries_least"], origin["entries_most"]) == ("unacked", 3, 3)
     assert origin["because"] == (
-        "13 messages delivered and unacknowledged, 0 entries to be sent again"
+        "13 messages delivered and unacknowledged, 0 entries waiting to be sent again"
     )
 
 
