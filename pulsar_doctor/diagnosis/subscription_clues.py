@@ -11,6 +11,7 @@ from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many
 
 APART = 1.1  # times: two rates that differ by less are about the same
 WIDE = 10_000  # entries: more than consumers hold as a rule
@@ -154,13 +155,14 @@ def _cursor(view: SubscriptionView) -> Found:
         yield "unread", "read_position", f"the broker has not read {unread} entries yet"
     if hole is not None and hole.ranges:
         old = hole.stood is not None and hole.stood.seconds >= LONG_SECONDS
-        text = f"{hole.ranges} acknowledged ranges lie behind an entry that is not"
+        lie = "lies" if hole.ranges == 1 else "lie"
+        text = f"{many(hole.ranges, 'acknowledged range')} {lie} behind an entry that is not"
         yield ("hole_old" if old else "hole"), "acknowledged_ranges", text
         if (hole.behind or 0) >= WIDE:
             text = f"{hole.behind} entries lie behind the first that is not acknowledged"
             yield "hole_wide", "acknowledged_ranges", text
     if ranges is not None and ranges.count >= (ranges.limit or 10_000) / 2:
-        yield "many_ranges", "acknowledged_ranges", f"{ranges.count} acknowledged ranges"
+        yield "many_ranges", "acknowledged_ranges", many(ranges.count, "acknowledged range")
     if backlog is not None and (backlog.wrong or backlog.doubtful):
         text = f"the counter says {backlog.counter}, positions say {backlog.positions} entries"
         yield "counter_differs", "msg_backlog", text

@@ -59,8 +59,9 @@ def probe_text(probe: Probe) -> str:
     """What to look at, how long that takes, and whether it does more than read."""
     takes = duration(probe.seconds) if probe.seconds else ""
     takes = f" ({takes})" if takes not in probe.text else ""
-    careful = "" if probe.harmless else "; this does more than read"
-    return printable(f"{probe.text}{takes}{careful}")
+    if probe.harmless:
+        return printable(f"{probe.text}{takes}")
+    return printable(f"{probe.text.removesuffix('.')}{takes}; this does more than read")
 
 
 def undecided(diagnosis: Diagnosis) -> tuple[str, ...]:

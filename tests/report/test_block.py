@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pulsar_doctor.diagnosis.answers import Action, Probe
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.report.stall_check.block import LINES_MOST, block
+from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.folding import Alike
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.words import pasted, short_topic
@@ -19,6 +19,7 @@ from tests.checkup.test_recorded_states import RECORDED, judged, recorded
 from tests.report.checkups import STUCK, finding, located, suspected, verdict
 
 WIDTHS = (60, 80, 100, 120)
+LINES_MOST = 8  # of 80 characters
 
 
 @cache
@@ -176,6 +177,11 @@ def test_names_that_are_very_long_leave_out_who_waits_and_never_the_check() -> N
     assert rows_of(lines, 80) <= LINES_MOST
     assert f"  check   pulsar-doctor stall-check {'n' * 70} -s billing" in lines
     assert not any(line.startswith("  waits") for line in lines)
+
+
+def test_where_no_row_says_whose_process_it_is_the_whole_text_does() -> None:
+    found = replace(located(), where=None, actions=(RESTART,))
+    assert "  fix     Restart it: others take over." in drawn(verdict("stalled", findings=(found,)))
 
 
 def test_further_causes_are_counted() -> None:

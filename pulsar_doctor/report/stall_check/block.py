@@ -138,7 +138,8 @@ def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
     """Who or what waits; where nothing tells, the backlog."""
     if isinstance(first, Finding) and first.impact:
         return printable(first.impact)
-    words = alike.backlog_words if pen.tells_backlog and alike.of.backlog else ""
+    waits = pen.tells_backlog and (alike.of.backlog or 0) > 0
+    words = alike.backlog_words if waits else ""
     return words and f"the backlog: {words}"
 
 
@@ -148,8 +149,8 @@ def _first_action(finding: Finding) -> Iterator[BlockRow]:
         return
     action = finding.actions[0]
     text = printable(action.brief or action.text)
-    if action.command is None:
-        yield BlockRow("fix", text, most=2)
+    if action.command is None:  # where no row says whose process it is, the whole text does
+        yield BlockRow("fix", text if finding.where else printable(action.text), most=2)
     else:
         yield BlockRow("fix", pasted(action.command), to_paste=True, comment=text, most=2)
     if check := next((each.check for each in finding.actions if each.check), None):
