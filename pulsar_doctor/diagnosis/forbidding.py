@@ -130,6 +130,20 @@ def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[U
         )
 
 
+def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """By a trace: a message was stored, a consumer has permits, and the broker does not send it.
+
+    A broker sends at once what is due, unless something holds it back, which is not on the wire.
+    """
+    unsent = view.unsent
+    if STATS not in view.sources and unsent is not None and unsent.seconds >= QUIET_AFTER.default:
+        yield Unknown(
+            f"messages were published that no consumer was sent, though {unsent.who} has had "
+            f"permits for {duration(unsent.seconds)} or more since then; what holds them back (a "
+            "rate limit, a transaction, a broker that reads no more) is not on the wire"
+        )
+
+
 def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """By a trace: the last consumer has left, and messages wait.
 
@@ -155,5 +169,6 @@ FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _nobody_asks,
     _counted_below_zero,
     _limit_not_on_the_wire,
+    _stored_and_not_sent,
     _left_behind,
 )

@@ -61,6 +61,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         moment_ms=wire.now_us // 1000,
         durable=wire.durable,
         left_behind=wire.left_behind,
+        unsent=wire.unsent,
         quiet_is_fine=wire.durable is False,  # whoever reads it may stop where they like
         refused=None if there else REFUSED,
         gap=gap or likely or bounds,

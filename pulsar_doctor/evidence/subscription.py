@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.ledger.left_behind import LeftBehind
+from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
 # Limits of unacknowledged messages in broker.conf.
 UNACKED_DEFAULTS = {"consumer": 50_000, "subscription": 200_000}
@@ -113,7 +113,8 @@ class SubscriptionView:
     which of `consumers` is the active one of Failover. gone: that one, where it is not connected.
     own: what its cursor does, where that is the broker's and nobody's subscription.
     closed: consumers that left with messages in hand and had never acknowledged any. left_behind:
-    what waits by a trace since the last consumer left; None where nothing is known to wait.
+    what waits by a trace since the last consumer left; None where nothing is known to wait. unsent:
+    what waits by a trace though a consumer has permits; None likewise.
 
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
     none. watched_seconds: with how much earlier ones; None where not told. backlog_change: entries,
@@ -145,6 +146,7 @@ class SubscriptionView:
     gone: Gone | None = None
     closed: tuple[ClosedConsumer, ...] | None = None
     left_behind: LeftBehind | None = None
+    unsent: Unsent | None = None
     own: OwnCursor | None = None
     backlog: Backlog | None = None
     left: Count | None = None

@@ -158,6 +158,7 @@ class Ledger:
     cumulative_highest: Position = NOWHERE
     cumulative_back: int = 0  # commands whose id lies before an earlier one
     unacked: int = 0
+    unacked_most: int = 0  # that it ever held
     deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
     in_order: bool = True  # of the deliveries
     newest: Position = NOWHERE

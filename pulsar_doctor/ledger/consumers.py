@@ -10,7 +10,7 @@ from typing import Any
 
 from pulsar_doctor.ledger import balance as ledgers
 from pulsar_doctor.ledger.balance import Ledger, Position
-from pulsar_doctor.ledger.left_behind import LeftBehind
+from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
 NON_PERSISTENT = "non-persistent://"
 PERSISTENT = "persistent://"  # what goes without saying where a line is short
@@ -237,6 +237,7 @@ class Subscription:
     last_ack_ns: when any consumer of it acknowledged last; 0: never.
     durable: whether the broker keeps its position; None where the trace does not tell.
     left_behind: what waits since the last consumer left; None where nothing is known to wait.
+    unsent: what waits though a consumer has permits; None likewise.
     """
 
     topic: str
@@ -251,6 +252,7 @@ class Subscription:
     last_ack_ns: int = 0
     durable: bool | None = None
     left_behind: LeftBehind | None = None
+    unsent: Unsent | None = None
 
     @property
     def is_over(self) -> bool:

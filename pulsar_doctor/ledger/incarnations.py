@@ -33,6 +33,7 @@ from pulsar_doctor.wire.columns import (
 )
 
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
+TOPICS_MOST = 10_000  # of which is remembered what was published
 BY_CLIENT = "by the client"  # how the reason of a CLOSE ends: closed or reset
 CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
 HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/receiver/epochs.py
@@ -53,7 +54,7 @@ class Incarnations:
         self.set_aside = 0  # records that could not be read
         self.retracted = self.retracted_rows = 0  # likely joins that were taken back
         self.refusals = Refusals()
-        self.published: dict[str, Published] = {}  # by topic, of those that have a subscription
+        self.published: dict[str, Published] = {}  # by topic
         self._siblings: dict[tuple[str, str], Siblings] = {}  # by topic and subscription
 
     @property
@@ -66,6 +67,12 @@ class Incarnations:
     def consumers(self) -> list[Consumer]:
         """All incarnations that are remembered, in the order of their numbers."""
         return sorted([*self.ended, *self.living], key=lambda consumer: consumer.incarnation)
+
+    def published_in(self, topic: str | None) -> Published | None:
+        """What is known to be stored in a topic; None where too many are remembered."""
+        if topic is None or (topic not in self.published and len(self.published) >= TOPICS_MOST):
+            return None
+        return self.published.setdefault(topic, Published())
 
     def begin(self, connection: Connection, consumer: Consumer) -> None:
         """Begins an incarnation."""
@@ -271,12 +278,19 @@ def _producer(here: Incarnations, connection: Connection, row: Row) -> None:
 
 def _stored(here: Incarnations, connection: Connection, row: Row) -> None:
     """A receipt without a position is that of a duplicate, which is not stored."""
-    published = here.published.get(connection.topic_of(row.producer_id or 0) or "")
+    published = here.published_in(connection.topic_of(row.producer_id or 0))
     if published is None or row.ledger_id is None or row.entry_id is None or row.grade is not None:
         return
-    position = row.ledger_id, row.entry_id
-    if position > published.last:
-        published.ns, published.last = row.mono_ns, position
+    published.stored(row.mono_ns, (row.ledger_id, row.entry_id))
+
+
+def _sent(here: Incarnations, connection: Connection, row: Row) -> None:
+    """A message that is not due before a moment of its own is no backlog until then."""
+    if row.deliver_at is None:
+        return
+    published = here.published_in(connection.topic_of(row.producer_id or 0))
+    if published is not None:
+        published.delayed_us = max(published.delayed_us, row.deliver_at)
 
 
 def _close_producer(here: Incarnations, connection: Connection, row: Row) -> None:
@@ -340,6 +354,7 @@ CONNECTION_EVENTS: dict[str, Callable[[Incarnations, Connection, Row], None]] = 
     "PARTITIONED_METADATA_RESPONSE": _refused,
     "SUBSCRIBE": _subscribe,
     "PRODUCER": _producer,
+    "SEND": _sent,
     "SEND_RECEIPT": _stored,
     "CLOSE_PRODUCER": _close_producer,
     "SUCCESS": _answered,

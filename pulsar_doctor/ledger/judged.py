@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pulsar_doctor.ledger.balance import NOWHERE
 from pulsar_doctor.ledger.consumers import (
     NON_PERSISTENT,
     SHUTDOWN_US,
@@ -13,7 +14,7 @@ from pulsar_doctor.ledger.consumers import (
     Subscription,
     split_partition,
 )
-from pulsar_doctor.ledger.left_behind import LeftBehind, Published
+from pulsar_doctor.ledger.left_behind import LeftBehind, Published, Unsent
 from pulsar_doctor.wire.columns import CLOSE
 
 CLOSED = ("CLOSE_CONSUMER", CLOSE)
@@ -43,6 +44,7 @@ def _judged(
         there = [replace(consumer, ledger=moment.ledger) for consumer, moment in moments]
         now_us = max(moment.us for _, moment in moments)
         now_ns = max(moment.ns for _, moment in moments)
+    due = published.delayed_us <= now_us
     last = consumers[-1]
     topic, partition = split_partition(last.topic)
     acks = (consumer.ledger.last_ack_ns or 0 for consumer in consumers)
@@ -58,6 +60,7 @@ def _judged(
         last_ack_ns=max(acks),
         durable=_durable(there),
         left_behind=left_behind,
+        unsent=_unsent(consumers, there, published, now_ns) if due else None,
     )
 
 
@@ -94,7 +97,51 @@ def _held_to_the_end(consumers: list[Consumer]) -> int:
 def _missed(consumers: list[Consumer], published: Published) -> bool:
     """Whether a message was stored since the first of them came, and no consumer was sent it."""
     since_ns = min(each.ledger.ready_ns or each.closed_ns or 0 for each in consumers)
-    return published.ns > since_ns and published.last > max(e.ledger.highest for e in consumers)
+    stored_ns, stored = published.last
+    return stored_ns > since_ns and stored > max(each.ledger.highest for each in consumers)
+
+
+def _unsent(
+    consumers: list[Consumer], there: list[Consumer], published: Published, now_ns: int
+) -> Unsent | None:
+    """What a broker should have sent to one of those who are there.
+
+    What was stored before the first of them came counts if they were sent what lies before it. A
+    key belongs to one consumer of Key_Shared, so that only all of them together are surely owed.
+    """
+    served = [each for each in there if each.ledger.ready and each.active is not False]
+    ready = [(_permits_since(each), each) for each in served if _has_permits(each)]
+    keyed = there and there[0].subscription_type == "Key_Shared"
+    if not ready or (keyed and len(ready) < len(served)):
+        return None
+    has_since_ns, who = max(ready, key=lambda each: each[0]) if keyed else min(ready, key=_first)
+    sent_some = any(each.ledger.highest > NOWHERE for each in there)
+    came_ns = None if sent_some else min(each.ledger.ready_ns or 0 for each in served)
+    stored_ns = published.since(max(each.ledger.highest for each in consumers), came_ns)
+    if stored_ns is None:
+        return None
+    return Unsent(who.label, (now_ns - max(stored_ns, has_since_ns)) / 1e9)
+
+
+def _first(ready: tuple[int, Consumer]) -> int:
+    return ready[0]
+
+
+def _has_permits(each: Consumer) -> bool:
+    """Whether the broker may surely send to it.
+
+    The limit of unacknowledged messages may not be known. A consumer that has reached it is sent
+    none until it holds half as many, and it never held more than the limit.
+    """
+    ledger = each.ledger
+    known = not (ledger.uncertain or ledger.likely or ledger.crossed or ledger.blocked)
+    free = not ledger.individual or ledger.unacked_limit is not None
+    free = free or ledger.unacked <= max(1, ledger.unacked_most // 2)
+    return known and free and ledger.available_permits_min > 0
+
+
+def _permits_since(each: Consumer) -> int:
+    return max(each.ledger.ready_ns or 0, each.ledger.starved_until_ns)
 
 
 def _closed_holding(consumers: list[Consumer]) -> Iterator[Consumer]:

@@ -1,22 +1,63 @@
-"""What is known to wait for a subscription that nobody is attached to any more."""
+"""What is known to wait for a subscription: nobody is attached, or it is not sent to whoever is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from pulsar_doctor.ledger.balance import NOWHERE, Position
+
+STEP_NS = 5_000_000_000
+MARKS_KEPT = 4  # of the moments at which the last stored entry is remembered, STEP_NS apart
 
 
 @dataclass(slots=True)
 class Published:
-    """The last entry that is known to be stored in a topic, and when its receipt came.
+    """The last entries that are known to be stored in a topic, and when their receipts came.
 
-    subscriptions: how many subscriptions of the topic are remembered.
+    subscriptions: how many subscriptions of the topic are remembered. marks: moments and entries,
+    the newest last, the others STEP_NS apart. delayed_us: until when a message is not due.
     """
 
     subscriptions: int = 0
-    ns: int = 0
-    last: Position = NOWHERE
+    marks: list[tuple[int, Position]] = field(default_factory=list)
+    delayed_us: int = 0
+
+    @property
+    def last(self) -> tuple[int, Position]:
+        """When the last entry was stored, and which it is."""
+        return self.marks[-1] if self.marks else (0, NOWHERE)
+
+    @property
+    def told(self) -> bool:
+        """Whether anything is known of it."""
+        return bool(self.marks or self.delayed_us)
+
+    def stored(self, ns: int, position: Position) -> None:
+        """A receipt came for this entry."""
+        marks = self.marks
+        if marks and position <= marks[-1][1]:
+            return
+        if len(marks) > 1 and ns - marks[-2][0] < STEP_NS:
+            marks.pop()
+        marks.append((ns, position))
+        del marks[:-MARKS_KEPT]
+
+    def since(self, sent: Position, ns: int | None) -> int | None:
+        """When an entry beyond this one was stored, at the latest, and after ns."""
+        later = (mark for mark in self.marks if ns is None or mark[0] > ns)
+        return next((at for at, position in later if position > sent), None)
+
+    def state(self) -> list[object]:
+        """As JSON values."""
+        return [self.delayed_us, [[ns, *position] for ns, position in self.marks]]
+
+    def restore(self, state: Sequence[object]) -> None:
+        """What `state` was taken of, or an older version saved: the last entry alone."""
+        marks = state[1] if len(state) == 2 else [state]
+        assert isinstance(marks, list)
+        self.marks = [(ns, (ledger_id, entry_id)) for ns, ledger_id, entry_id in marks]
+        self.delayed_us = state[0] if len(state) == 2 and isinstance(state[0], int) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +74,14 @@ class LeftBehind:
     seconds: float
     unacked: int
     published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """A message was stored that no consumer was sent, though this one has had permits since then.
+
+    who: its label. seconds: for how long, at least.
+    """
+
+    who: str
+    seconds: float

@@ -98,6 +98,7 @@ def _count_starvation(ledger: Ledger, until_ns: int) -> int:
     starved_ns = until_ns - (ledger.starved_since_ns or 0)
     ledger.starved_ns += starved_ns
     ledger.longest_starved_ns = max(ledger.longest_starved_ns, starved_ns)
+    ledger.starved_until_ns = until_ns
     ledger.starved_since_ns = ledger.starved_since_us = None
     return starved_ns
 
@@ -248,6 +249,8 @@ def _message(ledger: Ledger, row: Row) -> None:
         first = not again and position > ledger.had_before
         ledger.deliveries[position] = Delivery(bits, now_ns, ledger.messages if first else 0)
     _unacked(ledger, messages, now_ns)
+    if ledger.unacked > ledger.unacked_most:
+        ledger.unacked_most = ledger.unacked
     ledger.last_message_ns = now_ns
     if ledger.told_delay_us:
         _due(ledger, row)

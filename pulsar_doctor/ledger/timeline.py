@@ -24,6 +24,7 @@ from pulsar_doctor.ledger.incarnations import (
     label,
 )
 from pulsar_doctor.ledger.judged import judged
+from pulsar_doctor.ledger.left_behind import Published
 from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import (
     GAP,
@@ -208,7 +209,7 @@ class Timeline(Incarnations):
             },
             "ended": [consumers.state_of(consumer) for consumer in self.ended],
             "published": {
-                topic: [each.ns, *each.last] for topic, each in self.published.items() if each.ns
+                topic: each.state() for topic, each in self.published.items() if each.told
             },
         }
 
@@ -250,9 +251,8 @@ class Timeline(Incarnations):
                 living.append(consumer)
         for consumer in sorted(living, key=lambda consumer: consumer.incarnation):
             timeline._siblings_of(consumer).join(consumer)
-        for topic, (ns, *position) in state.get("published", {}).items():
-            published = timeline.published[topic]
-            published.ns, published.last = ns, tuple(position)
+        for topic, saved in state.get("published", {}).items():
+            timeline.published.setdefault(topic, Published()).restore(saved)
         return timeline
 
 

@@ -26,6 +26,7 @@ A line is `TIME VERB WHO WHAT`, in any order of time; TIME may be `FROM..TO ever
     5s close slow                    the client closes it; `unload`: the broker; `lose`: connection
     5s kill slow                     the client's process ends; `unsubscribe`: gives up messages
     5s publish 3                     the broker stores 3 more; `again` delivers them
+    5s publish 3 until 60s           likewise, and they are not due before then
     5s gap                           commands are missing from the trace
 """
 
@@ -268,14 +269,15 @@ class Script:
         self.returned += [*who.skipped, *who.take_back(who.held)]
         return who
 
-    def publish(self, count: str) -> None:
+    def publish(self, count: str, *until: str) -> None:
+        due_us = START_US + ns(until[-1]) // 1000 if until else None
         self.connections += 1
         who = Client(self.connections, "producer", "")
         self.put("PRODUCER", who, producer_id=1, topic=TOPIC)
         for _ in range(int(count)):
             self.entries += 1
             self.returned.append(Entry(self.entries, 1, 1))
-            self.put("SEND", who, producer_id=1, messages=1)
+            self.put("SEND", who, producer_id=1, messages=1, deliver_at=due_us)
             self.put("SEND_RECEIPT", who, direction=TO_CLIENT, producer_id=1, ledger_id=1,
                      entry_id=self.entries)  # fmt: skip
 

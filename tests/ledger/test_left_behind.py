@@ -1,4 +1,4 @@
-"""What is known to wait for a subscription whose last consumer has left."""
+"""What is known to wait for a subscription, with its last consumer gone or with permits left."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from pulsar_doctor.ledger.left_behind import LeftBehind
+import pytest
+
+from pulsar_doctor.ledger import incarnations
+from pulsar_doctor.ledger.consumers import Subscription
+from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import LIKELY, Row
 from tests.ledger.rows import (
@@ -36,6 +40,10 @@ def published(entry: int | None, *, at: float, topic: str = TOPIC, conn: int = 9
 
 
 def left_behind(*rows: Row, restored: bool = False) -> LeftBehind | None:
+    return judged(*rows, restored=restored).left_behind
+
+
+def judged(*rows: Row, restored: bool = False) -> Subscription:
     timeline = Timeline("t")
     for row in rows:
         timeline.apply(deepcopy(row))
@@ -43,7 +51,7 @@ def left_behind(*rows: Row, restored: bool = False) -> LeftBehind | None:
             timeline = Timeline.restore(json.loads(json.dumps(timeline.state())), "t")
     timeline.pass_time(EPOCH_US + 60 * 10**6, 60 * 10**9)
     [subscription] = timeline.subscriptions()
-    return subscription.left_behind
+    return subscription
 
 
 def working(**columns: Any) -> list[Row]:
@@ -98,3 +106,55 @@ def test_whose_durability_an_older_trace_does_not_tell_may_be_durable() -> None:
     assert left_behind(*working(durable=None), *GONE, *published(5, at=20)) is not None
     assert left_behind(*working(durable=True), *GONE, *published(5, at=20)) is not None
     assert left_behind(*working(durable=False), *GONE, *published(5, at=20)) is None
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_what_is_stored_and_not_sent_waits_for_who_has_permits(restored: bool) -> None:
+    rows = [*working(), *published(5, at=20)]
+    assert judged(*rows, restored=restored).unsent == Unsent("c", 40.0)
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_so_does_what_was_stored_before_it_came_and_lies_beyond_what_it_was_sent(
+    restored: bool,
+) -> None:
+    early = published(5, at=-1)
+    assert judged(*early, *working(), restored=restored).unsent == Unsent("c", 60.0)
+    assert judged(*early, *attached(), flow(10), restored=restored).unsent is None
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_the_oldest_of_those_that_come_one_by_one_counts(restored: bool) -> None:
+    steady = [row for second in range(60) for row in published(5 + second, at=second)]
+    waits = judged(*working(), *steady, restored=restored).unsent
+    assert waits is not None
+    assert 10 <= waits.seconds <= 20
+
+
+def test_nothing_waits_while_a_message_that_was_sent_is_not_due() -> None:
+    rows = [*working(), *published(5, at=20)]
+    rows[-2].deliver_at = EPOCH_US + 61 * 10**6
+    assert judged(*rows).unsent is None
+    rows[-2].deliver_at = EPOCH_US + 59 * 10**6
+    assert judged(*rows).unsent is not None
+
+
+def test_what_an_older_version_saved_is_read() -> None:
+    timeline = Timeline("t")
+    for row in (*working(), *published(5, at=20)):
+        timeline.apply(row)
+    state = json.loads(json.dumps(timeline.state()))
+    _, marks = state["published"][TOPIC]
+    state["published"][TOPIC] = marks[-1]
+    assert Timeline.restore(state).published[TOPIC].last == timeline.published[TOPIC].last
+
+
+def test_topics_that_nobody_consumes_are_remembered_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(incarnations, "TOPICS_MOST", 2)
+    rows = [row for n in range(4) for row in published(5, at=n, topic=f"{TOPIC}-{n}", conn=n)]
+    timeline = Timeline("t")
+    for row in (*rows, *working()):
+        timeline.apply(row)
+    assert [*timeline.published] == [f"{TOPIC}-0", f"{TOPIC}-1", TOPIC]
