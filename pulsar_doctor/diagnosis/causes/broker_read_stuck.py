@@ -13,12 +13,12 @@ A healthy reader passes through each of these flags, and one sample can be stale
 could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
 was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Where
 neither a clock nor an earlier sample tells more, a rate above 0 says that messages go out, if it is
-not known who could receive, or if all that was sent in that minute was acknowledged too. Acks of
-what was delivered before do not count as movement, where the read position is told. A consumer that
-connected or asked within `still_for` is not waited for yet. Internal stats of the last sample
-alone do, where nothing was delivered in as many samples of the topic, or for `retried_within`, and
-what is unread was there before: a healthy reader passes through these flags only on its way to a
-delivery.
+not known who could receive, if all that was sent in that minute was acknowledged too, or if as much
+was sent as came in and hardly anything is left. Acks of what was delivered before do not count as
+movement, where the read position is told. A consumer that connected or asked within `still_for` is
+not waited for yet. Internal stats of the last sample alone do, where nothing was delivered in as
+many samples of the topic, or for `retried_within`, and what is unread was there before: a healthy
+reader passes through these flags only on its way to a delivery.
 
 It is unknown, not found, where something else looks the same: a read under way in a slow storage,
 an open transaction, delayed messages that pause the dispatcher, acknowledged ranges at the limit
@@ -60,6 +60,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
+MOMENT, HELD = 1.0, 5.0  # seconds of what comes in: what is left for certain, or perhaps
 KEPT_UP = 0.95  # of the rate out: both are of one minute, and acks come a moment later
 SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the client reads or not
 THRESHOLDS = (
@@ -128,7 +129,8 @@ class Case:
 def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
     """Whether anything was delivered or read, or has been just now."""
     sent = view.delivered or any(consumer.delivered for consumer in view.consumers or ())
-    by_rate = view.sent_by_rate and (view.consumers is None or _kept_up(view))
+    kept_up = view.consumers is None or _kept_up(view) or _sent_what_came(view)
+    by_rate = view.sent_by_rate and kept_up
     return bool(sent) or reads.moved or view.just_delivered or by_rate
 
 
@@ -141,6 +143,20 @@ def _kept_up(view: SubscriptionView) -> bool:
     return acked >= KEPT_UP * sent and all(
         consumer.may_receive and consumer.holds_nothing for consumer in view.served
     )
+
+
+def _sent_what_came(view: SubscriptionView) -> bool:
+    """Whether as much was sent for the first time as came in that minute, and was acknowledged.
+
+    What is left is then no more than what comes within a moment, or within a few seconds where
+    consumers may hold some of it. A limit of the rate, or a read that has stood since, leaves more.
+    """
+    came, sent, left = view.msg_rate_in, view.msg_rate_out or 0, view.left
+    if came is None or not view.message_ack_rate or left is None or left.most is None:
+        return False
+    first = sent - (view.msg_rate_redeliver or 0)
+    few = (left.least or 0) <= came * MOMENT and left.most <= came * HELD
+    return first >= KEPT_UP * came and few
 
 
 def _stands(view: SubscriptionView) -> str:
