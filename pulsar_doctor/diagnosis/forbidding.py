@@ -98,6 +98,17 @@ def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         )
 
 
+def _never_above_zero(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """Permits are below zero, and all that a consumer holds cannot bring them back."""
+    for each in () if view.nothing_to_send_for_sure else view.served:
+        if each.beyond_help and not each.moved:
+            yield Unknown(
+                f"{each.label} is at {each.available_permits} permits and holds "
+                f"{each.unacked_messages} messages, too few to bring them back",
+                each.label,
+            )
+
+
 def _counted_below_zero(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """The broker miscounts unacknowledged messages, so nothing is known of what consumers hold."""
     counted = told(view.unacked)
@@ -167,6 +178,7 @@ FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _never_acknowledged,
     _due_and_still,
     _nobody_asks,
+    _never_above_zero,
     _counted_below_zero,
     _limit_not_on_the_wire,
     _stored_and_not_sent,

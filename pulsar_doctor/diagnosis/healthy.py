@@ -8,6 +8,7 @@ unknown, and the likeliest cause is named. These facts forbid it whatever the od
   then set it to the time between two checkpoints, and some more;
 - entries could be sent (they are not delayed, and no transaction is open), a consumer has permits,
   and nothing moved within the window;
+- a consumer is below zero permits, messages wait, and all that it holds cannot bring them back;
 - messages wait, and the consumers of the subscription are not reported;
 - in a trace alone: consumers hold many messages, have permits and are sent nothing, as if the
   subscription had reached its limit of unacknowledged messages, which is not on the wire;

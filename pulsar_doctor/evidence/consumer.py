@@ -63,6 +63,24 @@ class ConsumerView(Facts):
         )
 
     @property
+    def beyond_help(self) -> bool:
+        """Whether permits stay below zero when all that it holds is taken.
+
+        Permits, queued and unsent messages together are the receiver queue size, so that permits
+        and unacknowledged messages are never below zero together unless the two sides counted
+        differently (or FLOWs are set aside, while it is blocked on unacknowledged messages).
+        """
+        held, permits = self.unacked_messages, self.available_permits
+        if not self.below_zero or self.zero_queue or self.receiver_queue_size == Count(0, 1):
+            return False
+        if self.holds_nothing or self.queued.most == 0:
+            return True
+        counted = held is not None and held.exact is not None and permits is not None
+        if not counted or self.blocked_consumer_on_unacked_msgs:
+            return False
+        return (told(held) or 0) + (most(permits) or 0) < 0
+
+    @property
     def may_receive(self) -> bool:
         """Whether it certainly has permits, and no limit of unacknowledged messages holds it."""
         least = self.available_permits.least if self.available_permits else None

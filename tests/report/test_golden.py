@@ -18,6 +18,9 @@ WORDS = frozenset(
 LISTS = frozenset({"suspects", "ruled_out"})
 # 15 s old, with the facts of a healthy consumer. They are healthy now, as on 4.0.8 before.
 YOUNG = {f"{version}/all-delivered-none-acknowledged" for version in ("2.11.0", "3.3.5")}
+# Its consumer is below zero permits and holds nothing, so it never asks again. It is unknown now, as
+# on 3.3.5 and 4.0.8 before.
+MISCOUNTED = {"2.11.0/negative-permits"}
 
 
 def comparable(value: Any, name: str = "") -> Any:
@@ -51,7 +54,7 @@ def assert_same(now: Iterable[tuple[str, Any]]) -> None:
     before, names = golden(), []
     for name, printed in now:
         names.append(name)
-        if name.partition(" ")[0] in YOUNG:
+        if name.partition(" ")[0] in YOUNG | MISCOUNTED:
             continue
         assert_kept(comparable(before[name]), comparable(printed), name)
     assert names

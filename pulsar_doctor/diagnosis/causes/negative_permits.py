@@ -26,14 +26,13 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, least, told
+from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (REFILL_WAIT,)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing"})
-ZERO_OR_ONE = Count(0, 1)
 REMEDY = (
     "Restart this consumer: its next SUBSCRIBE starts from a full queue's worth of permits. Note "
     "its client version; if it happens again, report the trace to that client's project."
@@ -45,7 +44,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.nothing_to_send_for_sure or (view.left is None and view.backlog is not None):
         return
     for consumer in starving(view, limits):
-        if not consumer.below_zero or consumer.moved or not _beyond_help(consumer):
+        if not consumer.beyond_help or consumer.moved:
             continue
         quiet = consumer.quiet_for
         if quiet is not None and quiet.seconds >= limits["refill_wait"]:
@@ -56,28 +55,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
                 "little to bring them back; for how long needs the broker's clock (see --at)",
                 consumer.label,
             )
-
-
-def _beyond_help(consumer: ConsumerView) -> bool:
-    """Whether permits stay below zero when all that it holds is taken.
-
-    Permits, queued and unsent messages together are the receiver queue size, so that permits and
-    unacknowledged messages are never below zero together unless the two sides counted differently
-    (or FLOWs are set aside, while it is blocked on unacknowledged messages).
-    """
-    held, permits = consumer.unacked_messages, consumer.available_permits
-    if consumer.zero_queue or (consumer.receiver_queue_size == ZERO_OR_ONE):
-        return False
-    if consumer.holds_nothing or consumer.queued.most == 0:
-        return True
-    if (
-        held is None
-        or held.exact is None
-        or permits is None
-        or consumer.blocked_consumer_on_unacked_msgs
-    ):
-        return False
-    return held.exact + (permits.most or 0) < 0
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> Finding:
