@@ -22,11 +22,14 @@ import time
 from pathlib import Path
 
 from pulsar_doctor.diagnosis import fitted as kept
+from pulsar_doctor.diagnosis.answers import HEALTHY
 
-from .fitting import Certainties, Fitted, certainties, fitted
+from .fitting import Certainties, Fitted, certainties, fitted, stepped
 from .judging import judged, wrong
 from .states import collected
 
+STEP = "the share of the way from the weights that are kept to the fitted ones; 1: all of it"
+WELL = "added to the weight of healthy: of what is asked about more is well than of the incidents"
 WEAKEST = 0.05  # a clue of less says nothing: take it out of its cause
 
 
@@ -36,6 +39,8 @@ def main() -> None:
     options.add_argument("--more", type=int, help="further ones; as many, unless told")
     options.add_argument("--processes", type=int, default=2)
     options.add_argument("--write", action="store_true", help="keep what was fitted")
+    options.add_argument("--step", type=float, default=1.0, help=STEP)
+    options.add_argument("--well", type=float, default=0.0, help=WELL)
     options.add_argument("--as-is", action="store_true", help="judge what is kept, fit nothing")
     options.add_argument("--keep", type=Path, help="states, kept there and taken from there")
     options.add_argument("--wrong", action="store_true", help="also print what goes apart")
@@ -53,7 +58,8 @@ def main() -> None:
     weights: Fitted = {code: dict(own) for code, own in kept.weights().items()}
     sure: Certainties = {c: dict(o) for c, o in kept.certainty().items()}
     if not asked.as_is:
-        weights, sure = fitted(fit), certainties(fit)
+        weights, sure = stepped(weights, fitted(fit), asked.step), certainties(fit)
+        weights[HEALTHY][""] += asked.well
     print(f"{len(states):,} states: {len(fit):,} fit, {len(judging):,} judge\n")
     judged(judging, weights, sure)
     if asked.wrong:

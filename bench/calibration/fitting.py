@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
+from pulsar_doctor.diagnosis import fitted as kept
 from pulsar_doctor.diagnosis.fitted import UNMEASURED
 from pulsar_doctor.diagnosis.fitted import prior as unfitted
 from pulsar_doctor.diagnosis.ranking import shares_of
@@ -45,6 +46,18 @@ def fitted(states: Sequence[State], seed: int = 1) -> Fitted:
             _step(weights, start, squares, each)
     known = true_of(states)
     return {code: own for code, own in weights.items() if code in known}
+
+
+def stepped(before: Fitted, after: Fitted, share: float) -> Fitted:
+    """Weights between these; those of a cause that is not fitted now stay as they were."""
+    between = {
+        code: {
+            key: share * weight + (1 - share) * kept.weight(before.get(code, {}), key)
+            for key, weight in own.items()
+        }
+        for code, own in after.items()
+    }
+    return {**before, **between}
 
 
 def true_of(states: Sequence[State]) -> frozenset[str]:

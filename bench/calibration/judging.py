@@ -40,11 +40,16 @@ def claims(weights: Weights, sure: Certainties, each: State) -> list[Claim]:
         return said
     shares = shares_of([case.total for case in cases])
     roots = any(case.root for case in cases)
+    found = {code for code, *_ in each.findings}
+    beside = {*found, HEALTHY} if found else found  # as the program: what it may be besides
     ranked = [
         Claim(share, case.right, "suspect", case.root if roots else case.right)
-        for share, case in zip(shares, cases, strict=False)
+        for share, case, (code, _) in zip(shares, cases, each.groups, strict=False)
+        if code not in beside
     ]
-    ranked.append(Claim(shares[-1], each.none_right, NONE_OF_THESE, each.none_right))
+    nothing_else = not any(claim.right for claim in ranked)
+    rest = max(0.0, 1 - sum(claim.share for claim in ranked))
+    ranked.append(Claim(rest, nothing_else, NONE_OF_THESE, nothing_else))
     return said + sorted(ranked, key=lambda claim: -claim.share)
 
 

@@ -38,7 +38,6 @@ class State:
     ill: bool
     findings: Sequence[tuple[str, float, bool, str]]
     groups: list[Group]
-    none_right: bool
     truths: frozenset[str]
 
 
@@ -76,13 +75,10 @@ def state(
             signs = tuple(case.signs)
             cases.append((is_right(cause, every), is_right(cause, root), signs))
         groups.append((code, cases))
-    right = any(ok for _, cases in groups for ok, _, _ in cases)
     healthy = (HEALTHY, None) in every
     ill = any(code != HEALTHY for code, _ in every)
     truths = frozenset(code for code, _ in root or every)
-    return State(
-        half, kind, asked, said.status, forbidden, healthy, ill, found, groups, not right, truths
-    )
+    return State(half, kind, asked, said.status, forbidden, healthy, ill, found, groups, truths)
 
 
 @dataclass(frozen=True, slots=True)

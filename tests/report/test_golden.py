@@ -18,8 +18,8 @@ WORDS = frozenset(
 LISTS = frozenset({"suspects", "ruled_out"})
 # 15 s old, with the facts of a healthy consumer. They are healthy now, as on 4.0.8 before.
 YOUNG = {f"{version}/all-delivered-none-acknowledged" for version in ("2.11.0", "3.3.5")}
-# Its consumer is below zero permits and holds nothing, so it never asks again. It is unknown now, as
-# on 3.3.5 and 4.0.8 before.
+# Its consumer is below zero permits and holds nothing, so it never asks again. It is unknown now,
+# as on 3.3.5 and 4.0.8 before.
 MISCOUNTED = {"2.11.0/negative-permits"}
 
 
