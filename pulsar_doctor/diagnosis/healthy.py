@@ -52,7 +52,7 @@ HYPOTHESIS = Hypothesis(
     "it works, or waits for what comes",
     speaks_for=(
         "delivers", "somebody_acks", "reads", "nothing_left", "somebody_ready",
-        "all_lively", "all_work", "all_acked", "all_soon", "rate_out", "read_waits",
+        "all_lively", "all_work", "all_acked", "all_soon", "rate_out", "keeps_up", "read_waits",
     ),
     against=(
         "backlog_grows", "flag_all_blocked", "one_stuck", "one_blocked", "replay", "rate_redeliver",

@@ -57,6 +57,8 @@ def _by_rates(view: SubscriptionView) -> Found:
         yield "backlog_grows", "msg_rate_in", text
     elif new > APART * came:
         yield "backlog_falls", "msg_rate_in", text
+    elif came > 0:
+        yield "keeps_up", "msg_rate_in", text
 
 
 def _who(view: SubscriptionView) -> Found:
@@ -105,7 +107,7 @@ def _rates(view: SubscriptionView) -> Found:
         yield "minute_none", "msg_rate_out", text  # a limit lets some through each second
         if view.rates_alone_tell:
             yield "rate_none", "msg_rate_out", text
-    each = view.consumers or ()
+    each = view.served  # all goes to the active one of Failover
     if len(each) > 1 and any(consumer.msg_rate_out for consumer in each):
         return
     if out > 0:

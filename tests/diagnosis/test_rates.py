@@ -64,6 +64,13 @@ def test_where_several_tell_their_own_the_sum_says_nothing() -> None:
     assert "rate_out" in of_subscription(alone)
 
 
+def test_on_failover_all_goes_to_the_active_one() -> None:
+    both = {"busy": {"msgRateOut": 3.0}, "waits": {"msgRateOut": 0.0}}
+    rates = {"msgRateOut": 3.0, "messageAckRate": 3.0, "activeConsumerName": "busy"}
+    view = view_of(rates, consumers=both, type="Failover")
+    assert {"rate_out", "rate_acks"} <= of_subscription(view).keys()
+
+
 def shares(view: SubscriptionView) -> dict[str, float]:
     return {each.code: each.probability for each in suspects_of(view, HYPOTHESES, {})}
 
@@ -90,7 +97,7 @@ def test_a_clue_that_was_not_measured_yet_has_the_weight_1() -> None:
         (30.0, {"msgRateOut": 0.0}, {"backlog_grows"}),
         (12.0, {"msgRateOut": 30.0}, {"backlog_falls"}),
         (12.0, {"msgRateOut": 30.0, "msgRateRedeliver": 29.0}, {"backlog_grows"}),  # of old ones
-        (12.0, {"msgRateOut": 12.5}, set()),  # about the same
+        (12.0, {"msgRateOut": 12.5}, {"keeps_up"}),  # about the same
         (0.0, {"msgRateOut": 0.0}, set()),
         (None, {"msgRateOut": 12.0}, set()),
         (30.0, {}, set()),
@@ -101,7 +108,8 @@ def test_the_rate_of_what_comes_tells_whether_the_backlog_grows(
     rate_in: float | None, rates: dict[str, float], keys: set[str]
 ) -> None:
     view = view_of(rates, topic={"msgRateIn": rate_in})
-    assert of_subscription(view).keys() & {"backlog_grows", "backlog_falls"} == keys
+    tells = {"backlog_grows", "backlog_falls", "keeps_up"}
+    assert of_subscription(view).keys() & tells == keys
 
 
 def test_earlier_samples_tell_that_better_than_a_rate() -> None:

@@ -227,7 +227,7 @@ HYPOTHESIS = Hypothesis(
         "flow_far", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",
         "one_flow",
     ),
-    against=("works", "acks_come", "lively", "asks_singly", "rate_out"),
+    against=("works", "acks_come", "flow_soon", "lively", "asks_singly", "rate_out", "rate_acks"),
     excluded=_excluded,
     not_by=_not_by,
     missing=("quiet_for",),

@@ -247,7 +247,7 @@ HYPOTHESIS = Hypothesis(
         "waits", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",
         "one_flow",
     ),
-    against=("works", "acks_come", "lively", "nothing_left", "joined_late"),
+    against=("acks_come", "lively", "nothing_left", "joined_late"),
     excluded=_excluded,
     not_by=holds_nothing,
     missing=("draining_hashes", "msg_in_replay"),

@@ -116,7 +116,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
 HYPOTHESIS = Hypothesis(
     "{who} was sent far more than it asked for, in batches, and must work that off first",
     speaks_for=("undecided", "below_zero", "batches", "flow_far", "waits"),
-    against=("lively", "asks_singly"),
+    against=("works", "acks_come", "flow_soon", "asks_singly"),
     not_by=_not_by,
     missing=("largest_batch",),
 )

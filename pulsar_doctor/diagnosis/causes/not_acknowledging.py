@@ -201,7 +201,7 @@ HYPOTHESIS = Hypothesis(
     "{who} takes messages and acknowledges none of them, or hangs with them",
     speaks_for=(
         "undecided", "never_acked", "never_acked_many", "has_permits", "near_limit", "nothing_left",
-        "holds_many", "rate_none", "quiet_long", "quiet_some", "unusual", "one_flow",
+        "holds_many", "rate_none", "quiet_long", "unusual", "one_flow",
     ),
     against=("works", "acks_come", "lively", "has_acked", "young", "no_permits", "rate_acks"),
     not_by=_not_by,
