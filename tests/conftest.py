@@ -46,6 +46,10 @@ settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pulsar-version", help="the shared brokers' version; see sandbox versions")
+
+
 def pytest_configure() -> None:
     """A run in the background may begin with SIGINT ignored, and what it starts inherits that.
 
@@ -119,19 +123,21 @@ def outside() -> None:
 
 
 @pytest.fixture(scope="session")
-def broker(outside: None) -> Iterator[Sandbox]:
+def broker(outside: None, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
     from pulsar_doctor.sandbox.lifetime import running
 
-    with running(batch_index_acks=True, reuse=False) as sandbox:
+    version = pytestconfig.getoption("--pulsar-version")
+    with running(batch_index_acks=True, reuse=False, version=version) as sandbox:
         yield sandbox
 
 
 @pytest.fixture(scope="session")
-def default_broker(outside: None) -> Iterator[Sandbox]:
+def default_broker(outside: None, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
     """It drops acks of parts of batches, as a broker does by default, and persists few ranges."""
     from pulsar_doctor.sandbox.lifetime import running
 
-    with running(reuse=False, conf=FEW_RANGES) as sandbox:
+    version = pytestconfig.getoption("--pulsar-version")
+    with running(reuse=False, conf=FEW_RANGES, version=version) as sandbox:
         yield sandbox
 
 

@@ -20,7 +20,7 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.gate import tell, tell_json
-from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
+from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, VERSION, megabytes
 
 if TYPE_CHECKING:
     from pulsar_doctor.sandbox.lifetime import Sandbox
@@ -63,13 +63,18 @@ class StartRequest:
         "--data", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
         help="Keep the data here; else it goes when the sandbox stops.",
     )
+    pulsar_version: str | None = option(
+        "--pulsar-version", metavar="VERSION",
+        help=f"The Apache Pulsar to run instead of {VERSION}; see `sandbox versions`.",
+    )
     output: str = output_option("table", "json")
 
 
 HELP = f"""Starts and stops a real Apache Pulsar on this machine.
 
-The first start downloads Apache Pulsar 4.0.8 ({megabytes(DOWNLOAD_BYTES)}) into the cache folder:
-PULSAR_DOCTOR_CACHE, else XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor
+The first start downloads Apache Pulsar {VERSION} ({megabytes(DOWNLOAD_BYTES)}), or the version of
+--pulsar-version, into the cache folder: PULSAR_DOCTOR_CACHE, else
+XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor
 (~/Library/Caches/pulsar-doctor on macOS). It runs on the Java of JAVA_HOME or PATH where that
 is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopback only: on free
 ports, or on those that --port and --admin-port name.
@@ -101,6 +106,7 @@ def start(asked: StartRequest) -> None:
     pulsar-doctor sandbox start
     pulsar-doctor sandbox start --port 6650 --admin-port 8080
     pulsar-doctor sandbox start --batch-index-acks --conf maxUnackedMessagesPerConsumer=10
+    pulsar-doctor sandbox start --pulsar-version 4.2.4
     pulsar-doctor sandbox start --pulsar-home ~/apache-pulsar-4.0.8 -o json
     """
     from pulsar_doctor.sandbox import lifetime as sandbox
@@ -110,6 +116,7 @@ def start(asked: StartRequest) -> None:
         batch_index_acks=asked.batch_index_acks,
         conf=_settings_of(asked),
         data=asked.data,
+        version=asked.pulsar_version,
         say=say,
     )
     _show(started, asked.output)
@@ -158,6 +165,43 @@ def status(output: str) -> int:
     if found or output == "json":
         _show(found, output)
     return 0 if found else NOT_RUNNING
+
+
+@command.command()
+@adding(output=output_option("table", "json"))
+@talk_options
+def versions(output: str) -> None:
+    """Lists the versions of Apache Pulsar that the sandbox is known to run.
+
+    Others can be tried with `start --pulsar-version`, if there is a distribution of them.
+
+    \b
+    pulsar-doctor sandbox versions
+    pulsar-doctor sandbox versions -o json
+    """
+    from pulsar_doctor.sandbox.versions import known
+
+    if output == "json":
+        tell_json(
+            {
+                "schema": "pulsar-doctor/sandbox-versions/1",
+                "versions": [
+                    {
+                        "version": each.version,
+                        "made_of": each.made_of,
+                        "download_bytes": each.size,
+                        "downloaded": each.here,
+                        "default": each.version == VERSION,
+                    }
+                    for each in known()
+                ],
+            }
+        )
+        return
+    for each in known():
+        there = "downloaded" if each.here else f"a download of {megabytes(each.size)}"
+        default = ", the default" if each.version == VERSION else ""
+        tell(f"{each.version:<9} {each.made_of:<13} {there}{default}")
 
 
 def _show(found: Sandbox | None, output: str) -> None:

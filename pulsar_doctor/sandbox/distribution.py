@@ -1,4 +1,4 @@
-"""The Apache Pulsar that the sandbox runs, and the Java that runs it: found, or fetched once."""
+"""The folder of downloads, an archive of Pulsar that is unpacked there, and the Java to run it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
-from pulsar_doctor.wording.gate import stderr, warn
+from pulsar_doctor.wording.gate import warn
 from pulsar_doctor.wording.sizes import megabytes
 
 try:
@@ -25,22 +24,8 @@ try:
 except ImportError:
     raise DoctorError("the sandbox runs on Linux and macOS only") from None
 
-GROUP, ARTIFACT, CLASSIFIER, PACKAGING = (
-    "org.apache.pulsar",
-    "pulsar-server-distribution",
-    "bin",
-    "tar.gz",
-)
-VERSION = "4.0.8"
-SHA512 = (
-    "65b769b10696cdfebf7fc5bcdc95dd663702e27051e616c1a13cb100e91279525"
-    "be35352171befe7b0011176330aab29bd0a6c8a0f2f0646641af46d2e33cbd6"
-)
 # The archive and what is in it (see sizes.py) are there both for a moment, and need some room.
 NEEDED_BYTES = 600_000_000
-NETWORK_SECONDS = 30
-NETWORK_TRIES = 3
-RETRY_SECONDS = 2.0
 OLDEST_JAVA = 17
 
 Say = Callable[[str], None]
@@ -61,18 +46,6 @@ def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
         return Path(base).absolute() / "pulsar-doctor"
     mac = sys.platform == "darwin"
     return Path.home() / ("Library/Caches" if mac else ".cache") / "pulsar-doctor"
-
-
-def pulsar_home(told: Path | None, say: Say = to_stderr) -> Path:
-    """The distribution: the one that the user named, else ours, downloaded when it is missing.
-
-    Raises InputError where the named folder holds no Pulsar, DoctorError where ours cannot be had.
-    """
-    if told is None:
-        return without_spaces(ensure(cache_folder(), f"apache-pulsar-{VERSION}", SHA512, say))
-    if not (told / "bin" / "pulsar").is_file():
-        raise InputError(f"{told} holds no bin/pulsar; --pulsar-home names an unpacked Pulsar")
-    return without_spaces(told.absolute())
 
 
 def without_spaces(folder: Path) -> Path:
@@ -98,12 +71,23 @@ def alone(lock: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[No
         yield
 
 
-def ensure(cache: Path, name: str, sha512: str, say: Say, fetch: Fetch | None = None) -> Path:
+def ensure(cache: Path, name: str, sha512: str, say: Say, fetch: Fetch) -> Path:
     """The unpacked folder cache/name, complete or not there at all, whoever else works on it.
 
-    fetch: brings the archive into a folder and gives its path; by default from Maven.
+    fetch: brings the archive into a folder and gives its path.
     Raises DoctorError with what, where and what next.
     """
+
+    def unpacked(work: Path, target: Path) -> None:
+        archive = fetch(work, say)
+        say(f"unpacking into {target}")
+        unpack(archive, target, sha512)
+
+    return made(cache, name, say, unpacked)
+
+
+def made(cache: Path, name: str, say: Say, make: Callable[[Path, Path], None]) -> Path:
+    """The folder cache/name; where it is missing, `make` writes it, with a folder to work in."""
     target = cache / name
     if target.is_dir():
         return target
@@ -114,9 +98,7 @@ def ensure(cache: Path, name: str, sha512: str, say: Say, fetch: Fetch | None = 
             shutil.rmtree(left, ignore_errors=True)
         _require_space(cache)
         with tempfile.TemporaryDirectory(dir=cache, prefix="download-") as work:
-            archive = (fetch or from_maven)(Path(work), say)
-            say(f"unpacking into {target}")
-            unpack(archive, target, sha512)
+            make(Path(work), target)
     return target
 
 
@@ -131,7 +113,7 @@ def in_words(folder: Path) -> Iterator[None]:
     except OSError as error:
         what = (
             f"the disk of {folder} is full"
-            if _is_full(error)
+            if is_full(error)
             else f"cannot work in {folder}: {error}"
         )
         raise DoctorError(f"{what}; PULSAR_DOCTOR_CACHE names another folder") from error
@@ -146,15 +128,19 @@ def _require_space(cache: Path) -> None:
         )
 
 
+def sha_of(file: Path, name: str) -> str:
+    """The digest of a file, as hex; name: sha1, sha256 or sha512."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, name).hexdigest()
+
+
 def unpack(archive: Path, target: Path, sha512: str) -> None:
     """Checks an archive and makes its one folder `target`, in one step after all is written.
 
     Raises DoctorError where the digest differs or a member would leave the folder; then, as after
     an interrupt, target does not exist.
     """
-    with archive.open("rb") as file:
-        found = hashlib.file_digest(file, "sha512").hexdigest()
-    if found != sha512:
+    if (found := sha_of(archive, "sha512")) != sha512:
         raise DoctorError(
             f"the download is damaged: SHA-512 of {archive.name} is {found[:16]}…, "
             f"not {sha512[:16]}…; try again, or give --pulsar-home DIR"
@@ -171,72 +157,9 @@ def unpack(archive: Path, target: Path, sha512: str) -> None:
         raise DoctorError(f"{archive.name} cannot be unpacked safely: {error}") from error
 
 
-def from_maven(folder: Path, say: Say) -> Path:
-    """Downloads the distribution from its Maven coordinates into this folder.
-
-    Raises DoctorError where the network or the repository does not give it.
-    """
-    with needing("sandbox", "the sandbox"):
-        from jgo.maven import MavenContext, PythonResolver
-    context = MavenContext(
-        resolver=PythonResolver(progress_callback=_progress(say)),
-        repo_cache=folder / "maven",
-        local_repos=[],
-        timeout=NETWORK_SECONDS,
-    )
-    artifact = context.project(GROUP, ARTIFACT).at_version(VERSION).artifact(CLASSIFIER, PACKAGING)
-    for left in reversed(range(NETWORK_TRIES)):
-        try:
-            return Path(artifact.resolve())
-        except (RuntimeError, OSError) as error:
-            if _is_full(error):
-                raise
-            if not left:
-                raise DoctorError(_NOT_FETCHED.format(error)) from error
-            say(f"the download failed ({type(error).__name__}); trying again")
-        # What there is of the file would pass for the whole of it.
-        shutil.rmtree(context.repo_cache, ignore_errors=True)
-        time.sleep(RETRY_SECONDS)
-    raise AssertionError("unreachable")
-
-
-_NOT_FETCHED = (
-    f"cannot download {GROUP}:{ARTIFACT}:{VERSION}: {{}}; "
-    "try again, or unpack Apache Pulsar yourself and give --pulsar-home DIR"
-)
-
-
-def _is_full(error: Exception) -> bool:
+def is_full(error: Exception) -> bool:
+    """Whether the disk, or a quota of it, is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def _progress(say: Say) -> Callable[[str, int], contextlib.AbstractContextManager[Advance]]:
-    @contextlib.contextmanager
-    def show(name: str, total_bytes: int) -> Iterator[Advance]:
-        say(f"downloading Apache Pulsar {VERSION}, {megabytes(total_bytes)}, once")
-        with _bar(name, total_bytes) as advance:
-            yield advance
-        say("downloaded")
-
-    return show
-
-
-Advance = Callable[[int], None]
-
-
-@contextlib.contextmanager
-def _bar(name: str, total_bytes: int) -> Iterator[Advance]:
-    if not stderr().isatty():
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
-    from pulsar_doctor.wording.consoles import GatedConsole
-
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=GatedConsole(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=total_bytes)
-        yield lambda count: progress.update(task, advance=count)
 
 
 def java_home(environ: Mapping[str, str] | None = None) -> Path:

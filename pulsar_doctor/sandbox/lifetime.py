@@ -14,7 +14,7 @@ from typing import Any
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.sandbox import distribution, ports, standalone, supervisor
+from pulsar_doctor.sandbox import distribution, ports, standalone, supervisor, versions
 from pulsar_doctor.sandbox.distribution import Say, alone, cache_folder, in_words, to_stderr
 from pulsar_doctor.sandbox.standalone import Sandbox
 
@@ -43,20 +43,22 @@ def running(
     reuse: bool = True,
     conf: Mapping[str, str] | None = None,
     data: Path | None = None,
+    version: str | None = None,
     say: Say = to_stderr,
 ) -> Iterator[Sandbox]:
     """The sandbox that stays, where one fits and `reuse`; else one for the with-block only.
 
     conf: settings of standalone.conf, over ours. data: a folder that is kept; the next sandbox on
-    it has the same topics and, where they are still free, the same ports.
+    it has the same topics and, where they are still free, the same ports. version: of Apache
+    Pulsar, where no pulsar_home is named; by default versions.DEFAULT.
     Raises DoctorError where Pulsar or Java cannot be had, or the broker does not become healthy.
     """
     wanted = _wanted(conf, batch_index_acks)
     standing = _standing() if reuse and data is None else None
-    if standing and standing.fits(wanted, pulsar_home):
+    if standing and standing.fits(wanted, _named(pulsar_home, version)):
         yield standing.sandbox
         return
-    sandbox, process = standalone.launch(_plan(pulsar_home, data, wanted, say), say)
+    sandbox, process = standalone.launch(_plan(pulsar_home, data, wanted, version, say), say)
     try:
         yield sandbox
     finally:
@@ -69,6 +71,7 @@ def start(
     batch_index_acks: bool = False,
     conf: Mapping[str, str] | None = None,
     data: Path | None = None,
+    version: str | None = None,
     say: Say = to_stderr,
 ) -> Sandbox:
     """Starts the sandbox that stays until `stop`, or gives the one that runs already.
@@ -79,8 +82,8 @@ def start(
     cache = cache_folder()
     with in_words(cache), alone(cache / "start.lock", lambda: say("another sandbox is starting")):
         if standing := _standing():
-            return _same(standing, wanted, pulsar_home, data)
-        plan = _plan(pulsar_home, data, wanted, say)
+            return _same(standing, wanted, _named(pulsar_home, version), data)
+        plan = _plan(pulsar_home, data, wanted, version, say)
         sandbox, process = standalone.launch(plan, say)
         try:
             _remember(StandingSandbox(sandbox, process.pid, plan.lock, dict(plan.conf)))
@@ -141,12 +144,17 @@ def _wanted(conf: Mapping[str, str] | None, batch_index_acks: bool) -> dict[str,
     return (BATCH_INDEX_ACKS if batch_index_acks else {}) | dict(conf or {})
 
 
+def _named(home: Path | None, version: str | None) -> Path | None:
+    """The folder of the Pulsar that was named, in whichever way; None: any will do."""
+    return versions.home_of(version) if home is None and version else home
+
+
 def _plan(
-    home: Path | None, data: Path | None, conf: Mapping[str, str], say: Say
+    home: Path | None, data: Path | None, conf: Mapping[str, str], version: str | None, say: Say
 ) -> standalone.StandalonePlan:
     ports.require_free(conf)  # before a download
     java_home = distribution.java_home()
-    return standalone.plan(distribution.pulsar_home(home, say), java_home, data, conf)
+    return standalone.plan(versions.pulsar_home(home, say, version), java_home, data, conf)
 
 
 def _same(

@@ -38,7 +38,7 @@ from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.told import ToldSample
 from pulsar_doctor.capture.writing import TraceWriter
-from pulsar_doctor.sandbox import distribution
+from pulsar_doctor.sandbox import distribution, versions
 from pulsar_doctor.sandbox.lifetime import running
 from pulsar_doctor.sandbox.standalone import own_environment
 from pulsar_doctor.tap.relaying import relaying
@@ -135,7 +135,7 @@ def produce(url: str, topic: str, case: Case) -> None:
 def consume(case: Case, topic: str, url: str, folder: Path) -> None:
     """Takes and acknowledges all of them; returns then."""
     if case.language == "java":
-        perf = str(distribution.pulsar_home(None) / "bin" / "pulsar-perf")
+        perf = str(versions.pulsar_home(None) / "bin" / "pulsar-perf")
         environ = own_environment() | {
             "JAVA_HOME": str(distribution.java_home()),
             "PULSAR_MEM": MEMORY,

@@ -44,7 +44,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.sandbox import distribution
+from pulsar_doctor.sandbox import distribution, versions
 from tests.support import npm
 from tests.support.looking import Looking
 from tests.support.processes import remote_ports
@@ -160,7 +160,7 @@ def starting(language: str, folder: Path, service_url: str, **hello: Any) -> Ite
 
 def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("PULSAR_CLIENT")} | {
-        "PULSAR_HOME": str(distribution.pulsar_home(None)),
+        "PULSAR_HOME": str(versions.pulsar_home(None)),
         "JAVA_HOME": str(distribution.java_home()),
     }
 

@@ -6,7 +6,7 @@ import json
 import textwrap
 from dataclasses import dataclass, field
 
-from pulsar_doctor.sandbox.distribution import VERSION
+from pulsar_doctor.wording.sizes import VERSION
 from tests.conformance.behaviours import SECTIONS, in_section
 from tests.conformance.table import BEHAVIOURS, NOT_THERE, Measured
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from pulsar_doctor.sandbox import distribution
+from pulsar_doctor.sandbox import distribution, versions
 from tests.support.maven import compiled
 
 CLIENTS = Path(__file__).parent / "clients"
@@ -92,7 +92,7 @@ def classes() -> Path:
     """The compiled application, outside of /tmp, which in a container is another one."""
     folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
     atexit.register(shutil.rmtree, folder)
-    api = (distribution.pulsar_home(None) / "lib").glob("*pulsar-client*.jar")
+    api = (versions.pulsar_home(None) / "lib").glob("*pulsar-client*.jar")
     compiled([SOURCE], folder, distribution.java_home() / "bin/java", ":".join(map(str, api)))
     return folder
 
@@ -106,7 +106,7 @@ def running(
 ) -> Iterator[JavaApplication]:  # fmt: skip
     """The application, ended with the with-block. before: what starts it. jar: all of it."""
     java = java or distribution.java_home() / "bin/java"
-    classpath = classpath or f"{distribution.pulsar_home(None)}/lib/*"
+    classpath = classpath or f"{versions.pulsar_home(None)}/lib/*"
     where = (
         ["-cp", f"{application or classes()}:{classpath}", "com.acme.Client"]
         if jar is None

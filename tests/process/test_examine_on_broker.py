@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.process_told import ClientConsumer
 from pulsar_doctor.process.identity import process
 from pulsar_doctor.process.jvm import agent
 from pulsar_doctor.process.jvm.attach import Jvm
-from pulsar_doctor.sandbox import distribution
+from pulsar_doctor.sandbox import distribution, versions
 from tests.process import javas
 from tests.process.java_client import (
     CLIENTS,
@@ -469,7 +469,7 @@ def test_a_python_worker_that_hangs_is_told_with_its_line(
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason=wanting("root"))
 def test_a_client_in_a_container_is_told_as_any_other(broker, topic):
     """Its network is ours, so that it has the broker."""
-    java, lib = distribution.java_home(), distribution.pulsar_home(None) / "lib"
+    java, lib = distribution.java_home(), versions.pulsar_home(None) / "lib"
     with (
         container(java, lib) as (contained, (inner_java, inner_lib)),
         running(

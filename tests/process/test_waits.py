@@ -16,7 +16,7 @@ import pytest
 from pulsar_doctor.evidence.process_told import ProcessTold, Sitting
 from pulsar_doctor.process.looking import Looking
 from pulsar_doctor.report.examine import screen
-from pulsar_doctor.sandbox import distribution
+from pulsar_doctor.sandbox import distribution, versions
 from tests.process import javas
 from tests.process.java_client import CLIENTS
 from tests.support.maven import compiled
@@ -38,7 +38,7 @@ SLEEP = "java.lang.Thread.sleep under com.acme.Waits"
 @pytest.fixture(scope="module")
 def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("classes")
-    guava = (distribution.pulsar_home(None) / "lib").glob("com.google.guava-*.jar")
+    guava = (versions.pulsar_home(None) / "lib").glob("com.google.guava-*.jar")
     jars = ":".join(map(str, guava))
     compiled([CLIENTS / "Waits.java"], folder, distribution.java_home() / "bin/java", jars)
     return f"{folder}:{jars}"

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.sandbox import distribution
+from pulsar_doctor.sandbox import distribution, versions
 from pulsar_doctor.sandbox import lifetime as sandbox
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.sandbox.standalone import with_settings
@@ -84,8 +85,9 @@ def python(code: str, **more: str) -> subprocess.Popen[bytes]:
 def test_a_good_archive_becomes_the_folder_and_is_fetched_once(tmp_path: Path) -> None:
     path, digest = archive(tmp_path, ["pulsar/bin/pulsar"])
     cache = tmp_path / "cache"
-    for fetch in (lambda work, say: path, None):
-        home = distribution.ensure(cache, "pulsar", digest, print, fetch)
+    brought = [path]
+    for _ in range(2):
+        home = distribution.ensure(cache, "pulsar", digest, print, lambda *_: brought.pop())
     assert (home / "bin" / "pulsar").read_bytes() == b"x"
     assert left_in(cache) == {"pulsar"}
 
@@ -162,7 +164,7 @@ def test_a_disk_too_small_is_told_before_the_download(
 ) -> None:
     monkeypatch.setattr(distribution, "NEEDED_BYTES", 10**18)
     with pytest.raises(DoctorError, match="MB are free"):
-        distribution.ensure(tmp_path, "pulsar", "0" * 128, print)
+        distribution.ensure(tmp_path, "pulsar", "0" * 128, print, lambda *_: tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_the_cache_folder_can_be_moved(environ: dict[str, str], folder: Path) ->
 
 def test_a_folder_without_pulsar_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="bin/pulsar"):
-        distribution.pulsar_home(tmp_path)
+        versions.pulsar_home(tmp_path)
 
 
 def test_a_folder_with_a_space_is_refused_because_the_scripts_quote_nothing(tmp_path: Path) -> None:
@@ -186,7 +188,60 @@ def test_a_folder_with_a_space_is_refused_because_the_scripts_quote_nothing(tmp_
     script.parent.mkdir(parents=True)
     script.touch()
     with pytest.raises(InputError, match="space"):
-        distribution.pulsar_home(tmp_path / "a b")
+        versions.pulsar_home(tmp_path / "a b")
+
+
+# Versions
+
+
+def test_each_known_version_is_an_archive_or_a_list_of_jars() -> None:
+    found = {each.version: each for each in versions.known()}
+    assert list(found) == ["2.11.0", "3.3.5", "4.0.8", "4.2.4", "5.0.0-M1"]
+    for version, each in found.items():
+        assert each.size > 200_000_000
+        if version not in versions.DISTRIBUTIONS:
+            listed = list(versions.jars_of(version))
+            assert each.made_of == f"{len(listed)} jars"
+            assert len({jar.file for jar in listed}) == len(listed) > 300
+            assert {len(jar.sha256) for jar in listed} == {64}
+            broker = f"org.apache.pulsar:pulsar-broker:{version}"
+            assert broker in {jar.coordinates for jar in listed}
+
+
+@pytest.mark.parametrize("version", ["newest", "4.0", "../4.0.8", "4.0.8/..", "4.0.8 "])
+def test_what_is_not_a_version_is_refused(version: str) -> None:
+    with pytest.raises(InputError, match="is not a version"):
+        versions.pulsar_home(None, print, version)
+
+
+def test_a_folder_and_a_version_are_one_too_many(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="give one of them"):
+        versions.pulsar_home(tmp_path, print, "4.2.4")
+
+
+def test_a_pulsar_that_is_made_of_jars_starts_as_a_distribution_does(tmp_path: Path) -> None:
+    """Its script passes on all options, but for the one that 5.0 does not have any more."""
+    home = tmp_path / "home"
+    shutil.copytree(versions.MADE_HOME, home)
+    (home / "lib").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\nfor each in "$@"; do echo "$each"; done\n')
+    java.chmod(0o755)
+    environ = {"JAVA_HOME": str(tmp_path), "PULSAR_STANDALONE_CONF": "/c", "PULSAR_MEM": "-Xmx1m"}
+    script = ["bash", str(home / "bin" / "pulsar")]
+    script += ["standalone", "-nfw", "--bookkeeper-port", "0", "-nss"]
+
+    def options() -> list[str]:
+        done = subprocess.run(
+            script, env=os.environ | environ, capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()
+
+    assert options()[0] == "-Xmx1m"
+    assert options()[-6:] == ["--config", "/c", "-nfw", "--bookkeeper-port", "0", "-nss"]
+    (home / "lib" / "org.apache.pulsar-pulsar-broker-5.0.0-M1.jar").touch()
+    assert options()[-4:] == ["--config", "/c", "-nfw", "-nss"]
 
 
 # Java

@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from pulsar_doctor.sandbox import distribution, supervisor
+from pulsar_doctor.sandbox import distribution, supervisor, versions
 from pulsar_doctor.sandbox.ports import HOST
 from pulsar_doctor.sandbox.standalone import READY, loopback, own_environment, with_settings
 from tests.support import eventually
@@ -226,7 +226,7 @@ def cluster(
 
     conf: settings of each broker's broker.conf, over ours. token: what its REST API wants to see.
     """
-    home = distribution.pulsar_home(None)
+    home = versions.pulsar_home(None)
     java_home = distribution.java_home()
     zookeeper_port, bookie_port, *ports = free_ports(2 + 2 * brokers)
     store = f"{HOST}:{zookeeper_port}"
@@ -305,7 +305,7 @@ def standalone(
 
     conf: settings of standalone.conf, over ours. token: what its REST API wants to see.
     """
-    home, java_home = distribution.pulsar_home(None), distribution.java_home()
+    home, java_home = versions.pulsar_home(None), distribution.java_home()
     folder.mkdir(parents=True, exist_ok=True)
     port, web_port = free_ports(2)
     ours = {
