@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER, Limits
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
@@ -155,6 +155,24 @@ def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[Unk
         )
 
 
+def _end_not_shown(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """By a trace: consumers worked on old messages, and nothing more comes though they may have it.
+
+    Either that was the end of the topic, or the broker does not send what follows.
+    """
+    within, behind = limits[FIRST_ACK_WITHIN.name], view.behind_seconds
+    if STATS in view.sources or behind is None or behind < within:
+        return
+    ready = [each.label for each in view.served if each.may_receive]
+    since = since_last_delivery(view.served)
+    if ready and since is not None and since.seconds >= within:
+        yield Unknown(
+            f"{ready[0]} has permits and nothing has come for {since}; the last message had been "
+            f"published {duration(behind)} before it was sent, and whether it was the last of its "
+            "topic is not on the wire"
+        )
+
+
 def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """By a trace: the last consumer has left, and messages wait.
 
@@ -182,5 +200,6 @@ FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _counted_below_zero,
     _limit_not_on_the_wire,
     _stored_and_not_sent,
+    _end_not_shown,
     _left_behind,
 )

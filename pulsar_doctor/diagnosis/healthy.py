@@ -12,7 +12,9 @@ unknown, and the likeliest cause is named. These facts forbid it whatever the od
 - messages wait, and the consumers of the subscription are not reported;
 - in a trace alone: consumers hold many messages, have permits and are sent nothing, as if the
   subscription had reached its limit of unacknowledged messages, which is not on the wire;
-- in a trace alone: a message was published that no consumer was sent, though one has had permits.
+- in a trace alone: a message was published that no consumer was sent, though one has had permits;
+- in a trace alone: consumers worked on messages that were published long before, and then nothing
+  more came though they have permits, and it is not known that this was the end of the topic.
 Where nothing needs to move, all is consumed or nobody promised to consume it, nothing forbids it.
 That a check was left out with --skip earns nothing.
 """

@@ -62,6 +62,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         durable=wire.durable,
         left_behind=wire.left_behind,
         unsent=wire.unsent,
+        behind_seconds=wire.behind_seconds,
         quiet_is_fine=wire.durable is False,  # whoever reads it may stop where they like
         refused=None if there else REFUSED,
         gap=gap or likely or bounds,

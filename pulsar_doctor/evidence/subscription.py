@@ -114,7 +114,8 @@ class SubscriptionView:
     own: what its cursor does, where that is the broker's and nobody's subscription.
     closed: consumers that left with messages in hand and had never acknowledged any. left_behind:
     what waits by a trace since the last consumer left; None where nothing is known to wait. unsent:
-    what waits by a trace though a consumer has permits; None likewise.
+    what waits by a trace though a consumer has permits; None likewise. behind_seconds: how old the
+    newest message was when it was sent, by a trace that does not show that it was the last one.
 
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
     none. watched_seconds: with how much earlier ones; None where not told. backlog_change: entries,
@@ -147,6 +148,7 @@ class SubscriptionView:
     closed: tuple[ClosedConsumer, ...] | None = None
     left_behind: LeftBehind | None = None
     unsent: Unsent | None = None
+    behind_seconds: float | None = None
     own: OwnCursor | None = None
     backlog: Backlog | None = None
     left: Count | None = None

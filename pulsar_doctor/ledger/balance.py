@@ -163,6 +163,7 @@ class Ledger:
     in_order: bool = True  # of the deliveries
     newest: Position = NOWHERE
     highest: Position = NOWHERE
+    highest_age_us: int | None = None  # since it was published or due, as it came
     had_before: Position = NOWHERE  # up to here earlier incarnations may have had the messages
 
     # Exclusive and Failover, where the client counts how often it has asked for everything again.

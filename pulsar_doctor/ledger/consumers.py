@@ -238,6 +238,8 @@ class Subscription:
     durable: whether the broker keeps its position; None where the trace does not tell.
     left_behind: what waits since the last consumer left; None where nothing is known to wait.
     unsent: what waits though a consumer has permits; None likewise.
+    behind_seconds: how old the newest message was when it was sent; None where that is not known,
+    or where it was the last one of its topic then.
     """
 
     topic: str
@@ -253,6 +255,7 @@ class Subscription:
     durable: bool | None = None
     left_behind: LeftBehind | None = None
     unsent: Unsent | None = None
+    behind_seconds: float | None = None
 
     @property
     def is_over(self) -> bool:

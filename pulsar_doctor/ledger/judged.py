@@ -60,6 +60,7 @@ def _judged(
         last_ack_ns=max(acks),
         durable=_durable(there),
         left_behind=left_behind,
+        behind_seconds=_behind(consumers, published),
         unsent=_unsent(consumers, there, published, now_ns) if due else None,
     )
 
@@ -121,6 +122,17 @@ def _unsent(
     if stored_ns is None:
         return None
     return Unsent(who.label, (now_ns - max(stored_ns, has_since_ns)) / 1e9)
+
+
+def _behind(consumers: list[Consumer], published: Published) -> float | None:
+    """How long ago the newest message had been published when it was sent.
+
+    None where that is not known, or where a receipt shows that it was the last one then.
+    """
+    newest = max((each.ledger for each in consumers), key=lambda ledger: ledger.highest)
+    if newest.highest_age_us is None or newest.highest == published.last[1]:
+        return None
+    return newest.highest_age_us / 1e6
 
 
 def _first(ready: tuple[int, Consumer]) -> int:

@@ -236,6 +236,8 @@ def _message(ledger: Ledger, row: Row) -> None:
         ledger.redelivery_count_most = max(ledger.redelivery_count_most, row.redelivery_count or 1)
     if beyond:
         ledger.highest = position
+        due = row.deliver_at or row.publish_time
+        ledger.highest_age_us = None if due is None else row.ts - due
     else:
         _close_delivery(ledger, position)
         if ledger.undecided:  # its transaction was aborted, or the broker was started anew

@@ -11,6 +11,8 @@ A line is `TIME VERB WHO WHAT`, in any order of time; TIME may be `FROM..TO ever
     0s flow slow 1000                FLOW(1000)
     1s message slow 1000 singles     the broker pushes 1000 new messages
     1s message slow 14 batches of 100
+    1s old slow 20 9m                the broker pushes 20 messages that were published 9 minutes ago
+    1s old slow 20 9m again          likewise, of those that wait
     9s again slow 3                  the broker pushes 3 entries again that were given back
     9s pass slow 3                   3 that it passes over instead
     9s late slow 2                   the broker pushes 2 new entries of the epoch before
@@ -99,6 +101,7 @@ class Script:
         self.connections = 0
         self.entries = 0
         self.at_ns = 0
+        self.age_us: int | None = None  # of the messages that are pushed, where it is told
 
     def play(self, lines: Iterable[str], until: str) -> None:
         for self.at_ns, action in sorted(_actions(lines), key=lambda at: at[0]):
@@ -148,6 +151,14 @@ class Script:
             self.entries += 1
             self._push(self.clients[name], Entry(self.entries, batch, (1 << batch) - 1))
 
+    def old(self, name: str, count: str, age: str, *again: str) -> None:
+        self.age_us = ns(age) // 1000
+        if again == ("again",):
+            self.again(name, count)
+        else:
+            self.message(name, count, "singles")
+        self.age_us = None
+
     def again(self, name: str, count: str) -> None:
         for _ in range(len(self.returned) if count == "all" else int(count)):
             self._push(self.clients[name], self.returned.pop(0))
@@ -171,11 +182,12 @@ class Script:
 
     def _message(self, who: Client, entry: Entry, epoch: int | None) -> None:
         left = entry.open_bits.bit_count()
+        now_us, age_us = START_US + self.at_ns // 1000, self.age_us
         self.put(
             "MESSAGE", who, direction=TO_CLIENT, consumer_id=0, ledger_id=1, messages=entry.batch,
             entry_id=entry.number, permits=left, ack_set=entry.ack_set,
             redelivery_count=entry.deliveries if who.type in ("Shared", "Key_Shared") else 0,
-            consumer_epoch=epoch,
+            consumer_epoch=epoch, publish_time=None if age_us is None else now_us - age_us,
         )  # fmt: skip
         entry.deliveries += 1
 
@@ -294,6 +306,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "refused": Script.refused,
     "flow": Script.flow,
     "message": Script.message,
+    "old": Script.old,
     "again": Script.again,
     "pass": Script.pass_over,
     "late": Script.late,
