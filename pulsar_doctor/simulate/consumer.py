@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
+from itertools import count
 from typing import NamedTuple
 
 from pulsar_doctor.ledger.balance import Ledger
@@ -49,7 +50,8 @@ class SimulatedConsumer:
         self.ledger = Ledger()  # its own, as the timeline keeps it, once it has subscribed
 
         self.queue: deque[Queued] = deque()
-        self.by_due: list[Queued] = []
+        self.by_due: list[tuple[int, int, Queued]] = []  # what is due together: as it came
+        self._arrivals = count()
         self.ahead: deque[Queued] = deque()
         self.asking = False  # the application waits for a message
         self.deferring = False  # or for the due time of the one that it has
@@ -78,7 +80,7 @@ class SimulatedConsumer:
     def put(self, queued: Queued) -> None:
         """A message has come."""
         if self.client.by_due:
-            heappush(self.by_due, queued)
+            heappush(self.by_due, (queued.due_ns, next(self._arrivals), queued))
         else:
             self.queue.append(queued)
         self.queued_most = max(self.queued_most, self.holds)
@@ -93,8 +95,8 @@ class SimulatedConsumer:
     def take(self, now_ns: int) -> Queued | None:
         """The next message for the application; None where none is there, or due."""
         if self.client.by_due:
-            due = bool(self.by_due) and self.by_due[0].due_ns <= now_ns
-            return heappop(self.by_due) if due else None
+            due = bool(self.by_due) and self.by_due[0][0] <= now_ns
+            return heappop(self.by_due)[-1] if due else None
         source = self.ahead if self.ahead_most else self.queue
         return source.popleft() if source else None
 
@@ -116,7 +118,7 @@ class SimulatedConsumer:
         """Counts what goes on at the end up to there."""
         if self._stalled_since_ns is not None:
             self._end_stall(now_ns)
-        for queued in (*self.queue, *self.by_due, *self.ahead):
+        for queued in (*self.queue, *(each for *_, each in self.by_due), *self.ahead):
             self.waited(queued, now_ns, idle_ns)
 
     def _end_stall(self, now_ns: int) -> None:

@@ -150,7 +150,8 @@ class Simulation:
     def _deliver(self, consumer: SimulatedConsumer, entry: ProducedEntry) -> None:
         idle_ns = self._idle_until_now()
         for message in range(entry.first, entry.first + entry.messages):
-            due_ns = self._due_ns(entry) if consumer.client.by_due else 0
+            waits = consumer.client.by_due and self.scenario.delays_ns
+            due_ns = self._due_ns(entry) if waits else 0
             consumer.put(Queued(due_ns, message, entry, self.now_ns, idle_ns))
         self._apply(made_rows.message(consumer.index, entry, self.now_ns), consumer)
         self._move_ahead(consumer)
@@ -214,7 +215,7 @@ class Simulation:
     def _wake_when_due(self, consumer: SimulatedConsumer) -> None:
         if not consumer.by_due:
             return
-        due_ns = consumer.by_due[0].due_ns
+        due_ns = consumer.by_due[0][0]
         if consumer.wake_ns is None or due_ns < consumer.wake_ns or consumer.wake_ns <= self.now_ns:
             consumer.wake_ns = due_ns
             self._later(due_ns, self._serve, consumer)

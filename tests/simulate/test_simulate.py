@@ -184,6 +184,18 @@ def test_permits_are_conserved_at_every_row_and_every_message_is_done_once(made)
     assert times == sorted(times)
 
 
+def test_what_is_due_together_is_taken_in_the_order_in_which_it_came():
+    """A key that was held back brings older messages after newer ones."""
+    keys = [1, 4, 0, 2, 0, 3, 3, 3, 3, 1, 0, 3, 0, 3, 3, 4, 0]
+    entries = [ProducedEntry(n, ns(n / 100), ns(n / 100), n, 1, key) for n, key in enumerate(keys)]
+    held_back = scenario(
+        entries=entries, takes=0.0, known={0: 7.0, 13: 7.0}, client="wire",
+        attach=(0, 0, 0, 0.5), type="key_shared",
+    )  # fmt: skip
+    _, seen = checked(held_back, 2)
+    assert seen.acked == set(range(17))
+
+
 def test_an_ack_of_what_was_due_before_older_messages_proves_nothing_of_these():
     deferred = scenario(60, rate=10.0, delays=(5.0, 1.0), client="wire")
     _, seen = checked(deferred, 20)
