@@ -58,6 +58,7 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a command is compiled once, and run often
     schemas.watch()
 
 

@@ -19,6 +19,7 @@ from tests.support.maven import compiled
 CLIENTS = Path(__file__).parent / "clients"
 SOURCE = CLIENTS / "Client.java"
 SECONDS = 60.0
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # half the processor time of a short life
 
 
 class JavaApplication:
@@ -112,7 +113,7 @@ def running(
         if jar is None
         else ["-jar", jar]
     )
-    line = [*before, str(java), "-Xmx256m", *options, *map(str, where)]
+    line = [*before, str(java), "-Xmx256m", *QUICK, *options, *map(str, where)]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [*line, service_url],

@@ -221,7 +221,7 @@ def test_a_queue_that_scales_is_told_as_it_is_now(application, broker, admin, to
     application.order("produce", topic, 200)
     application.order("subscribe", "auto", 64, "auto", topic)
     sizes = set()
-    for taken in range(5, 105, 5):
+    for taken in range(5, 65, 5):
         application.order("take", "auto", 5)
         told = still(lambda: consumer(application.pid))
         sizes.add(told.queue_size)
@@ -268,7 +268,7 @@ def test_settings_of_dead_letters_and_the_ack_timeout_are_told(application, topi
     assert told.missing == ()
 
 
-@pytest.mark.parametrize("looks", [26, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("looks", [13, pytest.param(100, marks=pytest.mark.slow)])
 def test_unsent_permits_are_the_truth_in_every_look(application, topic, looks):
     assert right_looks(application, topic, looks) == looks
 
@@ -300,15 +300,15 @@ def test_a_look_that_waits_for_a_processor_sees_all_the_same(application, topic)
         "-c",
         f"import os; os.sched_setaffinity(0, {one})\nwhile True: pass",
     ]
-    busy = [subprocess.Popen(spinning) for _ in range(8)]
+    busy = [subprocess.Popen(spinning) for _ in range(4)]
     try:
-        looks = [agent.consumers(jvm, milliseconds=100) for _ in range(10)]
+        looks = [agent.consumers(jvm, milliseconds=100) for _ in range(5)]
     finally:
         for each in busy:
             each.kill()
             each.wait()
     print(f"{warm} ms alone, {[each.milliseconds for each in looks]} ms")
-    assert [(len(each.consumers), each.not_told) for each in looks] == [(1, ())] * 10
+    assert [(len(each.consumers), each.not_told) for each in looks] == [(1, ())] * 5
 
 
 @pytest.mark.slow
@@ -345,7 +345,8 @@ def warmed_up(application: JavaApplication) -> None:
     application.order("longest")
 
 
-def test_ten_looks_leave_nothing_behind_and_hold_nothing_up(application, broker, topic):
+@pytest.mark.parametrize("looks", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_looks_leave_nothing_behind_and_hold_nothing_up(application, broker, topic, looks):
     application.order("produce", topic, 60)
     application.order("subscribe", "kept", 20, "plain", topic)
     application.order("take", "kept", 3)
@@ -355,14 +356,14 @@ def test_ten_looks_leave_nothing_behind_and_hold_nothing_up(application, broker,
     before = counted(application)
     files = descriptors(application.pid)
     application.order("longest")
-    for _ in range(10):
+    for _ in range(looks):
         examined(application, broker, "--window", "100ms", "--interval", "50ms")
     longest = float(application.order("longest"))
     after = counted(application)
     print(f"longest pause {longest:.1f} ms; before {before}, after {after}")
     assert after["threads"] == before["threads"]
     assert after["classes"] <= before["classes"] + 5
-    assert after["heap"] < before["heap"] + 200_000
+    eventually(lambda: counted(application)["heap"] < before["heap"] + 200_000)  # the client's own
     assert descriptors(application.pid) == files
     assert not left_in_tmp(application.pid)
     assert application.order("take", "kept", 5).split() == ["3", "4", "5", "6", "7"]

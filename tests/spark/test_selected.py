@@ -79,7 +79,14 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [path for maker in made_traces.MAKERS for path in maker(folder / maker.__name__)]
 
 
-@pytest.fixture(scope="module", params=[("since", here), ("until", by_spark_alone), ("both", here)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("until", by_spark_alone),
+        ("both", here),
+        pytest.param(("since", here), marks=pytest.mark.slow),
+    ],
+)
 def part(
     spark: SparkSession, paths: list[Path], request: pytest.FixtureRequest
 ) -> tuple[list[Values], dict[str, list[Values]], TimeSpan]:
@@ -149,8 +156,15 @@ def hanging(
     return path, tables_of(here(spark, [path], EVERYTHING), "stalls")["stalls"]
 
 
-@everywhere
-@pytest.mark.parametrize("until", [None, 200.0])
+@pytest.mark.parametrize(
+    ("read", "until"),
+    [
+        (here, None),
+        (by_spark_alone, 200.0),
+        pytest.param(here, 200.0, marks=pytest.mark.slow),
+        pytest.param(by_spark_alone, None, marks=pytest.mark.slow),
+    ],
+)
 def test_who_said_nothing_in_all_of_that_time_is_told_with_the_true_start(
     spark: SparkSession, hanging: tuple[Path, list[Values]], read: Read, until: float | None
 ) -> None:
@@ -302,6 +316,7 @@ def topics() -> Said:
     return said.wait(1).close(1).wait(30).pushed([9], 2).wait(1)
 
 
+SLOW = pytest.mark.slow
 NAMES = {
     "orders": (Selection(topic="orders"), lambda row: row["topic"] == TOPIC),
     "bills": (Selection(topic=TOPIC.replace("orders", "bills")), lambda row: row["topic"] != TOPIC),
@@ -321,7 +336,9 @@ def whole(
     return path, tables_of(here(spark, [path], EVERYTHING))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", ["orders", "both", *(pytest.param(each, marks=SLOW) for each in ("bills", "second"))]
+)
 def test_what_is_told_of_a_name_is_what_is_told_of_it_among_all(
     spark: SparkSession, whole: tuple[Path, dict[str, list[Values]]], name: str
 ) -> None:
