@@ -102,7 +102,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
         sampled, decided, cluster = _run(_sample(admin, topics, request, judge, watch, stopping))
         if recorder:
             for window in sampled.windows:
-                recorder.limits(full(window), window.limits)
+                recorder.limits(full(window), window.limits, cluster.broker_version)
     if request.kept is not None:
         sampled = replace(sampled, windows=tuple(map(request.kept.window, sampled.windows)))
     for note in sampled.notes:

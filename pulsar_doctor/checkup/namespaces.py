@@ -110,7 +110,8 @@ async def _judged(
             if checkup.cluster is None:
                 checkup.cluster = await identify()  # each line of a report may name it
             if recorder:
-                recorder.limits(full(window), window.limits)
+                version = checkup.cluster.broker_version
+                recorder.limits(full(window), window.limits, version)
             if request.kept is not None and _is_watched(window, request.plan):
                 window = request.kept.window(window)  # noqa: PLW2901
             verdicts = triage.verdicts(window)

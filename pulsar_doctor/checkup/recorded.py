@@ -100,7 +100,7 @@ def of_files(files: SampleFiles, judge: Judge, say: Say) -> Checkup:
     diagnoses = [each for window in read.windows for each in judge.verdicts(window)]
     source: Source = "files and trace" if judge.wires else "files"
     checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples)
-    checkup.files = tuple(map(called, files.names))
+    checkup.files, checkup.broker_version = tuple(map(called, files.names)), read.broker_version
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
     checkup.notes += (*judge.gone(read.windows), *judge.unjudged(read.windows))
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in read.incomplete]

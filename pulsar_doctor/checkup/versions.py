@@ -73,9 +73,10 @@ def _to(used: InUse, fix: Version) -> Upgrade:
 
 
 def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:
-    """By files of statistics, which do not report the version of their broker."""
-    windows = read_files(SampleFiles(list(stats_files))).windows
-    return in_use((window.window.last.topic for window in windows), broker)
+    """By files of statistics. broker: its version; by default what a file of `--save` reports."""
+    read = read_files(SampleFiles(list(stats_files)))
+    topics = (window.window.last.topic for window in read.windows)
+    return in_use(topics, broker or read.broker_version)
 
 
 def of_broker(settings: Settings, topics: Sequence[str]) -> list[InUse]:

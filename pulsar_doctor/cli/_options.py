@@ -197,6 +197,10 @@ proven_only_option = partial(
     option, "--proven-only", is_flag=True,
     help="Of packets, leave out what is only likely: commands that a payload could look like.",
 )  # fmt: skip
+broker_version_option = partial(
+    option, "--broker-version", metavar="VERSION",
+    help="The broker's version, for known issues, if no file of --save reports it.",
+)  # fmt: skip
 fail_on_option = partial(
     option, "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]),
     default="stalled", show_default=True,

@@ -9,7 +9,13 @@ import click
 from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._calls import connected
 from pulsar_doctor.cli._commands import Suggesting
-from pulsar_doctor.cli._options import adding, connection_options, output_option, talk_options
+from pulsar_doctor.cli._options import (
+    adding,
+    broker_version_option,
+    connection_options,
+    output_option,
+    talk_options,
+)
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.gate import tell, tell_json
 from pulsar_doctor.wording.spelling import near
@@ -20,10 +26,6 @@ if TYPE_CHECKING:
 
 GROUP = "diagnose"
 SCHEMA = "pulsar-doctor/known-issues/1"
-
-broker_version_option = click.option(
-    "--broker-version", metavar="VERSION", help="Version of the broker, if nothing else reports it."
-)  # fmt: skip
 
 
 @click.group(cls=Suggesting)
@@ -109,8 +111,7 @@ def show(name: str, output: str) -> None:
     "--stats", "files", metavar="FILE", multiple=True,
     help="Read clients from statistics in this file, and ask no broker.",
 )  # fmt: skip
-@broker_version_option
-@adding(output=output_option("table", "json"))
+@adding(broker_version=broker_version_option(), output=output_option("table", "json"))
 @connection_options
 def check(
     topics: tuple[str, ...], files: tuple[str, ...], broker_version: str | None, output: str
@@ -146,8 +147,7 @@ def check(
 @command.command()
 @click.argument("file", metavar="FILE")
 @click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
-@broker_version_option
-@adding(output=output_option("table", "json"))
+@adding(broker_version=broker_version_option(), output=output_option("table", "json"))
 @talk_options
 def match(file: str, subscription: str | None, broker_version: str | None, output: str) -> None:
     """Names the issues whose fingerprint a file of statistics fits, whatever the verdict is.
@@ -165,9 +165,11 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
     from pulsar_doctor.report.known_issues import GRADES, said
     from pulsar_doctor.wording.printable import printable
 
+    samples = read(SampleFiles([file]))
+    version = broker_version or samples.broker_version
     found = [
-        (observed, on_broker(matching(subscription_view(observed)), broker_version))
-        for window in read(SampleFiles([file])).windows
+        (observed, on_broker(matching(subscription_view(observed)), version))
+        for window in samples.windows
         for observed in window.subscriptions()
         if subscription in (None, observed.subscription)
     ]

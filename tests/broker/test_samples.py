@@ -139,7 +139,7 @@ def test_a_pipe_to_save_to_keeps_its_rights(tmp_path: Path) -> None:
 def test_the_lines_of_a_file(tmp_path: Path) -> None:
     limits = ClusterLimits(max_unacked_messages_per_consumer=50_000)
     with Recorder(tmp_path / "s") as recorder:
-        recorder.limits(ORDERS, limits)
+        recorder.limits(ORDERS, limits, "4.0.8")
         recorder.add(StatsAnswer(ORDERS, None, {"msgInCounter": 1}))
     header, first, second = lines(tmp_path / "s")
     assert header["schema"] == "pulsar-doctor/samples/1"
@@ -150,11 +150,14 @@ def test_the_lines_of_a_file(tmp_path: Path) -> None:
             "max_unacked_messages_per_subscription": None,
             "max_unacked_ranges_to_persist": None,
         },
+        "broker_version": "4.0.8",
     }
     assert second == {
         "topic": ORDERS, "taken_ms": None, "stats": {"msgInCounter": 1}, "internal": None,
     }  # fmt: skip
-    (window,) = read([str(tmp_path / "s")]).windows
+    samples = read([str(tmp_path / "s")])
+    assert samples.broker_version == "4.0.8"
+    (window,) = samples.windows
     assert window.limits == limits
     assert window.window.last == Sample(None, topic_stats({"msgInCounter": 1}))
 

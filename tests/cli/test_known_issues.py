@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,14 +106,23 @@ def test_what_is_known_against_the_versions_in_use(
     assert client["consumers"] == 1
 
 
+def known_by(capsys: pytest.CaptureFixture[str], *files: str) -> dict[str, Any]:
+    """The first issue that `stall-check` names of these files."""
+    assert run(["stall-check", *files, "-o", "json"]) in (1, 3)
+    [subscription] = json.loads(capsys.readouterr().out)["subscriptions"]
+    return dict(subscription["known_issues"][0])
+
+
 def test_stall_check_names_it_beside_its_finding(
     capsys: pytest.CaptureFixture[str], file: str
 ) -> None:
-    assert run(["stall-check", "--stats", file, "-o", "json"]) in (1, 3)
-    [subscription] = json.loads(capsys.readouterr().out)["subscriptions"]
-    known = subscription["known_issues"][0]
-    assert known["id"] == "apache/pulsar#26454"
+    known = known_by(capsys, "--stats", file)
+    assert (known["id"], known["grade"]) == ("apache/pulsar#26454", "possible")
     assert "Warning: " in known["workaround"]
+    known = known_by(capsys, "--stats", file, "--broker-version", "4.0.12")
+    assert (known["id"], known["grade"]) == ("apache/pulsar#26454", "matches")
+    assert run(["stall-check", "orders", "--broker-version", "4.0.12"]) == 2
+    assert "--broker-version needs --stats or --trace" in capsys.readouterr().err
 
 
 VERSION = "brokers/version"
@@ -137,7 +147,15 @@ def test_the_versions_of_a_live_cluster(
     assert told == {"broker": "4.0.12", "java": "4.0.8"}
 
 
-def test_a_live_verdict_knows_the_version_of_its_broker(check: Check) -> None:
+def kept_match(capsys: pytest.CaptureFixture[str], folder: Path) -> dict[str, Any]:
+    """What `match` says of the file that a check has kept there."""
+    document = json.loads(said(capsys, "match", str(folder / "kept"), "-o", "json"))
+    return dict(document["subscriptions"][0]["known_issues"][0])
+
+
+def test_a_live_verdict_and_what_it_saves_know_the_version_of_the_broker(
+    capsys: pytest.CaptureFixture[str], check: Check, tmp_path: Path
+) -> None:
     with replayed(b"4.0.12") as broker:
         told = check(broker, "orders", "-o", "json")
         [subscription] = told.document["subscriptions"]
@@ -145,6 +163,12 @@ def test_a_live_verdict_knows_the_version_of_its_broker(check: Check) -> None:
         assert (known["id"], known["grade"]) == ("apache/pulsar#26454", "matches")
         assert known["affects"] == "your 4.0.12 has it, and no release fixes it yet"
         assert told.code in (1, 3)
+        check(broker, "orders", "--save", str(tmp_path / "kept"))
+    for named in (
+        known_by(capsys, "--stats", str(tmp_path / "kept")),
+        kept_match(capsys, tmp_path),
+    ):
+        assert (named["id"], named["grade"]) == ("apache/pulsar#26454", "matches")
     with replayed(b"4.0.11") as broker:
         [subscription] = check(broker, "orders", "-o", "json").document["subscriptions"]
         assert "apache/pulsar#26454" not in [each["id"] for each in subscription["known_issues"]]

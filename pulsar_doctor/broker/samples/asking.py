@@ -56,11 +56,13 @@ class ReadSamples:
     """The windows, by topic and partition. notes: what the reader of the verdict should know.
 
     incomplete: why subscriptions may be missing, a sentence for each reason; none: none are.
+    broker_version: as a file of `--save` reports it; None: not reported.
     """
 
     windows: tuple[TopicWindow, ...]
     notes: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    broker_version: str | None = None
 
     @property
     def samples(self) -> int:
@@ -101,7 +103,8 @@ def read(files: SampleFiles) -> ReadSamples:
     if at_ms is not None:
         raise InputError(f"{called(saved[0].name)} has its own times; leave out --at")
     cut = f"{called(saved[0].name)} is cut off; it is read up to its last whole line"
-    return ReadSamples(tuple(saved[0].windows()), (cut,) if saved[0].cut else ())
+    notes, version = (cut,) if saved[0].cut else (), saved[0].broker_version
+    return ReadSamples(tuple(saved[0].windows()), notes, broker_version=version)
 
 
 def _of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> ReadSamples:

@@ -70,9 +70,12 @@ class Recorder:
         """Keeps one reading, without what users attach to consumers and producers."""
         self._add(reading.line())
 
-    def limits(self, topic: str, limits: ClusterLimits) -> None:
-        """Keeps what the cluster allows on a topic or partition. topic: full name."""
-        self._add({"topic": topic, "limits": asdict(limits)})
+    def limits(self, topic: str, limits: ClusterLimits, broker: str | None = None) -> None:
+        """Keeps what the cluster allows on a topic or partition, and its broker's version.
+
+        topic: full name.
+        """
+        self._add({"topic": topic, "limits": asdict(limits), "broker_version": broker})
 
     def _add(self, document: Mapping[str, Any]) -> None:
         line = json.dumps(document, separators=(",", ":")).encode() + b"\n"

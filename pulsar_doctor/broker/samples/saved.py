@@ -35,6 +35,7 @@ class Saved:
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     limits: dict[str, ClusterLimits] = field(default_factory=dict)
     cut: bool = False
+    broker_version: str | None = None  # None: not reported
 
     def take(self, document: Any) -> None:
         """Takes one line. Raises InputError where it is none of a samples file."""
@@ -42,6 +43,7 @@ class Saved:
         topic = line.text("topic")
         if topic is None:
             raise InputError("it names no topic")
+        self.broker_version = line.text("broker_version") or self.broker_version
         limits = line.inner("limits")
         if limits is not None:
             self.limits[topic] = _limits(limits)

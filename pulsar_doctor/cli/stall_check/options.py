@@ -12,6 +12,7 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
+    broker_version_option,
     fail_on_option,
     option,
     output_option,
@@ -34,7 +35,7 @@ EVERY_LEAST_SECONDS = 5.0
 SECTIONS = {
     "What to check": (
         "subscription", "namespaces", "everything", "load_topics", "system_topics", "stats_files",
-        "internal_files", "at", "trace_dir", "proven_only",
+        "internal_files", "at", "broker_version", "trace_dir", "proven_only",
     ),
     "How long": (
         "window_seconds", "interval_seconds", "decide", "decide_seconds", "watch", "every_seconds",
@@ -101,6 +102,7 @@ class StallCheckRequest:
             "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
         ),
     )
+    broker_version: str | None = broker_version_option()
     after: str | None = option(
         "--after", metavar="FILE",
         help="Say whether a remedy has worked: compare with what --save kept before it, or with "
@@ -160,6 +162,8 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         raise InputError("--watch asks a broker again and again, and a trace stays; leave one out")
     if asked.proven_only and not trace:
         raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
+    if asked.broker_version and not (asked.files or trace):
+        raise InputError("--broker-version needs --stats or --trace: a live broker reports its own")
     if asked.files.at is not None and not asked.files:
         raise InputError("--at is the time of a file; it needs --stats")
     if asked.namespaces and asked.everything:
