@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
+from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
+from pulsar_doctor.checkup.named_topics import sample_named
 from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load
 from pulsar_doctor.diagnosis.known.matching import is_affected
 from pulsar_doctor.diagnosis.known.versions import Version, client_of, version_of
+from pulsar_doctor.errors import DoctorError
+
+ONCE = SamplingPlan(window_seconds=0, limits=False, internal=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,10 @@ async def _of_broker(settings: Settings, topics: Sequence[str]) -> list[InUse]:
     async with Admin(settings) as admin:
         version = await admin.version()
         if topics:
-            asked = [topic_stats((await admin.topic_stats(topic)).document) for topic in topics]
-            return in_use(asked, version)
+            sampled = await sample_named(admin, topics, ONCE, Watch())
+            if sampled.unread:
+                raise DoctorError(f"{sampled.unread[0].topic}: {sampled.unread[0].reason}")
+            return in_use((each.window.last.topic for each in sampled.windows), version)
         found = []
         for broker in await admin.brokers():
             async with aclosing(admin.loaded_topics(broker)) as loaded:

@@ -128,23 +128,31 @@ def test_stall_check_names_it_beside_its_finding(
 VERSION = "brokers/version"
 
 
-def replayed(version: bytes) -> AbstractContextManager[HttpBroker]:
+def replayed(version: bytes, topic: str = "orders") -> AbstractContextManager[HttpBroker]:
     """A broker of that version with that state, ten seconds from one reading to the next."""
     steps = [
         {"date_ms": NOW_MS + at * 10_000, "stats": STATE.stats, "internal": STATE.internal}
         for at in range(3)
     ]
-    return cluster({"orders": steps}, replies={VERSION: Reply(body=version)})
+    return cluster({topic: steps}, replies={VERSION: Reply(body=version)})
 
 
-@pytest.mark.parametrize("topics", [("orders",), ()])
+@pytest.mark.parametrize(
+    ("named", "topics"),
+    [("orders", ("orders",)), ("orders-partition-0", ("orders",)), ("orders", ())],
+)
 def test_the_versions_of_a_live_cluster(
-    capsys: pytest.CaptureFixture[str], topics: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str], named: str, topics: tuple[str, ...]
 ) -> None:
-    with replayed(b"4.0.12") as broker:
+    with replayed(b"4.0.12", named) as broker:
         out = said(capsys, "check", *topics, "--admin-url", broker.url, "-o", "json")
     told = {each["component"]: each["version"] for each in json.loads(out)["versions"]}
     assert told == {"broker": "4.0.12", "java": "4.0.8"}
+
+
+def test_a_topic_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with replayed(b"4.0.12") as broker:
+        assert "bills" in said(capsys, "check", "bills", "--admin-url", broker.url, code=3)
 
 
 def kept_match(capsys: pytest.CaptureFixture[str], folder: Path) -> dict[str, Any]:
