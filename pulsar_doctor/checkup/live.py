@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,8 @@ from pulsar_doctor.broker.samples import Recorder, StatsAnswer
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.defaults import with_defaults
+from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.deciding import Deciding, Patience, Stopping
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, full
@@ -103,6 +105,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
         if recorder:
             for window in sampled.windows:
                 recorder.limits(full(window), window.limits, cluster.broker_version)
+    sampled = replace(sampled, windows=tuple(by_version(sampled.windows, cluster)))
     if request.kept is not None:
         sampled = replace(sampled, windows=tuple(map(request.kept.window, sampled.windows)))
     for note in sampled.notes:
@@ -116,6 +119,12 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     checkup.notes += kinds(sampled)
     checkup.notes += judge.gone(sampled.windows)
     return checkup
+
+
+def by_version(windows: Iterable[TopicWindow], cluster: Cluster) -> Iterator[TopicWindow]:
+    """With the limits that brokers of that version have by default, if they were not reported."""
+    for each in windows:
+        yield replace(each, limits=with_defaults(each.limits, cluster.broker_version))
 
 
 def say_missing(missing: str | None, request: LiveRequest, *, alone: bool) -> None:

@@ -20,7 +20,7 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.deciding import Stopping
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, Triage, full
-from pulsar_doctor.checkup.live import LiveRequest, deciding_of, say_missing
+from pulsar_doctor.checkup.live import LiveRequest, by_version, deciding_of, say_missing
 from pulsar_doctor.checkup.result import REST, Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
@@ -112,6 +112,7 @@ async def _judged(
             if recorder:
                 version = checkup.cluster.broker_version
                 recorder.limits(full(window), window.limits, version)
+            (window,) = by_version([window], checkup.cluster)  # noqa: PLW2901
             if request.kept is not None and _is_watched(window, request.plan):
                 window = request.kept.window(window)  # noqa: PLW2901
             verdicts = triage.verdicts(window)

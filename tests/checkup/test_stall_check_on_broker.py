@@ -45,6 +45,8 @@ class Standing:
 
     def entry(self, scenario: Scenario) -> dict[str, Any]:
         """What the verdict says of the scenario's subscription."""
+        if scenario.name not in self.scenes:
+            pytest.skip("a broker of this version cannot be in that state")
         scene = self.scenes[scenario.name].result()
         verdict = self.verdicts[scenario.settings]
         assert verdict.stdout, verdict.stderr
@@ -65,11 +67,12 @@ def of(scene: Scene) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def standing(broker: Sandbox) -> Iterator[Standing]:
+def standing(broker: Sandbox, pytestconfig: pytest.Config) -> Iterator[Standing]:
+    possible = [s for s in IN_ORDER if s.is_of(pytestconfig.getoption("--pulsar-version"))]
     with ExitStack() as held:
         scenes: dict[str, Future[Scene]] = {}
         for turn in TURNS:
-            scenes |= staged(broker, held, [s for s in IN_ORDER if s.turn == turn])
+            scenes |= staged(broker, held, [s for s in possible if s.turn == turn])
         yield Standing(scenes, judged(broker, scenes))
 
 

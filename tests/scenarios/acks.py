@@ -11,6 +11,7 @@ from tests.scenarios.scene import Scene
 from tests.scenarios.table import FIRST, SHORT, scenario, stalled, warning
 
 OLD_HOLE = ("ack-hole.hole_after=5s",)
+MENDED = (4, 1)  # a seek counts the backlog anew (seen on 4.2.4 and 5.0.0-M1)
 YOUNG_HANDOFF = ("handoff-unbounded.lasting=1s",)
 
 
@@ -77,7 +78,7 @@ def _first_hole(scene: Scene) -> None:
     scene.until(lambda: scene.consumer("holds").get("msgOutCounter", 0) > 700)
 
 
-@scenario("holes-over-limit", warning("holes-over-limit"), turn=FIRST)
+@scenario("holes-over-limit", warning("holes-over-limit"), turn=FIRST, until=(5, 0))
 def _holes(scene: Scene) -> None:
     """Of 20,042 messages every second one is acknowledged: 10,021 ranges, 10,000 are kept."""
     scene.begin()
@@ -109,18 +110,20 @@ def drifted(scene: Scene, kind: str) -> Any:
     return consumer
 
 
-@scenario("backlog-counter-wrong", warning("backlog-counter-wrong"))
+@scenario("backlog-counter-wrong", warning("backlog-counter-wrong"), until=MENDED)
 def _counter(scene: Scene) -> None:
     """Ten entries are with a consumer that could be sent more."""
     drifted(scene, "shared")
 
 
-@scenario("backlog-counter-zero-shared", stalled("permits-exhausted"), settings=SHORT)
+@scenario("backlog-counter-zero-shared", stalled("permits-exhausted"), settings=SHORT, until=MENDED)
 def _zero_shared(scene: Scene) -> None:
     hanging(scene, "shared")
 
 
-@scenario("backlog-counter-zero-exclusive", stalled("permits-exhausted"), settings=SHORT)
+@scenario(
+    "backlog-counter-zero-exclusive", stalled("permits-exhausted"), settings=SHORT, until=MENDED
+)
 def _zero_exclusive(scene: Scene) -> None:
     hanging(scene, "exclusive")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pulsar_doctor.wording.sizes import VERSION
 from tests.scenarios.scene import Scene, scene
 
 Play = Callable[[Scene], None]
@@ -46,7 +47,7 @@ class Scenario:
     play: produces the state, returns when it is settled; it is held until the scene closes.
     settings: thresholds for `--set`, for what cannot wait five minutes. during: what happens in
     the middle of the window. turn: FIRST where it is much work that others would slow down, LAST
-    where it does not hold long.
+    where it does not hold long. until: the version of Pulsar from which on it is no fault any more.
     """
 
     name: str
@@ -55,6 +56,12 @@ class Scenario:
     settings: tuple[str, ...] = DEFAULT
     during: Play | None = None
     turn: int = MIDDLE
+    until: tuple[int, int] | None = None
+
+    def is_of(self, version: str | None) -> bool:
+        """Whether a broker of this version can be in that state. None: the default one."""
+        major, minor, *_ = (version or VERSION).split(".")
+        return self.until is None or (int(major), int(minor)) < self.until
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -77,12 +84,13 @@ def scenario(
     settings: tuple[str, ...] = DEFAULT,
     during: Play | None = None,
     turn: int = MIDDLE,
+    until: tuple[int, int] | None = None,
 ) -> Callable[[Play], Play]:
     """Enters the decorated function into SCENARIOS."""
 
     def enter(play: Play) -> Play:
         assert name not in SCENARIOS, name
-        SCENARIOS[name] = Scenario(name, expects, play, settings, during, turn)
+        SCENARIOS[name] = Scenario(name, expects, play, settings, during, turn, until)
         return play
 
     return enter
