@@ -83,6 +83,7 @@ class BrokerFacts:
 
 
 def _of(part: str, name: str) -> Callable[[Documents], Any]:
+    """A number of this part of the documents; None where the part is not reported."""
     read_part, read = attrgetter(part), attrgetter(name)
 
     def fact(documents: Documents) -> Any:
@@ -90,26 +91,6 @@ def _of(part: str, name: str) -> Callable[[Documents], Any]:
         return None if found is None else read(found)
 
     return fact
-
-
-def _topic(name: str) -> Callable[[Documents], Any]:
-    return _of("sample.topic", name)
-
-
-def _internal(name: str) -> Callable[[Documents], Any]:
-    return _of("internal", name)
-
-
-def _cursor(name: str) -> Callable[[Documents], Any]:
-    return _of("cursor", name)
-
-
-def _subscription(name: str) -> Callable[[Documents], Any]:
-    return _of("subscription", name)
-
-
-def _consumer(name: str) -> Callable[[Documents], Any]:
-    return _of("consumer", name)
 
 
 def _first_ledger(documents: Documents) -> int | None:
@@ -196,40 +177,40 @@ def _listed_twice(documents: Documents) -> bool | None:
 
 FACTS: Mapping[str, Callable[[Documents], Any]] = {
     "topic.chunks": _chunks,
-    "topic.open_transactions": _topic("ongoing_txn_count"),
-    "topic.state": _internal("state"),
-    "topic.entries": _internal("number_of_entries"),
-    "topic.last_entry": _internal("last_confirmed_entry"),
+    "topic.open_transactions": _of("sample.topic", "ongoing_txn_count"),
+    "topic.state": _of("internal", "state"),
+    "topic.entries": _of("internal", "number_of_entries"),
+    "topic.last_entry": _of("internal", "last_confirmed_entry"),
     "topic.first_ledger": _first_ledger,
     "topic.compacted_entries": _compacted_entries,
-    "topic.waiting_cursors": _internal("waiting_cursors_count"),
+    "topic.waiting_cursors": _of("internal", "waiting_cursors_count"),
     "topic.waiting_reads": _waiting_reads,
-    "cursor.mark_delete": _cursor("mark_delete_position"),
+    "cursor.mark_delete": _of("cursor", "mark_delete_position"),
     "cursor.mark_delete_ledger": _mark_delete_ledger,
-    "cursor.read_position": _cursor("read_position"),
+    "cursor.read_position": _of("cursor", "read_position"),
     "cursor.read_ledger_is_empty": _read_ledger_is_empty,
-    "cursor.waits": _cursor("waiting_read_op"),
-    "cursor.reads_under_way": _cursor("pending_read_ops"),
-    "cursor.read_pending": _cursor("subscription_have_pending_read"),
-    "cursor.replay_pending": _cursor("subscription_have_pending_replay_read"),
-    "cursor.acked_ranges": _cursor("total_non_contiguous_deleted_messages_range"),
+    "cursor.waits": _of("cursor", "waiting_read_op"),
+    "cursor.reads_under_way": _of("cursor", "pending_read_ops"),
+    "cursor.read_pending": _of("cursor", "subscription_have_pending_read"),
+    "cursor.replay_pending": _of("cursor", "subscription_have_pending_replay_read"),
+    "cursor.acked_ranges": _of("cursor", "total_non_contiguous_deleted_messages_range"),
     "cursor.largest_acked_range": _largest_acked_range,
-    "cursor.since_first_unacked": _cursor("number_of_entries_since_first_not_acked_message"),
-    "cursor.state": _cursor("state"),
-    "sub.backlog_counter": _subscription("msg_backlog"),
-    "sub.unacked_counter": _subscription("unacked_messages"),
+    "cursor.since_first_unacked": _of("cursor", "number_of_entries_since_first_not_acked_message"),
+    "cursor.state": _of("cursor", "state"),
+    "sub.backlog_counter": _of("subscription", "msg_backlog"),
+    "sub.unacked_counter": _of("subscription", "unacked_messages"),
     "sub.consumers": _consumers,
     "sub.unacked_of_consumers": _held_by_all,
-    "sub.blocked": _subscription("blocked_subscription_on_unacked_msgs"),
-    "sub.replayed": _subscription("msg_in_replay"),
-    "sub.not_due": _subscription("msg_delayed"),
-    "sub.expired": _subscription("total_msg_expired"),
-    "sub.filter_rescheduled": _subscription("filter_rescheduled_msg_count"),
+    "sub.blocked": _of("subscription", "blocked_subscription_on_unacked_msgs"),
+    "sub.replayed": _of("subscription", "msg_in_replay"),
+    "sub.not_due": _of("subscription", "msg_delayed"),
+    "sub.expired": _of("subscription", "total_msg_expired"),
+    "sub.filter_rescheduled": _of("subscription", "filter_rescheduled_msg_count"),
     "sub.joined_out_of_order": _joined_out_of_order,
     "sub.consumer_listed_twice": _listed_twice,
-    "con.unacked_counter": _consumer("unacked_messages"),
-    "con.permits_counter": _consumer("available_permits"),
-    "con.messages_per_entry": _consumer("avg_messages_per_entry"),
-    "con.draining_hashes": _consumer("draining_hashes_count"),
-    "con.draining_unacked": _consumer("draining_hashes_unacked_messages"),
+    "con.unacked_counter": _of("consumer", "unacked_messages"),
+    "con.permits_counter": _of("consumer", "available_permits"),
+    "con.messages_per_entry": _of("consumer", "avg_messages_per_entry"),
+    "con.draining_hashes": _of("consumer", "draining_hashes_count"),
+    "con.draining_unacked": _of("consumer", "draining_hashes_unacked_messages"),
 }
