@@ -20,6 +20,7 @@ from pulsar_doctor.broker.admin.refusals import BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import Certificate
 from pulsar_doctor.broker.request_log import logged
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.tls import towards_brokers
 from pulsar_doctor.errors import InputError
 
 POOL_CONNECTIONS = 4
@@ -133,28 +134,13 @@ def target_of(url: httpx.URL, location: str) -> httpx.URL:
 
 def tls_context(settings: Settings, certificate: Certificate | None) -> ssl.SSLContext:
     """Whom we trust, and our own certificate. Raises InputError."""
-    trust = settings.tls_trust_certs
-    try:
-        if trust:
-            context = ssl.create_default_context(cafile=str(trust))
-        else:
-            context = httpx.create_ssl_context(trust_env=False)
-            context.load_default_certs()
-        if settings.tls_allow_insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            f"cannot read certificates from {trust}: {error.strerror or error}"
-        ) from error
-    if certificate:
-        cert, key = certificate
-        try:
-            # A password would be asked for on the terminal: an encrypted key is an error here.
-            context.load_cert_chain(cert, key, password="")
-        except (OSError, ssl.SSLError) as error:
-            why = error.strerror or error
-            raise InputError(f"cannot use the client certificate {cert} ({key}): {why}") from error
+    trust, insecure = settings.tls_trust_certs, settings.tls_allow_insecure
+    return towards_brokers(trust, certificate, insecure=insecure, system=_system_trust)
+
+
+def _system_trust() -> ssl.SSLContext:
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
     return context
 
 

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.broker import tls
 from pulsar_doctor.tap.relay.addresses import Address
 from pulsar_doctor.wording.addresses import shown
 
@@ -23,20 +23,10 @@ def towards_brokers(files: Mapping[str, Any]) -> ssl.SSLContext:
     files: paths `trust` (None: the system's store), `certificate` and `key` (None: we show none),
     and `insecure`: trust any certificate, for any host name.
     """
-    trust = files.get("trust")
-    try:
-        context = ssl.create_default_context(cafile=trust or None)
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            f"cannot read certificates from {trust}: {error.strerror or error}; "
-            "see --tls-trust-certs"
-        ) from error
-    if files.get("insecure"):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if files.get("certificate"):
-        _show(context, files, "client certificate")
-    return context
+    certificate = (files["certificate"], files["key"]) if files.get("certificate") else None
+    return tls.towards_brokers(
+        files.get("trust"), certificate, insecure=bool(files.get("insecure"))
+    )
 
 
 def towards_clients(
@@ -64,7 +54,7 @@ def towards_clients(
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.sslobject_class = Handshake
     context.sni_callback = _keep_name
-    _show(context, files, "certificate of the tap")
+    tls.show(context, (files["certificate"], files["key"]), "certificate of the tap")
     return context
 
 
@@ -90,16 +80,6 @@ def why_not_client(error: ssl.SSLError) -> str:
             "authority, and the certificate must be for the host that the client connects to"
         )
     return f"TLS with a client failed ({reason})"
-
-
-def _show(context: ssl.SSLContext, files: Mapping[str, Any], what: str) -> None:
-    certificate, key = files["certificate"], files["key"]
-    try:
-        # A password would be asked for on the terminal: an encrypted key is an error here.
-        context.load_cert_chain(certificate, key, password="")
-    except (OSError, ssl.SSLError) as error:
-        why = error.strerror or error
-        raise InputError(f"cannot use the {what} {certificate} ({key}): {why}") from error
 
 
 def why_not(error: BaseException, broker: Address) -> str | None:
