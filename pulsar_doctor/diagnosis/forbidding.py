@@ -168,7 +168,7 @@ def _end_not_shown(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     if ready and since is not None and since.seconds >= within:
         yield Unknown(
             f"{ready[0]} has permits and nothing has come for {since}; the last message had been "
-            f"published {duration(behind)} before it was sent, and whether it was the last of its "
+            f"published {duration(behind)} before it was sent, and whether it was the last in the "
             "topic is not on the wire"
         )
 

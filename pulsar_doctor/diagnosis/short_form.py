@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, UNDECIDED, Finding, Suspect
+from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.wording.printable import printable
@@ -48,10 +49,11 @@ def likeliest(diagnosis: Diagnosis) -> Suspect | None:
 
 
 def suspected_cause(diagnosis: Diagnosis) -> Suspect | None:
-    """The likeliest cause, where anything that was seen speaks for it.
+    """The likeliest cause, if it is at least possible and anything that was seen speaks for it.
 
     That its check is undecided does not.
     """
     first = likeliest(diagnosis)
-    seen = first is not None and any(clue.name != UNDECIDED for clue in first.speaks_for)
-    return first if seen else None
+    if first is None or first.probability < POSSIBLE:
+        return None
+    return first if any(clue.name != UNDECIDED for clue in first.speaks_for) else None

@@ -169,7 +169,9 @@ def _cursor(view: SubscriptionView) -> Found:
         text = f"the counter says {backlog.counter}, positions say {backlog.positions} entries"
         yield "counter_differs", "msg_backlog", text
     elif backlog is not None and (backlog.counter or 0) < COUNTER_LEAST:
-        yield "counter_differs", "msg_backlog", f"the counter says {backlog.counter}, below 0"
+        text = f"the counter says {backlog.counter}, below 0"
+        yield "counter_differs", "msg_backlog", text
+        yield "counter_below_0", "msg_backlog", "no backlog can be below 0"
     elif backlog is not None and view.durable is not False:
         yield from _counted(backlog)
 

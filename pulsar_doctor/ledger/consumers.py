@@ -239,7 +239,7 @@ class Subscription:
     left_behind: what waits since the last consumer left; None where nothing is known to wait.
     unsent: what waits though a consumer has permits; None likewise.
     behind_seconds: how old the newest message was when it was sent; None where that is not known,
-    or where it was the last one of its topic then.
+    or where it was the last one in its topic then.
     """
 
     topic: str

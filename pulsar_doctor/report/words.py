@@ -17,7 +17,7 @@ from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
-NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "none of the causes known here"}
+NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "no known cause applies"}
 NOTHING_JUDGED = "no subscription was judged"
 DEFAULT_NAMESPACE = "public/default/"
 DEFAULT_TOPIC = re.compile(  # one word of a shell that is neither an option nor a path

@@ -163,4 +163,6 @@ def test_each_kind_of_topic_says_which_it_is(broker: Sandbox, topic: str) -> Non
 
 def test_of_a_non_persistent_topic_no_backlog_is_told() -> None:
     run = checkup([verdict("stalled", topic=f"{NP}clicks", backlog=0)])
-    assert "backlog  none: a non-persistent topic keeps nothing" in written("table", run)
+    assert "backlog  none: a non-persistent topic keeps nothing" in written(
+        "table", run, verbose=True
+    )

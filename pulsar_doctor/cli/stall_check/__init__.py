@@ -140,24 +140,24 @@ def _check(asked: StallCheckRequest) -> int:
     judge = _judge(asked)
     if asked.after is not None:
         judge = _comparing(judge, asked.after, asked)
-    trace = _trace(asked)
+    trace, version = _trace(asked), asked.broker_version
     if trace is not None and not (asked.files or asked.topics):
-        return report(_noted(_of_trace(trace, judge, asked), trace, asked), asked)
+        return report(_noted(_of_trace(trace, judge, asked), trace, version), asked)
     both = judge if trace is None else replace(judge, wires=trace.wires, wires_by=trace.told_by)
     if asked.files:
-        return report(_noted(_of_files(both, asked), trace, asked), asked)
+        return report(_noted(_of_files(both, asked), trace, version), asked)
     with connected(settings(headed=True)) as where:
         if asked.watch:
             return _watch(where, judge, asked)
         if trace is not None:
-            return report(_noted(_of_both(where, trace, both, asked), trace, asked), asked)
+            return report(_noted(_of_both(where, trace, both, asked), trace, version), asked)
         return report(_of_broker(where, judge, asked), asked)
 
 
-def _noted(checkup: Checkup, trace: ReadTrace | None, asked: StallCheckRequest) -> Checkup:
+def _noted(checkup: Checkup, trace: ReadTrace | None, version: str | None) -> Checkup:
     """With what is missing from the trace, if there is one, and the version that was given."""
     checkup.trace_notes = () if trace is None else trace.notes
-    checkup.broker_version = asked.broker_version or checkup.broker_version
+    checkup.broker_version = version or checkup.broker_version
     return checkup
 
 

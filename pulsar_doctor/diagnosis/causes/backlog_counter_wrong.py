@@ -112,8 +112,8 @@ def _excluded(view: SubscriptionView) -> str | None:
 HYPOTHESIS = Hypothesis(
     "the broker miscounts the backlog: less waits than it says, or nothing",
     speaks_for=(
-        "undecided", "counter_differs", "counted_far", "consumed_negative", "nobody_holds",
-        "read_asleep", "somebody_ready",
+        "undecided", "counter_differs", "counter_below_0", "counted_far", "consumed_negative",
+        "nobody_holds", "read_asleep", "somebody_ready",
     ),
     against=("delivers", "just_delivered"),
     excluded=_excluded,

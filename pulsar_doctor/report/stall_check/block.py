@@ -21,12 +21,14 @@ from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.suspicion import probe_text, said_of, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,
+    accused,
     cause,
     explaining,
+    likelihood,
     pasted,
+    share,
     short_topic,
     whereabouts,
-    would_decide,
 )
 from pulsar_doctor.wording.printable import many, printable
 
@@ -94,7 +96,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
         if others := len(undecided(shown)[1:]):  # the headline has the first reason
             yield BlockRow("more", f"-v ({many(others, 'more reason')})")
         return
-    text = first.summary if isinstance(first, Finding) else said_of(first)
+    text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
     if text:
         yield BlockRow(SEEN, printable(f"{which}{text}"), most=2)
     if first.where and (where := whereabouts(first.where)):
@@ -105,12 +107,20 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
     yield _more(pen, shown, first.code)
 
 
+def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
+    """What speaks for it; of a cause that the headline does not name, its name as well."""
+    text = said_of(suspect)
+    if suspected_cause(shown) or suspect.code in NO_RULE:
+        return text
+    named = f"{likelihood(suspect)} {accused(suspect)} ({share(suspect)})"
+    return f"{named}: {text}" if text else named
+
+
 def _first(shown: Diagnosis) -> Finding | Suspect | None:
     """What the headline names."""
     if shown.findings and shown.status != "unknown":
         return shown.findings[0]
-    likely = suspected_cause(shown) or (likeliest(shown) if would_decide(shown) else None)
-    return likely or (shown.suspects[0] if shown.suspects else None)
+    return likeliest(shown) or next(iter(shown.suspects), None)
 
 
 def _heading(pen: Pen, alike: Alike, before: str, beside: str) -> list[Text]:
