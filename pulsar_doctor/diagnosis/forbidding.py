@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER, Limits
-from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
+from pulsar_doctor.evidence.consumer import since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
@@ -41,7 +41,7 @@ def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Unkn
     """
     within = limits[FIRST_ACK_WITHIN.name]
     for each in view.served:
-        kept, since = _kept(view, each), each.holds_since
+        kept, since = view.kept_by(each), each.holds_since
         if not kept or not each.never_acked or each.resting:
             continue
         if each.closed:
@@ -50,16 +50,6 @@ def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Unkn
         elif since is not None and since.seconds >= within:
             text = f"{each.label} has held {kept} messages for {since}, and acknowledged none"
             yield Unknown(text, each.label)
-
-
-def _kept(view: SubscriptionView, each: ConsumerView) -> int:
-    """Messages that it holds, at least.
-
-    Statistics do not report them for a single active consumer. All that one was sent is
-    unacknowledged as long as it has never acknowledged any.
-    """
-    sent = least(each.msg_out_counter) if view.type in SINGLE_ACTIVE else None
-    return max(least(each.unacked_messages) or 0, sent or 0)
 
 
 def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.broker.stats.values import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
@@ -18,7 +19,7 @@ from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.throttling import Throttling
-from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.evidence.values import Count, least
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
@@ -182,6 +183,15 @@ class SubscriptionView:
     def served(self) -> tuple[ConsumerView, ...]:
         """Those to whom messages go: no standbys. Nobody, too, where they are not told."""
         return tuple(each for each in self.consumers or () if each.active is not False)
+
+    def kept_by(self, consumer: ConsumerView) -> int:
+        """Messages that it holds, at least, as long as it has never acknowledged any.
+
+        Statistics do not report them for a single active consumer. All that one was sent is
+        unacknowledged then.
+        """
+        sent = least(consumer.msg_out_counter) if self.type in SINGLE_ACTIVE else None
+        return max(least(consumer.unacked_messages) or 0, sent or 0)
 
     @property
     def nothing_to_send_for_sure(self) -> bool:

@@ -74,13 +74,7 @@ def _since_when(consumer: ConsumerView) -> Unknown:
 def _never_acks(view: SubscriptionView, consumer: ConsumerView) -> bool:
     if not consumer.never_acked or consumer.active is False or consumer.resting:
         return False
-    return _kept(view, consumer) >= FORGETS_FROM
-
-
-def _kept(view: SubscriptionView, consumer: ConsumerView) -> int:
-    """Messages without an ack, at least: of a single active consumer all that it was sent."""
-    sent = least(consumer.msg_out_counter) if view.type in SINGLE_ACTIVE else None
-    return max(least(consumer.unacked_messages) or 0, sent or 0)
+    return view.kept_by(consumer) >= FORGETS_FROM
 
 
 def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
@@ -102,7 +96,7 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits
 
 def _none_yet(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Unknown:
     return Unknown(
-        f"{consumer.label} has acknowledged none of {_kept(view, consumer)} messages in {since}, "
+        f"{consumer.label} has acknowledged none of {view.kept_by(consumer)} messages in {since}, "
         "its first ones: look again",
         consumer.label,
     )
@@ -123,7 +117,7 @@ def _holds_with_permits(consumer: ConsumerView) -> bool:
 
 
 def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Finding:
-    kept = _kept(view, consumer)
+    kept = view.kept_by(consumer)
     share, seconds = _of_limit(view, consumer, kept)
     evidence = (
         *consumer.measure("available_permits"),
