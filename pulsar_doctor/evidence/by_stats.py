@@ -16,6 +16,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import BrokerFacts
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.starvation import quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import unacked_limit_of
@@ -32,6 +33,7 @@ from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 
 NOTHING_TOLD = SubscriptionStats()
+SAME_NAME = tuple(name for name in NUMBERS if hasattr(ConsumerFacts, name))
 
 
 def subscription_view(observed: Observed) -> SubscriptionView:
@@ -106,62 +108,37 @@ def _of_the_broker(observed: Observed, own: OwnCursor) -> SubscriptionView:
 
 
 def consumer_view(of: ConsumerFacts) -> ConsumerView:
-    """One consumer of the last sample."""
+    """One consumer of the last sample: the facts that have the same name, and the others."""
     now, held = of.now, of.held
     pace = of.pace_seconds or of.pace_of_flows
     return ConsumerView(
-        label=of.label,
+        **{name: getattr(of, name) for name in SAME_NAME},
         number=of.number,
         name=now.consumer_name,
         address=now.address,
         client_version=now.client_version,
         function=now.metadata,
-        active=of.active,
         connected_for=of.since(now.connected_since_ms),
         connected_since=now.connected_since,
         available_permits=exactly(of.permits),
         unacked_messages=None if held is None else Count(held.least, held.most),
-        unacked_entries=of.unacked_entries,
-        queued=of.queued,
         msg_out_counter=exactly(now.msg_out_counter),
         permits_granted=exactly(of.granted_in_life),
         blocked_consumer_on_unacked_msgs=now.blocked_consumer_on_unacked_msgs,
-        receiver_queue_size=of.receiver_queue_size,
-        one_by_one=of.one_by_one,
         all_in_hand=of.one_by_one,
-        batch_for_one=of.batch_for_one,
         next_flow_after=at_most(of.until_flow) if of.until_flow else None,
-        sending_after=of.sending_after,
         pace=None if pace is None else Pace(pace, "measured"),
-        pace_most=of.pace_most,
         works=of.working or of.in_rhythm,
-        done=of.done,
-        never_acked=of.never_acked,
-        holds_since=of.holds_since,
-        drain_seconds=of.drain_seconds,
         since_last_delivery=of.since(now.last_consumed_timestamp_ms),
-        asked_lately=of.asked_lately,
         quiet_for=of.silence,
         since_last_flow=of.starved,
         since_last_ack=of.since(now.last_acked_timestamp_ms),
         since_work=of.without_work,
         last_sign=of.since(now.last_sign_ms),
-        connection_sign=of.connection_sign,
-        flow_told=of.flow_told,
         asked=bool(of.granted),
-        acks=of.acks,
-        delivered=of.delivered,
-        delivered_again=of.delivered_again,
         max_unacked_messages_per_consumer=of.observed.limits.max_unacked_messages_per_consumer,
-        blocked_throughout=of.blocked_throughout,
         watched=of.moved is not None,
-        moved=of.moved,
-        acked=of.acked,
-        unseen=of.unseen,
-        may_receive_throughout=of.may_receive_throughout,
-        since_request=of.since_request,
         bytes_out_counter=exactly(now.bytes_out_counter),
-        msg_rate_out=of.msg_rate_out,
         draining_hashes=draining_of(of),
         in_hand=taken.by_stats(of),
         waits_from=waits_from(of),
