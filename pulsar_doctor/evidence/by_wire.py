@@ -10,7 +10,6 @@ All of it as of the moment of judgement, also of a consumer that was closed sinc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence import taken
@@ -26,6 +25,7 @@ from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
 from pulsar_doctor.evidence.wire_pace import pace
 from pulsar_doctor.ledger.balance import BUCKET_NS, Forecast, Ledger, Pace, Position
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
+from pulsar_doctor.wording.durations import moment_of
 
 REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
 GAP = "commands are missing from the trace, so its ledger is not known"
@@ -156,7 +156,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         client_version=consumer.client_version,
         active=consumer.active,
         connected_for=_age(ledger.ready_ns, now_ns),
-        connected_since=moment(consumer.opened_us),
+        connected_since=moment_of(consumer.opened_us // 1000),
         available_permits=None if ledger.uncertain else _permits(ledger),
         unacked_messages=None if ledger.uncertain else _held([ledger]),
         unacked_entries=None if ledger.uncertain else _entries(ledger),
@@ -235,12 +235,6 @@ def _passed_over(ledger: Ledger, now_ns: int) -> PassedOver | None:
         late_entries=ledger.late,
         settled_seconds=(now_ns - ledger.awaited_ns) / 1e9,
     )
-
-
-def moment(us: int) -> str:
-    """A moment as the broker writes it."""
-    written = datetime.fromtimestamp(us / 1e6, UTC).isoformat(timespec="milliseconds")
-    return written.replace("+00:00", "Z")
 
 
 def _blocked(ledger: Ledger) -> bool | None:
