@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Literal
 
 from pulsar_doctor.broker.stats.observed import SHARING, Observed, entries_from
@@ -260,18 +261,14 @@ def _read_on(observed: Observed) -> int:
 
 def _growth(observed: Observed, counter: Counter) -> int | None:
     """Of all consumers that were there all the time; None where there is none."""
-    grown = [course.growth(lambda c: _read(c, counter)) for course in observed.consumers]
+    grown = [course.growth(attrgetter(counter)) for course in observed.consumers]
     told = [growth for growth in grown if growth is not None]
     return sum(told) if told else None
 
 
 def _sum(consumers: list[ConsumerStats], counter: Counter) -> int | None:
-    told = [_read(consumer, counter) for consumer in consumers]
+    told = [getattr(consumer, counter) for consumer in consumers]
     return None if None in told else sum(number or 0 for number in told)
-
-
-def _read(consumer: ConsumerStats, counter: Counter) -> int | None:
-    return consumer.msg_out_counter if counter == "msg_out_counter" else consumer.bytes_out_counter
 
 
 def _nothing_ever_acknowledged(
