@@ -172,7 +172,7 @@ def _found(asked: HolesRequest) -> Acknowledged:
 def _report(found: Acknowledged, asked: HolesRequest) -> int:
     """Writes what was found; returns the exit code."""
     from pulsar_doctor.report.holes import document, table
-    from pulsar_doctor.report.stall_check.unread import because
+    from pulsar_doctor.report.stall_check.unread import sentences
 
     for note in found.notes:
         say(note)
@@ -182,9 +182,9 @@ def _report(found: Acknowledged, asked: HolesRequest) -> int:
         document.write(found, stdout())
     else:
         if found.unreachable and not (found.accounts or found.cursors or found.kinds):
-            raise DoctorError("; ".join(because(found.unreachable)))
+            raise DoctorError("; ".join(sentences(found.unreachable)))
         table.write(found, stdout())
-    for sentence in because(found.unreachable):
+    for sentence in sentences(found.unreachable):
         complain(sentence)
     accounts = [*found.accounts, *(cursor.account for cursor in found.cursors)]
     statuses = {account.status for account in accounts}

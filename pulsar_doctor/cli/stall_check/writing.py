@@ -43,7 +43,7 @@ def require_something(checkup: Checkup, asked: StallCheckRequest) -> None:
 
     nothing = checkup.diagnoses == [] and not (checkup.not_loaded or checkup.notes)
     if nothing and checkup.unreachable and formats.is_for_people(asked.output):
-        raise DoctorError("; ".join(sentences(checkup)))
+        raise DoctorError("; ".join(sentences(checkup.unreachable)))
 
 
 def write(checkup: Checkup, asked: StallCheckRequest) -> None:
@@ -57,7 +57,7 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
         for _, note in checkup.notes:
             say(note)
     if not formats.is_for_people(asked.output):
-        for sentence in sentences(checkup):
+        for sentence in sentences(checkup.unreachable):
             complain(sentence)
 
 

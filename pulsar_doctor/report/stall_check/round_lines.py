@@ -55,7 +55,7 @@ def _lines(round_: Round) -> Iterator[str]:
             now = "HEALTHY" if change.now else "GONE"
             yield f"{now}  {place((change.topic, change.subscription))}  (was {change.before})"
     yield from (printable(note) for _, note in round_.checkup.notes)
-    yield from (f"UNREAD  {sentence}" for sentence in sentences(round_.checkup))
+    yield from (f"UNREAD  {sentence}" for sentence in sentences(round_.checkup.unreachable))
     yield totals(round_.fleet.counts)
 
 

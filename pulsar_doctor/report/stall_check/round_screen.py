@@ -149,7 +149,7 @@ def _about(round_: Round) -> Iterator[str]:
     if round_.checkup.not_loaded:
         yield f"{many(len(round_.checkup.not_loaded), 'topic')} not loaded by any broker: not read"
     yield from (printable(note) for _, note in round_.checkup.notes)
-    yield from sentences(round_.checkup)
+    yield from sentences(round_.checkup.unreachable)
 
 
 def _clock(at: datetime) -> str:

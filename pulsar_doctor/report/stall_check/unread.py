@@ -10,11 +10,6 @@ from pulsar_doctor.wording.printable import many, printable
 SAID_MOST = 5
 
 
-def sentences(checkup: Checkup) -> list[str]:
-    """A sentence for each reason why something could not be read, of the first few."""
-    return because(checkup.unreachable)
-
-
 def summary(checkup: Checkup) -> str:
     """`2 topics unreachable`, then why anything else was not read; empty where all was read."""
     topics = sum(is_topic(name) for name, _ in checkup.unreachable)
@@ -28,8 +23,11 @@ def is_topic(name: str) -> bool:
     return not name.startswith("(")
 
 
-def because(unreachable: Iterable[tuple[str, str]]) -> list[str]:
-    """The same, of topics and reasons."""
+def sentences(unreachable: Iterable[tuple[str, str]]) -> list[str]:
+    """A sentence for each reason why something could not be read, of the first few.
+
+    unreachable: topics and reasons.
+    """
     those: dict[str, list[str]] = {}
     for topic, reason in unreachable:
         those.setdefault(reason, []).append(topic)
