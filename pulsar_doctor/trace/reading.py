@@ -350,13 +350,9 @@ def ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
     `damaged` where a journal of theirs was. Raises ChangedMeanwhileError where the list has changed
     and what is needed has gone.
     """
-    timeline = _ledgers_at(path, meta, index)
+    timeline = ledgers_behind(path, *nearest_ledgers(path, meta, index))
     timeline.damaged = any(losses(index))
     return timeline
-
-
-def _ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
-    return ledgers_behind(path, *nearest_ledgers(path, meta, index))
 
 
 def nearest_ledgers(path: Path, meta: Meta, index: Index) -> tuple[Timeline, Sequence[Part]]:

@@ -118,7 +118,8 @@ def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     yield look(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
-    yield from ack_timeout(view, consumer)
+    # What lets messages go on without it; nothing where its client has no such setting.
+    yield from AN_HOUR.on(view, consumer.client)
     yield Action(
         "later",
         "Give each step of the work a time limit of its own, so that it fails instead of hanging.",
@@ -259,11 +260,6 @@ def smaller_queue(
         effect += "; pulsar-rs holds 1000 all the same unless with_receiver_queue_size says 1 too"
     expect = "it holds few messages, and nobody idles beside it"
     yield from SettingChange(RECEIVER_QUEUE, 1, text, effect, expect).on(view, consumer.client)
-
-
-def ack_timeout(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    """What lets messages go on without it; nothing where its client has no such setting."""
-    yield from AN_HOUR.on(view, consumer.client)
 
 
 def more_workers(view: SubscriptionView) -> Action:

@@ -137,7 +137,7 @@ class Targets:
         """
         brokers = self.service if wanted is None else [wanted]
         found = [route for broker in brokers for route in await self._routes(broker)]
-        routes = [route for route in found if self._may_be_dialled(route)]
+        routes = [route for route in found if may_be_dialled(route.address, loopback=self.loopback)]
         if routes:
             return routes
         names = ", ".join(map(shown, brokers))
@@ -177,9 +177,6 @@ class Targets:
         if broker in self._told and any(_plain(address).is_loopback for address in addresses):
             self._loopback = True
         return addresses
-
-    def _may_be_dialled(self, route: Route) -> bool:
-        return may_be_dialled(route.address, loopback=self.loopback)
 
 
 def may_be_dialled(address: str, *, loopback: bool) -> bool:
