@@ -141,7 +141,7 @@ def test_the_cluster_is_told_and_its_version_asked_for_once(
     with cluster({"held": stuck(), "quiet": states(HEALTHY)}, replies=TELLING) as broker:
         told = check(broker, *asked, "-o", "json")
         assert told.document["cluster"] == {
-            "name": "eu-1", "admin_url": broker.url, "broker_version": "4.0.8",
+            "name": "eu-1", "admin_url": broker.url, "broker_version": "4.0.8", "context": None,
         }  # fmt: skip
         assert sum(each.path.endswith(VERSION) for each in broker.asked) == 1
         head = check(broker, *asked).out.splitlines()[0]
@@ -153,7 +153,7 @@ def test_a_version_that_is_refused_is_not_told_and_nothing_else(check: Check) ->
     with cluster({"quiet": states(HEALTHY)}, replies={VERSION: NO_RIGHT}) as broker:
         told = check(broker, "quiet", "-o", "json")
     assert told.document["cluster"] == {
-        "name": None, "admin_url": broker.url, "broker_version": None,
+        "name": None, "admin_url": broker.url, "broker_version": None, "context": None,
     }  # fmt: skip
     assert (told.code, told.err) == (0, "")
 
